@@ -15,12 +15,12 @@ from fedrec_auditor.attacks.parts.reading import read_calibrated
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import compute_posterior
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetworkReader
-from fedrec_auditor.attacks.readers.small_readers import PopularityReader, UserRowReader
+from fedrec_auditor.attacks.readers.small_readers import PopularityReader, UserRowsReader
 from fedrec_auditor.targets.transcript import View
 
 # Entries in one block of posteriors: 8 MiB in float64.
 _BLOCK = 2**20
-_RANKING = (FeatureNetworkReader, PopularityReader, UserRowReader)
+_RANKING = (FeatureNetworkReader, PopularityReader, UserRowsReader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

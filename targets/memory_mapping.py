@@ -55,7 +55,7 @@ class RoundStore:
         self._read: list[weakref.ref[mmap.mmap]] = []
 
     def store(self, one: Round) -> Round:
-        """Returns the round ``one``, unchanged or, beyond the limit, with memory-mapped arrays."""
+        """Returns the round ``one``; beyond the limit, large arrays become memory-mapped files."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
         size = sum(count_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size

@@ -75,7 +75,8 @@ class Range:
 class AllowedValues:
     """A set of allowed values, such as those of a ``Literal``.
 
-    ``description`` describes the set in error messages; by default it lists the values.
+    values: the allowed values
+    description: description of the set for error messages, by default a list of the values
     """
 
     def __init__(self, values: tuple[Any, ...], description: str = "") -> None:

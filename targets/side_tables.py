@@ -310,10 +310,7 @@ def _read(
     notes = tuple(note.format(f"{count:,}") for note, count in counts.items() if count)
     if unused := [repr(name) for place, name in enumerate(names) if place not in {at, *others}]:
         notes += (f"Columns of {path.name} left out as identifiers: {', '.join(unused)}.",)
-    made = {}
-    for place, texts_of in cells.items():
-        _, codes, distinct = texts_of.encode_ids()
-        made[others[place]] = _Cells(codes, distinct)
+    made = {others[at]: _Cells(*texts_of.encode_ids()[1:]) for at, texts_of in cells.items()}
     return row, made, notes
 
 

@@ -29,5 +29,4 @@ def list_part_files(folder: Path) -> Sequence[Path]:
 
     Spark and other programs write a table as such a folder.
     """
-    hidden = ("_", ".")
-    return sorted(p for p in folder.glob("*.parquet") if not p.name.startswith(hidden))
+    return sorted(p for p in folder.glob("*.parquet") if not p.name.startswith(("_", ".")))

@@ -276,10 +276,8 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
     others = tuple(piece for piece in pieces if piece is not sliver and not piece.step)
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
-    width, near = (
-        sliver.high - sliver.low,
-        2.0 * RELATIVE_TOLERANCE * max(abs(sliver.low), abs(sliver.high)),
-    )
+    width, size = sliver.high - sliver.low, max(abs(sliver.low), abs(sliver.high))
+    near = 2.0 * RELATIVE_TOLERANCE * size
     beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
     density = math.exp(Mixture(others).compute_log_density(beside).max())
     return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
@@ -346,10 +344,8 @@ class Lattice:
         n = (y - self.origin) / self.step
         if math.isinf(n):
             return n
-        off, slack = (
-            abs(n - round(n)) * self.step,
-            RELATIVE_TOLERANCE * max(abs(y), abs(self.origin)),
-        )
+        off = abs(n - round(n)) * self.step
+        slack = RELATIVE_TOLERANCE * max(abs(y), abs(self.origin))
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def get_number(self, n: float) -> float:
@@ -376,9 +372,8 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
                 f"Expected a lattice step of at least {1e4 * RELATIVE_TOLERANCE} times the offset, "
                 f"got step {term.step} at {term.anchor}. Output the integer index instead."
             )
-        lattice = next(
-            (each for each in lattices if not math.isnan(each.find_index(term.anchor))), None
-        )
+        fits = (each for each in lattices if not math.isnan(each.find_index(term.anchor)))
+        lattice = next(fits, None)
         if lattice is None:
             lattice = Lattice(term.anchor, term.step)
             lattices.append(lattice)

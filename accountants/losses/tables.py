@@ -128,9 +128,8 @@ class ProbabilityTable:
         """Number of different probability ratios of the outputs of one copy, if there are several
         copies; otherwise 0.
         """
-        return (
-            max(len(list_log_ratios(*pair)) for pair in self._pairs()) if self.n_copies > 1 else 0
-        )
+        pairs = self._pairs() if self.n_copies > 1 else ()
+        return max((len(list_log_ratios(*pair)) for pair in pairs), default=0)
 
     def _together(self) -> tuple[list[_Joint], bool]:
         """Joint outputs of all copies under each ordered pair of inputs, and whether the worst pair
@@ -197,9 +196,8 @@ class ProbabilityTable:
         note = "the probabilities are those of all copies together" if self.n_copies > 1 else ""
         if joint.n_exchanged:
             note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.n_copies}"
-        count = worst.n_outputs
-        text = f"the {count} of {len(joint.log_p)} outputs with the largest probability ratio"
-        chosen = by_ratio(joint)[:count]
+        chosen = by_ratio(joint)[: worst.n_outputs]
+        text = f"the {len(chosen)} of {len(joint.log_p)} outputs with the largest probability ratio"
         if self.name_event is not None:
             text = self.name_event(chosen)
         elif self.n_copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:

@@ -82,12 +82,9 @@ class LeafAccountant(ABC):
         that this accountant does not support, an invalid parameter of a mechanism, a sampling event
         that is not defined under the adjacency of ``scope``, or an invalid ``delta``.
         """
+        sampling = self.supported_sampling
         uses = leaves.list_supported_leaves(
-            event,
-            self.supported_events,
-            sampling=self.supported_sampling,
-            scope=scope,
-            name=self.name,
+            event, self.supported_events, sampling=sampling, scope=scope, name=self.name
         )
         check_delta(delta)
         return Bound(
@@ -96,7 +93,5 @@ class LeafAccountant(ABC):
             side=Side.UPPER,
             scope=scope,
             source=self.reference,
-            assumptions=leaves.list_assumptions(event)
-            if self.supported_sampling
-            else self.assumptions,
+            assumptions=leaves.list_assumptions(event) if sampling else self.assumptions,
         )

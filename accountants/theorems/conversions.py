@@ -69,7 +69,8 @@ class CompositionRule:
 
     def __str__(self) -> str:
         if self.delta > 0.0:
-            return f"optimal composition of {self.n_mechanisms} pure epsilons at delta {self.delta:.3g}"
+            name = f"optimal composition of {self.n_mechanisms} pure epsilons"
+            return f"{name} at delta {self.delta:.3g}"
         return f"basic composition, {self.n_mechanisms} times"
 
 

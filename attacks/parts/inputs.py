@@ -25,7 +25,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     select_rounds,
 )
 from fedrec_auditor.attacks.readers.base import compute_posterior
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
 from fedrec_auditor.targets.transcript import Payload, View
 
 # Inner products of the rows of a wide table, which are sufficient for most classifiers.
@@ -480,7 +480,7 @@ def _summary(view: View) -> list[_Part]:
         return [(part.is_changed.shape[1], partial(_moved, part)) for part in patterns.values()]
     table = (
         None
-        if RankOneGradientReader().refusal(view)
+        if RankOneGradientsReader().refusal(view)
         else find_item_table_name(view, (Payload.GRADIENT,))
     )
     return [

@@ -82,7 +82,7 @@ class FeatureNetworkReader(MessageReader):
         """Checks whether devices send trained networks whose inputs are public features of items.
 
         The result is False if messages leave some rows of an item table unchanged, because the
-        reader ``ItemRowReader`` then serves better.
+        reader ``ItemRowsReader`` then serves better.
         """
         return _form(view) is not None and not has_unchanged_rows(view)
 

@@ -54,7 +54,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     scatter_item_values,
 )
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -74,7 +74,7 @@ _PAIRS = 2**24  # maximum number of senders times items that are processed at on
 _OFTEN = 10.0  # mean number of times that a row is sent, with which e^-10 of rows are never sent
 
 
-class ItemRowReader(MessageReader):
+class ItemRowsReader(MessageReader):
     """Reader of messages that change some rows of an item table and leave all others unchanged.
 
     The changed rows, and the direction of the change, show the items with which a user interacted.
@@ -258,7 +258,7 @@ def has_unchanged_rows(view: View) -> bool:
     ``rank_one_gradients`` reads them.
     """
     rounds = read_item_messages(view)
-    if not rounds or not len(rounds[-1].component) or RankOneGradientReader().can_read(view):
+    if not rounds or not len(rounds[-1].component) or RankOneGradientsReader().can_read(view):
         return False
     _, _, moved = next(rounds[-1].select_first(_LOOKED_AT).iter_changes())
     rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))

@@ -59,7 +59,7 @@ _AS_SETS = (
 )
 
 
-class ListedItemReader(MessageReader):
+class ListedItemsReader(MessageReader):
     """Reader of lists of items, or of codes that stand for items, which infers interactions.
 
     Log-likelihood ratios of interactions follow from how often a user's lists name an item. If it

@@ -61,8 +61,8 @@ from fedrec_auditor.attacks.readers.item_rows import (
     has_unchanged_rows,
     pair_with_vectors,
 )
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
-from fedrec_auditor.attacks.readers.small_readers import InputWeightReader, RankOneChangeReader
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
+from fedrec_auditor.attacks.readers.small_readers import InputWeightsReader, RankOneChangesReader
 from fedrec_auditor.targets.compute import map_in_threads
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -71,7 +71,7 @@ MAX_MESSAGES_PER_USER = 8
 _NUMBERS = 2**22  # maximum number of positions to which common parameters are fitted
 
 
-class NoisyRowReader(MessageReader):
+class NoisyRowsReader(MessageReader):
     """Reader of item tables in which noise changes every row, which infers interactions.
 
     Messages of the first and last rounds are read from all senders, several per user, even if only
@@ -91,7 +91,7 @@ class NoisyRowReader(MessageReader):
 
         The result is False if a reader of messages without noise can read the view.
         """
-        others = (InputWeightReader(), RankOneChangeReader(), RankOneGradientReader())
+        others = (InputWeightsReader(), RankOneChangesReader(), RankOneGradientsReader())
         moving = bool(read_item_messages(view)) and not has_unchanged_rows(view)
         return moving and not any(reader.can_read(view) for reader in others)
 

@@ -60,7 +60,7 @@ class RankOneFit:
     noise: NDArray[np.float64]
 
 
-class RankOneGradientReader(MessageReader):
+class RankOneGradientsReader(MessageReader):
     """Reader of gradients of a squared loss over all items, which infers interactions.
 
     The last message of each user is read. The reader solves the gradient G = (s - V x) x^T for the

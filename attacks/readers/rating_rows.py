@@ -51,7 +51,7 @@ _MOST = 20  # largest rating
 Floats = NDArray[np.float32]
 
 
-class RatingRowReader(MessageReader):
+class RatingRowsReader(MessageReader):
     """Reader of item tables that devices send after training on ratings with public settings.
 
     The training is gradient steps on a squared error. The result is users' ratings and vectors,

@@ -30,7 +30,7 @@ _STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
 _OPEN = 0.3  # minimum information in a step, as a share of that of unflipped bits
 
 
-class FlippedBitReader(MessageReader):
+class FlippedBitsReader(MessageReader):
     """Reader of messages with one randomly flipped bit per item; the true bit is 1 for own items.
 
     The probabilities of a flip are public. The reader returns the log-likelihood ratio of each
@@ -178,7 +178,7 @@ _LENGTHS = np.geomspace(0.05, 20.0, 40)
 _UNSURE, _TINY = 1 - 1e-12, 1e-30
 
 
-class CoordinateReportReader(MessageReader):
+class CoordinateReportsReader(MessageReader):
     """Reader of randomized reports, each of a single coordinate of a user's item gradient.
 
     The reports give log-likelihood ratios of interactions, which are added up over rounds.

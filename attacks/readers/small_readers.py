@@ -32,14 +32,14 @@ from fedrec_auditor.attacks.parts.uploads import (
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
 from fedrec_auditor.attacks.readers.rank_one_gradients import (
-    RankOneGradientReader,
+    RankOneGradientsReader,
     compute_directions,
     fit_rank_one,
 )
 from fedrec_auditor.targets.transcript import Payload, View
 
 
-class ClearEntryReader(MessageReader):
+class ClearEntriesReader(MessageReader):
     """Reader of one bit or rating per item, sent unchanged or with noise of unknown distribution.
 
     If most numbers are 0, the user is assumed to have interacted with the items of nonzero numbers
@@ -106,7 +106,7 @@ class ClearEntryReader(MessageReader):
 _LOOKED_AT = 16  # number of messages from which it is seen whether all columns move
 
 
-class InputWeightReader(MessageReader):
+class InputWeightsReader(MessageReader):
     """Reader of a layer with one input per item: an autoencoder's first layer, or a linear model.
 
     The columns that a user's messages change, in a matrix with one column per item, show the items
@@ -127,7 +127,7 @@ class InputWeightReader(MessageReader):
         """Checks whether messages leave some columns of a layer with one input per item unchanged.
 
         The result is False if messages leave some rows of an item table unchanged, because the
-        reader ``ItemRowReader`` then serves better.
+        reader ``ItemRowsReader`` then serves better.
         """
         return not has_unchanged_rows(view) and bool(find_input_layer(view))
 
@@ -255,7 +255,7 @@ def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[n
     return np.asarray(square / np.maximum(usual, 1e-300) - 1)
 
 
-class UserRowReader(MessageReader):
+class UserRowsReader(MessageReader):
     """Reader of the user rows of a model that clients receive, or that is published.
 
     In place of a log-likelihood ratio, the reader returns the model's prediction x_u . v_i for user
@@ -320,7 +320,7 @@ class PopularityReader(MessageReader):
         more = (
             list_linked_names(view)
             or has_sums_over_changing_groups(view)
-            or UserRowReader().can_read(view)
+            or UserRowsReader().can_read(view)
         )
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not assign_pseudonyms(view)
@@ -354,7 +354,7 @@ class PopularityReader(MessageReader):
 _SHARE = 0.95  # minimum share of a message's squares along one direction, in most messages
 
 
-class RankOneChangeReader(MessageReader):
+class RankOneChangesReader(MessageReader):
     """Reader of changes of an item table by some local steps on a loss over all items.
 
     Such changes affect every row, and their matrix has a rank of nearly one. Only each user's last
@@ -374,8 +374,8 @@ class RankOneChangeReader(MessageReader):
 
         The result is False if a more informative reader can read the adversary's view.
         """
-        # InputWeightReader has strong evidence, and RankOneGradientReader knows the step size.
-        if InputWeightReader().can_read(view) or RankOneGradientReader().can_read(view):
+        # InputWeightsReader has strong evidence, and RankOneGradientsReader knows the step size.
+        if InputWeightsReader().can_read(view) or RankOneGradientsReader().can_read(view):
             return False
         rounds = read_item_messages(view)
         drawn = view.public.settings.get("negatives")
@@ -395,7 +395,7 @@ class RankOneChangeReader(MessageReader):
         """Returns log-ratios of interactions from rows' changes along the message's main direction.
 
         A user's items are divided into two groups, by the rows' positions in this direction, or by
-        residuals as in ``RankOneGradientReader``, whichever groups are clearer. The smaller group
+        residuals as in ``RankOneGradientsReader``, whichever groups are clearer. The smaller group
         is assumed to be the items with which the user interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)

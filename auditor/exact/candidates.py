@@ -178,11 +178,11 @@ class CandidateInputs:
             probes, whole = _some(dist, strategy, seed, inputs is None), False
         few = listed if listed and math.comb(len(listed), 2) <= _MOST_PAIRS else []
         return cls(
-            strategy=strategy,
+            input_strategy=strategy,
             all_inputs=listed,
-            probes=probes,
-            pairs=[p for group in (few, *extreme) for p in itertools.combinations(group, 2)],
-            is_given=inputs is not None,
+            probe_inputs=probes,
+            fixed_pairs=[p for group in (few, *extreme) for p in itertools.combinations(group, 2)],
+            is_user_given=inputs is not None,
             is_complete=whole,
         )
 
@@ -372,8 +372,8 @@ class CandidateOutputs:
             entry_step=step,
             entry_origin=np.asarray(np.where(step == np.rint(step), 0.0, low)),
             is_continuous=numbers and not few and not grid,
-            centre=np.asarray((low + high) / 2.0),
-            spread=np.asarray(np.where(high > low, high - low, 1.0)),
+            entry_centre=np.asarray((low + high) / 2.0),
+            entry_width=np.asarray(np.where(high > low, high - low, 1.0)),
         )
         return replace(
             found, all_outputs=found._all_of(dist, inputs.all_inputs or inputs.probe_inputs)

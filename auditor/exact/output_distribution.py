@@ -101,7 +101,7 @@ class OutputDistribution:
             )
         domain = getattr(origin, "domain", None)
         dist = cls(
-            origin=origin,
+            wrapped_object=origin,
             sampler=Sampler.wrap(origin.sample if isinstance(origin, Density) else origin),
             log_density=density,
             domain=domain if isinstance(domain, Domain) else None,

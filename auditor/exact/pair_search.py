@@ -133,7 +133,7 @@ class PairSearch(ABC):
         if exceeds(epsilon, self.claimed_epsilon):
             above = self.claimed_epsilon + 1e-9 * max(1.0, self.claimed_epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
-            largest, example = search(above=above)
+            largest, example = search(stop_above=above)
             if largest > above:
                 simplest = self.simplify_output(self.evaluate_pair(*example), above)
                 simplest = replace(simplest, witness=self.make_witness(simplest))

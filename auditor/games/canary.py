@@ -72,7 +72,7 @@ class CanarySet:
         nobody = crowd.take_users(np.arange(0))
         both = add_user(add_user(nobody, histories[0]), histories[1], flipped_attributes)
         profiles = replace(both, users=np.repeat(crowd.users.max(initial=-1) + 1, 2))
-        return cls(history_names=names, histories=profiles, crowd=crowd)
+        return cls(history_names=names, histories=profiles, other_users=crowd)
 
     def __len__(self) -> int:
         return self.histories.n_users // 2

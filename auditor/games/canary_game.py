@@ -324,18 +324,18 @@ class RunSampler:
         ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
             regression.
 
-        If one of the last ``simulation.n_votes`` numbers of a run promises a larger bound than the
+        If one of the last ``simulation.n_score_features`` numbers of a run promises a larger bound than the
         rule, this number is the score.
         """
         first, second = (
             self.draw_features(source, world, n_pilot_runs, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
-        fit, n_votes = (
+        fit, n_score_features = (
             learn_rule if fit_trees else fit_logistic_rule,
             self.simulation.n_score_features,
         )
-        rule, how = choose_rule_or_feature(fit, first, second, n_votes, budget)
+        rule, how = choose_rule_or_feature(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:

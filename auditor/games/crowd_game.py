@@ -65,7 +65,7 @@ class TrainingSimulator:
     ``attack``: attack whose score of the items that differ between the two histories is the
         adversary's only feature. None to compute features by ``projection.compute_features``.
     ``compute``: device and memory of a training.
-    ``n_votes``: 0, because no single feature serves alone as the adversary's score.
+    ``n_score_features``: 0, because no single feature serves alone as the adversary's score.
     """
 
     target: Target
@@ -73,7 +73,7 @@ class TrainingSimulator:
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
     compute: Machine = DEFAULT_MACHINE
-    n_votes: ClassVar[int] = 0
+    n_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:

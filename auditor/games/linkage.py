@@ -58,8 +58,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
         f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}. "
-        f"On average, {anonymity:.1f} of the {n} users who also sent before fit a message of the "
-        f"last round at least as well as its sender; by chance, {(n + 1) / 2:.1f} users would."
+        f"On average, {anonymity:.1f} of the {n} possible senders fit a message of the last round "
+        f"at least as well as its true sender; by chance, {(n + 1) / 2:.1f} of them would."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),

@@ -384,7 +384,7 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``compute``: device and memory of the training.
-    ``n_votes``: 0, because no single feature serves alone as the adversary's score.
+    ``n_score_features``: 0, because no single feature serves alone as the adversary's score.
 
     The adversary knows all other users, both histories of every canary, and one broadcast at which
     it computes expected messages: the first broadcast, or the released model if it sees only this
@@ -395,7 +395,7 @@ class OneRunSimulator:
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
     compute: Machine = DEFAULT_MACHINE
-    n_votes: ClassVar[int] = 0
+    n_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:

@@ -168,10 +168,10 @@ class MessageStats:
         return cls(
             base_value=base_value,
             average_mean=middle,
-            difference=apart,
+            mean_difference=apart,
             error_variance=chance,
-            variance=variance,
-            weight=np.where(certain, measured / variance, 0.0),
+            message_variance=variance,
+            mean_weight=np.where(certain, measured / variance, 0.0),
             square_weight=squares,
             zero_weight=zeros,
             row_weight=rows,

@@ -111,7 +111,7 @@ class RoundSimulator:
             canary=canary,
             broadcast=broadcast,
             directions=along,
-            statistics=readings,
+            message_stats=readings,
             vantages=vantages,
             n_rounds=n_rounds,
             reducer=reducer,
@@ -121,7 +121,7 @@ class RoundSimulator:
         return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
-    def n_votes(self) -> int:
+    def n_score_features(self) -> int:
         """Number of features, the last ones of each run, in which coordinates of messages vote for
         a world.
 

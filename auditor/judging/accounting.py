@@ -174,15 +174,14 @@ def judge_scoped_claim(
     - A bound with assumptions, if there is a bound without assumptions.
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
+    bounds = exact_bounds, sampled_bounds, alarm_bounds
     finding = Finding.of(
         target.name,
         scoped.claim,
         scoped.scope,
         delta=scoped.delta,
         accounted=accounted,
-        measured=_largest_lower_bound(
-            scoped, accounted, exact_bounds, sampled_bounds, alarm_bounds
-        ),
+        measured=_largest_lower_bound(scoped, accounted, *bounds),
         sizes=replace(target.sizes, items=population.n_items),
         note=scoped.note,
         outside_model=scoped.outside_model,

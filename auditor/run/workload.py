@@ -82,8 +82,8 @@ class Workload:
             + 4 * cost.memory_values
             + cost.senders_per_round * cost.message_bytes
             + attack,
-            stored_bytes=cost.n_messages * cost.message_bytes,
-            seconds=cost.seconds,
+            stored_message_bytes=cost.n_messages * cost.message_bytes,
+            training_seconds=cost.seconds,
         )
 
     @property

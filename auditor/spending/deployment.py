@@ -477,12 +477,9 @@ class AccountRequest:
         """Amount of noise, parsed from the argument that states it; None if an event is given
         instead.
         """
-        kinds = {
-            GAUSSIAN_NOISE: self.gaussian,
-            LAPLACE_NOISE: self.laplace,
-            RANDOMIZED_RESPONSE: self.randomized_response,
-        }
-        given = (Noise.parse(kind, stated) for kind, stated in kinds.items() if stated is not None)
+        kinds = (GAUSSIAN_NOISE, LAPLACE_NOISE, RANDOMIZED_RESPONSE)
+        amounts = zip(kinds, (self.gaussian, self.laplace, self.randomized_response), strict=True)
+        given = (Noise.parse(kind, stated) for kind, stated in amounts if stated is not None)
         return next(given, None)
 
     @property

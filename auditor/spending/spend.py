@@ -66,9 +66,7 @@ def solve_setting(
     """
     check_epsilon(target_epsilon)
     if not 0.0 < target_epsilon < math.inf:
-        raise InputError(
-            f"Expected a finite target_epsilon above 0, got {target_epsilon!r}. Give 1.0."
-        )
+        raise InputError(f"Expected target_epsilon in (0, inf), got {target_epsilon!r}. Give 1.0.")
     name, users, noise = request.missing_name, request.users, request.noise
     if not name:
         raise InputError(
@@ -193,10 +191,7 @@ class Account:
         return self.describe()
 
     def __repr__(self) -> str:
-        total, per_round = (
-            say.format_finding_upper(self.total),
-            say.format_finding_upper(self.per_round),
-        )
+        total, per_round = map(say.format_finding_upper, (self.total, self.per_round))
         bounds = f"at most {total} in total, {per_round} per round"
         return f"<{self.total.target}: epsilon {bounds}, at delta {self.total.claim.delta:g}>"
 

@@ -87,9 +87,8 @@ class TargetCase:
     def run(self) -> Run:
         """Result of the shared training: its transcript (all messages) and its model."""
         rng = np.random.default_rng(0)
-        return self.short_target.run(
-            self.interactions, rng, lambda *step: self.progress.append(step)
-        )
+        data = self.interactions
+        return self.short_target.run(data, rng, lambda *step: self.progress.append(step))
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -216,10 +215,8 @@ class TargetContract:
         The number of threads, and storage in memory or on disk, must not matter. A different seed
         must give different messages if the training uses the generator.
         """
-        short, transcript = (
-            self.subject.short_target,
-            get_view_bytes(self.subject.run, Vantage.SERVER),
-        )
+        short = self.subject.short_target
+        transcript = get_view_bytes(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
         again = short.run(make_interactions(), rng, compute=Machine(threads=2, memory=0))

@@ -398,9 +398,8 @@ def _trunc(part: OutcomeCase, a: AffineNoise) -> Any:
 def _log(part: OutcomeCase, a: AffineNoise) -> Any:
     if a.inner_noise is not None or a.source.family != "uniform":
         raise NotTraced("tracing supports the logarithm of uniform noise only")
-    return (
-        AffineNoise(a.source, function=math.log, inner_noise=a) if part.is_less(0, a) else math.nan
-    )
+    log = AffineNoise(a.source, function=math.log, inner_noise=a)
+    return log if part.is_less(0, a) else math.nan
 
 
 _RULES: dict[Callable[..., Any], Callable[..., Any]] = {

@@ -125,11 +125,8 @@ class TracedArray(np.ndarray):
             result = getattr(_entrywise(ufunc), method)(*map(to_object_array, inputs), **options)
         if symbolic:
             array = isinstance(result, np.ndarray)
-            result = (
-                _finished(result, dtype, inputs)
-                if array
-                else apply_to_values(make_cast(dtype), result)
-            )
+            cast = make_cast(dtype)
+            result = _finished(result, dtype, inputs) if array else apply_to_values(cast, result)
         if out is None:
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
@@ -396,7 +393,7 @@ Symbol.call_numpy, Symbol.call_ufunc = apply_to_symbols, apply_elementwise
 
 def _typical(entry: Any) -> Any:
     """Returns an example number with the type of ``entry``, which may depend on random draws."""
-    value = entry.list_possible_values()[0][1] if isinstance(entry, Symbol) else entry
+    value = entry.list_values()[0][1] if isinstance(entry, Symbol) else entry
     return 1.0 if isinstance(value, AffineNoise) else value
 
 

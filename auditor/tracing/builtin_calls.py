@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.tracing.gate import (
     ATOMIC_TYPES,
     DICT_VIEW_TYPES,
     SET_TYPES,
-    TracedCodeError,
+    TracedError,
     TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.objects import (
@@ -82,7 +82,7 @@ def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
         return entry
     if len(args) > 1:
         return args[1]
-    raise TracedCodeError(StopIteration())
+    raise TracedError(StopIteration())
 
 
 def _reversed(run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -126,10 +126,7 @@ def _is_below(run: OperationTracer, kind: Any, part: Any) -> bool:
         if known_kind is None and part.__module__ != "numbers":
             run.refuse(f"tracing does not support isinstance of {kind.__name__}, {part.__name__}")
         return bool(known_kind)
-    if (
-        type(part) is abc.ABCMeta
-        and run.look_up_attribute(part, "__subclasshook__") is not _NO_HOOK
-    ):
+    if type(part) is abc.ABCMeta and run.look_up(part, "__subclasshook__") is not _NO_HOOK:
         run.refuse(f"the code uses {part.__name__}, which overrides __subclasshook__")
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if type(part) not in (type, abc.ABCMeta, enum.EnumType) and part is not tensor:
@@ -173,7 +170,7 @@ def _getattr(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     run.check_kind(args[1], (str,), "getattr")
     try:
         return run.get_attribute(args[0], args[1])
-    except TracedCodeError as thrown:
+    except TracedError as thrown:
         if len(args) > 2 and isinstance(thrown.error, AttributeError):
             return args[2]
         raise
@@ -196,7 +193,7 @@ def _length(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     if kind in CONTAINER_TYPES or kind in DICT_VIEW_TYPES or kind in SET_TYPES:
         run.record(value)
         return len(value)
-    if issubclass(kind, tuple) and run.look_up_attribute(kind, "__len__") is tuple.__len__:
+    if issubclass(kind, tuple) and run.look_up(kind, "__len__") is tuple.__len__:
         return tuple.__len__(value)
     hook = run.find_method(value, "__len__")
     return hook() if hook else run.call_compiled(len, (value,), {}, "len")

@@ -30,19 +30,9 @@ _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 # Classes of values that may depend on undecided random draws.
 SYMBOLIC_TYPES = (Symbol, *_OPEN_ARRAYS)
 SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
-ATOMIC_TYPES: set[Any] = {
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    range,
-    type(...),
-    Fraction,
-}
+ATOMIC_TYPES: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, Fraction}
 ATOMIC_TYPES |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}
+ATOMIC_TYPES.add(type(...))
 # Types whose hash, and therefore order in a set, follows from the value, except for nan.
 _ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
 _ORDERED |= {kind for kind in SCALAR_TYPES if issubclass(kind, np.number | np.bool_)}
@@ -75,7 +65,7 @@ _CALL = 10
 _MAX_SIZE = 1 << 22
 
 
-class TracedCodeError(Exception):
+class TracedError(Exception):
     """Wraps an exception that the traced code raised; errors of the tracing itself are not wrapped.
 
     ``error``: the exception of the traced code.
@@ -177,7 +167,7 @@ class CallGate(ABC):
         self.own_objects[id(value)] = value
         return value
 
-    def is_created_by_run(self, value: Any) -> bool:
+    def is_new(self, value: Any) -> bool:
         """Whether the present run created ``value``, or the array of which ``value`` is a view."""
         while id(value) not in self.own_objects:
             base = value.base if type(value) in ARRAYS else None
@@ -188,7 +178,7 @@ class CallGate(ABC):
 
     def check_write(self, value: Any) -> None:
         """Raises NotTraced unless the present run of the traced code created ``value``."""
-        if not self.is_created_by_run(value):
+        if not self.is_new(value):
             self.refuse(
                 f"the code changes {_described(value)} that this call did not create, which keeps "
                 "its value between calls, so that later outputs may depend on it"
@@ -199,11 +189,7 @@ class CallGate(ABC):
 
         Later changes can then be noticed. Objects that the present run created are not recorded.
         """
-        if (
-            type(value) in _MUTABLE
-            and id(value) not in self.reads
-            and not self.is_created_by_run(value)
-        ):
+        if type(value) in _MUTABLE and id(value) not in self.reads and not self.is_new(value):
             self.reads[id(value)] = value, _content(value)
 
     def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
@@ -268,7 +254,7 @@ class CallGate(ABC):
         """
         result = self.call_compiled(target, args, kwargs, name)
         given = args[0] if args else None
-        if type(given) in ARRAYS and not self.is_created_by_run(given):
+        if type(given) in ARRAYS and not self.is_new(given):
             root = result
             while type(root) in ARRAYS:
                 self.own_objects.pop(id(root), None)
@@ -325,19 +311,19 @@ class CallGate(ABC):
 
     def run_code(self, action: Callable[[], Any]) -> Any:
         """Returns the result of ``action()``, and raises any exception of it wrapped as
-        TracedCodeError.
+        TracedError.
 
-        TracedCodeError marks exceptions of the traced code.
+        TracedError marks exceptions of the traced code.
         """
         try:
             with np.errstate(over="ignore"):
                 return action()
-        except (TracedCodeError, NotTraced, PathTooRare):
+        except (TracedError, NotTraced, PathTooRare):
             raise
         except (RecursionError, MemoryError) as error:
             self.refuse(f"the code raises {type(error).__name__}")
         except (Exception, SystemExit) as error:
-            raise TracedCodeError(error) from None
+            raise TracedError(error) from None
 
     def check_input(self, value: Any, name: str) -> Any:
         """Returns ``value`` if compiled code may receive it; raises NotTraced otherwise.
@@ -513,9 +499,8 @@ def _content(value: Any) -> Any:
 def _entry(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_entry, value))
-    if type(value) in ATOMIC_TYPES and not isinstance(
-        value, (Symbol, MaskedEntries, TracedGenerator)
-    ):
+    variable = (Symbol, MaskedEntries, TracedGenerator)
+    if type(value) in ATOMIC_TYPES and not isinstance(value, variable):
         nan = isinstance(value, float) and math.isnan(value)
         return "nan" if nan else (type(value), value)
     return id(value)

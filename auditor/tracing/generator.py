@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.tracing.affine_noise import (
 )
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_object_array
 from fedrec_auditor.auditor.tracing.paths import (
-    MAX_DRAWS_PER_CALL,
+    MAX_DRAWS,
     ExecutionPath,
     FiniteDraw,
     NotTraced,
@@ -237,11 +237,8 @@ class TracedGenerator(np.random.Generator):
         """
         if a is None or self.path.values is not None:
             return
-        noise = (
-            a.list_possible_values()[0][1]
-            if isinstance(a, Symbol) and len(a.list_possible_values()) == 1
-            else None
-        )
+        values = a.list_values() if isinstance(a, Symbol) else []
+        noise = values[0][1] if len(values) == 1 else None
         if isinstance(noise, AffineNoise) and noise.function is math.floor:
             noise = noise.inner_noise
         source = noise.source if isinstance(noise, AffineNoise) else None
@@ -322,10 +319,8 @@ class TracedGenerator(np.random.Generator):
         if size is None:
             return draw()
         many = math.prod(_shape(size))
-        if many > MAX_DRAWS_PER_CALL:
-            raise NotTraced(
-                f"the code draws an array of {many:,} numbers, over {MAX_DRAWS_PER_CALL:,}"
-            )
+        if many > MAX_DRAWS:
+            raise NotTraced(f"the code draws an array of {many:,} numbers, over {MAX_DRAWS:,}")
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.tracing.gate import (
     DICTS,
     DIGEST_TYPES,
     SYMBOLIC_TYPES,
-    TracedCodeError,
+    TracedError,
     TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
@@ -59,7 +59,7 @@ class _Names:
         for names in (self.module, vars(builtins)):
             if name in names:
                 return self.run.get_module_value(names, name)
-        raise TracedCodeError(NameError(f"name {name!r} is not defined"))
+        raise TracedError(NameError(f"name {name!r} is not defined"))
 
 
 class CallTracer(OperationTracer):
@@ -104,7 +104,7 @@ class CallTracer(OperationTracer):
         hook = None if kind in ALLOWED_METACLASSES else self.find_method(function, "__call__")
         if hook is None:
             self.refuse_call(_name(function))
-        return self.call(self.look_up_attribute(kind, "__call__"), (function, *args), kwargs)
+        return self.call(self.look_up(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
         """Returns the global names of rewritten code of a module.
@@ -164,7 +164,7 @@ class CallTracer(OperationTracer):
                 trace.tb_frame.f_code is CallTracer._interpret.__code__
                 or INTERPRETER_KEY in trace.tb_frame.f_globals
             ):
-                raise TracedCodeError(error) from None
+                raise TracedError(error) from None
             raise
         finally:
             self.call_depth -= 1
@@ -261,7 +261,7 @@ class _Context:
         return self.enter()  # type: ignore[misc]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if kind is TracedCodeError:
+        if kind is TracedError:
             return self.run.is_true(self.leave(type(error.error), error.error, None))  # type: ignore[misc]
         if kind is None:
             self.leave(None, None, None)  # type: ignore[misc]
@@ -275,12 +275,9 @@ class Interpreter(CallTracer):
     ``CallTracer``.
     """
 
-    exception_class = TracedCodeError
-    make_slice, lazy, text = (
-        staticmethod(slice),
-        staticmethod(TracedIterator),
-        staticmethod("".join),
-    )
+    exception_class = TracedError
+    make_slice, lazy = staticmethod(slice), staticmethod(TracedIterator)
+    text = staticmethod("".join)
 
     def make_super(self, owner: Any, value: Any) -> Any:
         """Returns the result of ``super()`` in a method of the class ``owner``, called on
@@ -309,11 +306,11 @@ class Interpreter(CallTracer):
             return self.call(str, (value,), {})
         return self.call_compiled(format, (value, how or ""), {}, "format")
 
-    def make_assertion_error(self, *message: Any) -> TracedCodeError:
+    def make_assertion_error(self, *message: Any) -> TracedError:
         """Returns the exception of a failed ``assert``, with the optional ``message``."""
-        return TracedCodeError(AssertionError(*message))
+        return TracedError(AssertionError(*message))
 
-    def to_exception(self, error: Any) -> TracedCodeError:
+    def to_exception(self, error: Any) -> TracedError:
         """Returns the exception that ``raise error`` raises in traced code.
 
         ``error``: an exception or its class. Raises NotTraced if it is not an Exception.
@@ -322,7 +319,7 @@ class Interpreter(CallTracer):
             error = self.call(error, (), {})
         if not issubclass(type(error), Exception):
             self.refuse(f"the code raises {type(error).__name__}, which is not an Exception")
-        return TracedCodeError(error)
+        return TracedError(error)
 
     def can_catch(self, error: BaseException, *classes: Any) -> bool:
         """Whether the clause ``except classes`` in traced code catches ``error``.
@@ -341,7 +338,7 @@ class Interpreter(CallTracer):
         The block is not run if tracing was refused (NotTraced) within the ``try`` statement.
         ``before``: the exception that was being handled before the ``try``; None if there was none.
         """
-        return self.get_current_error() is before or sys.exc_info()[0] is TracedCodeError
+        return self.get_current_error() is before or sys.exc_info()[0] is TracedError
 
     def wrap_context(self, manager: Any) -> Any:
         """Returns the context manager of a ``with`` statement in traced code, wrapped for tracing.
@@ -405,10 +402,7 @@ class Interpreter(CallTracer):
         class or an attribute of the class is not supported.
         """
         hook = vars(object)["__init_subclass__"]
-        plain = all(
-            type(b) is type and self.look_up_attribute(b, "__init_subclass__") is hook
-            for b in bases
-        )
+        plain = all(type(b) is type and self.look_up(b, "__init_subclass__") is hook for b in bases)
         if not plain:
             self.refuse(f"the code defines the class {name} with a base that is not supported")
         return builtins.__build_class__(body, name, *bases, metaclass=self._new_class)  # type: ignore[no-any-return]
@@ -416,11 +410,8 @@ class Interpreter(CallTracer):
     def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
         for value in names.values():
             kind = type(value)
-            plain = kind in known.ALLOWED_ATTRS or kind in (
-                *SYMBOLIC_TYPES,
-                types.CellType,
-                type(None),
-            )
+            others = (*SYMBOLIC_TYPES, types.CellType, type(None))
+            plain = kind in known.ALLOWED_ATTRS or kind in others
             if not plain and not (kind is types.FunctionType and self.has_source(value)):
                 self.refuse(f"the code defines a class with a member of type {kind.__name__}")
         return type(name, bases, names)

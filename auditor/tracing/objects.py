@@ -19,7 +19,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
-from fedrec_auditor.auditor.tracing.gate import CallGate, TracedCodeError
+from fedrec_auditor.auditor.tracing.gate import CallGate, TracedError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.rewriting import rewrite_code
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
@@ -186,7 +186,7 @@ class ObjectReader(CallGate):
         if kind is np.ufunc:
             known_one = id(value) in known.KNOWN_FUNCTIONS or id(value) in self.special
             return known_one and name in ("reduce", "accumulate", "outer")
-        own = kind is np.random.Generator and self.is_created_by_run(value)
+        own = kind is np.random.Generator and self.is_new(value)
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
@@ -196,7 +196,7 @@ class ObjectReader(CallGate):
         of the object for the message.
         """
         if name not in names:
-            raise TracedCodeError(AttributeError(f"{owner} has no attribute {name!r}"))
+            raise TracedError(AttributeError(f"{owner} has no attribute {name!r}"))
         self.record_name_read(names, name)
         return names[name]
 
@@ -229,9 +229,7 @@ class ObjectReader(CallGate):
         if name not in allowed:
             if hasattr(kind, name):
                 self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
-            raise TracedCodeError(
-                AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-            )
+            raise TracedError(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"))
         member = self.run_code(lambda: getattr(value, name))
         if isinstance(member, (types.BuiltinMethodType, types.MethodType)):
             return NativeMethod(value, name)
@@ -246,20 +244,19 @@ class ObjectReader(CallGate):
         """
         kind = self.get_safe_class(value)
         if kind in (Symbol, MaskedEntries):
-            pieces = value.list_possible_values() if kind is Symbol else ()
+            pieces = value.list_values() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
             return self.fix_value(apply_to_values(_type_of, value))
         kind = _STANDS_FOR.get(kind, kind)
-        getter = self.look_up_attribute(kind, "__getattribute__")
+        getter = self.look_up(kind, "__getattribute__")
         if kind not in known.ALLOWED_ATTRS and (
-            self.look_up_attribute(kind, "__class__") is not _CLASS
-            or all(g is not getter for g in _GETTERS)
+            self.look_up(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
         ):
             self.refuse(f"the code uses {kind.__name__}, which overrides __class__")
         return kind
 
-    def look_up_attribute(self, kind: type, name: str, after: type | None = None) -> Any:
+    def look_up(self, kind: type, name: str, after: type | None = None) -> Any:
         """Returns the attribute ``name`` of a class or its bases, without binding it to an object.
 
         ``after``: search only the bases after this class; None to search all. The result is MISSING
@@ -283,9 +280,9 @@ class ObjectReader(CallGate):
         kind = type(value)
         if not self.is_python_class(kind):
             self.refuse(f"tracing does not know {kind.__module__}.{kind.__name__}.{name}")
-        if type(self.look_up_attribute(kind, "__getattribute__")) is not COMPILED_TYPE:
+        if type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
             self.refuse(f"the code uses {kind.__name__}, which overrides __getattribute__")
-        member, own = self.look_up_attribute(kind, name), self.get_attributes(value)
+        member, own = self.look_up(kind, name), self.get_attributes(value)
         if (
             issubclass(kind, enum.Enum)
             and name in ("value", "name")
@@ -294,13 +291,11 @@ class ObjectReader(CallGate):
             return own[f"_{name}_"]
         if member is _ARGS:
             return value.args
-        if name in own and (
-            member is MISSING or self.look_up_attribute(type(member), "__set__") is MISSING
-        ):
-            if not self.is_created_by_run(value):
+        if name in own and (member is MISSING or self.look_up(type(member), "__set__") is MISSING):
+            if not self.is_new(value):
                 self.record_name_read(own, name)
             return own[name]
-        hook = self.look_up_attribute(kind, "__getattr__")
+        hook = self.look_up(kind, "__getattr__")
         if member is MISSING and hook is not MISSING:
             return self.call(hook, (value, name), {})
         return self._bound(member, kind, name, value)
@@ -313,7 +308,7 @@ class ObjectReader(CallGate):
         """
         how, has_value = type(member), value is not MISSING
         if member is MISSING:
-            raise TracedCodeError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
+            raise TracedError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
         if how in PYTHON_FUNCTION_TYPES or member is object.__init__:
             return PartialCall(member, (value,), {}) if has_value else member
         if how is staticmethod:
@@ -324,17 +319,17 @@ class ObjectReader(CallGate):
             return self.call(member.fget, (value,), {})
         if has_value and how is functools.cached_property:
             result = self.call_cached(member.func, (value,), {})
-            if self.is_created_by_run(value):
+            if self.is_new(value):
                 self.get_attributes(value)[name] = result
             return result
         if has_value and how is types.MemberDescriptorType:
             names = _Slot(member, value)
             member = self.run_code(lambda: names[name])
-            if not self.is_created_by_run(value):
+            if not self.is_new(value):
                 self.record_name_read(names, name, value)
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
-        elif self.look_up_attribute(how, "__get__") is not MISSING:
+        elif self.look_up(how, "__get__") is not MISSING:
             self.refuse(f"tracing does not know {kind.__name__}.{name}, of type {how.__name__}")
         else:
             owner = next(base for base in _MRO(kind) if name in _NAMES(base))
@@ -347,7 +342,7 @@ class ObjectReader(CallGate):
 
         Raises NotTraced if the class overrides ``__dict__``.
         """
-        member = self.look_up_attribute(type(value), "__dict__")
+        member = self.look_up(type(value), "__dict__")
         if member is MISSING:
             return {}
         if type(member) is not types.GetSetDescriptorType:
@@ -368,11 +363,11 @@ class ObjectReader(CallGate):
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
             self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
-        return self._bound(self.look_up_attribute(kind, name), kind, name)
+        return self._bound(self.look_up(kind, name), kind, name)
 
     def _of_super(self, value: SuperProxy, name: str) -> Any:
         kind = value.value if isinstance(value.value, type) else type(value.value)
-        member = self.look_up_attribute(kind, name, after=value.owner)
+        member = self.look_up(kind, name, after=value.owner)
         return self._bound(member, kind, name, value.value)
 
     def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
@@ -385,7 +380,7 @@ class ObjectReader(CallGate):
         kind = self.get_safe_class(value)
         if not self.is_python_class(kind) or known.KNOWN_CLASSES.get(id(kind)) is kind:
             return None
-        member = self.look_up_attribute(kind, name)
+        member = self.look_up(kind, name)
         if member is MISSING or member is None or type(member) in _SLOTS:
             return None
         if type(member) not in PYTHON_FUNCTION_TYPES:
@@ -420,20 +415,18 @@ class ObjectBuilder(ObjectReader):
         Raises NotTraced unless the present run of the traced code created the object ``value``.
         """
         kind = self.get_safe_class(value)
-        python, hook = self.is_python_class(kind), self.look_up_attribute(kind, "__setattr__")
-        plain = (
-            python and hook is object.__setattr__ and self.look_up_attribute(kind, name) is MISSING
-        )
+        python, hook = self.is_python_class(kind), self.look_up(kind, "__setattr__")
+        plain = python and hook is object.__setattr__ and self.look_up(kind, name) is MISSING
         if plain and self.get_attributes(value).get(name) is new:
             return  # the attribute has this value already
-        if not python or not self.is_created_by_run(value):
+        if not python or not self.is_new(value):
             self.refuse(
                 f"the code changes attribute {name} of an object that this call did not create, "
                 "which keeps its value between calls, so that later outputs may depend on it"
             )
         if hook is not object.__setattr__:
             if self.get_fields(kind) and not self.has_source(hook):
-                raise TracedCodeError(
+                raise TracedError(
                     dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
                 )
             self.call(hook, (value, name, new), {})
@@ -444,16 +437,14 @@ class ObjectBuilder(ObjectReader):
         """Sets an attribute as ``object.__setattr__`` does, without checking who created the
         object.
         """
-        member = self.look_up_attribute(type(value), name)
+        member = self.look_up(type(value), name)
         if type(member) is property:
             if member.fset is None:
-                raise TracedCodeError(AttributeError(f"property {name!r} has no setter"))
+                raise TracedError(AttributeError(f"property {name!r} has no setter"))
             self.call(member.fset, (value, new), {})
         elif type(member) is types.MemberDescriptorType:
             member.__set__(value, new)
-        elif (
-            member is not MISSING and self.look_up_attribute(type(member), "__set__") is not MISSING
-        ):
+        elif member is not MISSING and self.look_up(type(member), "__set__") is not MISSING:
             self.refuse(f"the code assigns to {name}, which is a {type(member).__name__}")
         else:
             self.get_attributes(value)[name] = new
@@ -473,14 +464,11 @@ class ObjectBuilder(ObjectReader):
             for member in kind._member_map_.values():
                 if self.check_input(args[0], "Enum") == member.value:
                     return member
-            raise TracedCodeError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
+            raise TracedError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
         if not self.is_python_class(kind) or type(kind) is enum.EnumType:
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
-        new, begin = (
-            self.look_up_attribute(kind, "__new__"),
-            self.look_up_attribute(kind, "__init__"),
-        )
-        if self.look_up_attribute(kind, "__del__") is not MISSING:
+        new, begin = (self.look_up(kind, "__new__"), self.look_up(kind, "__init__"))
+        if self.look_up(kind, "__del__") is not MISSING:
             self.refuse(f"the code uses {kind.__name__}, whose __del__ would run untraced")
         if issubclass(kind, BaseException):
             if (
@@ -492,30 +480,28 @@ class ObjectBuilder(ObjectReader):
                     self.check_input(value, kind.__name__)
                 return self.mark_own(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
-        fields = self.look_up_attribute(kind, "_fields") if tuple in kind.__bases__ else MISSING
+        fields = self.look_up(kind, "_fields") if tuple in kind.__bases__ else MISSING
         if fields is not MISSING:
             values = {**kind._field_defaults, **dict(zip(fields, args, strict=False)), **kwargs}  # type: ignore[attr-defined]
             if set(values) != set(fields) or len(args) > len(fields):
-                raise TracedCodeError(
-                    TypeError(f"{kind.__name__}() got arguments other than its fields")
-                )
+                raise TracedError(TypeError(f"{kind.__name__}() got arguments beside its fields"))
             return tuple.__new__(kind, [values[name] for name in fields])  # type: ignore[type-var]
-        if new is not object.__new__ or self.look_up_attribute(kind, "__slots__") is None:
+        if new is not object.__new__ or self.look_up(kind, "__slots__") is None:
             self.refuse(f"the code uses {kind.__name__}, which overrides __new__")
         if getattr(kind, "__abstractmethods__", None):
-            raise TracedCodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
+            raise TracedError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
         value = self.mark_own(object.__new__(kind))
         if self.get_fields(kind) and not self.has_source(begin):
             self._begin_dataclass(value, args, kwargs)
         elif begin is not object.__init__:
             self.call(begin, (value, *args), kwargs)
         elif args or kwargs:
-            raise TracedCodeError(TypeError(f"{kind.__name__}() takes no arguments"))
+            raise TracedError(TypeError(f"{kind.__name__}() takes no arguments"))
         return value
 
     def get_fields(self, kind: type) -> list[dataclasses.Field[Any]] | None:
         """Returns the fields of a dataclass; None for any other class."""
-        member = self.look_up_attribute(kind, "__dataclass_fields__")
+        member = self.look_up(kind, "__dataclass_fields__")
         if type(member) is not dict:
             return None
         return [part for part in member.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
@@ -525,12 +511,11 @@ class ObjectBuilder(ObjectReader):
         class.
         """
         parts = self.get_fields(kind)
-        if not parts or type(self.look_up_attribute(kind, "__getattribute__")) is not COMPILED_TYPE:
+        if not parts or type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
             return False
-        member = [self.look_up_attribute(kind, part.name) for part in parts]
+        member = [self.look_up(kind, part.name) for part in parts]
         return all(
-            type(f) is types.MemberDescriptorType
-            or self.look_up_attribute(type(f), "__get__") is MISSING
+            type(f) is types.MemberDescriptorType or self.look_up(type(f), "__get__") is MISSING
             for f in member
         )
 
@@ -541,7 +526,7 @@ class ObjectBuilder(ObjectReader):
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
         if unknown or len(args) > len(by_place):
-            raise TracedCodeError(TypeError("arguments do not match the fields"))
+            raise TracedError(TypeError("arguments do not match the fields"))
         given |= kwargs
         for part in parts:
             if part.name in given:
@@ -551,10 +536,10 @@ class ObjectBuilder(ObjectReader):
             elif part.default_factory is not dataclasses.MISSING:
                 new = self.call(part.default_factory, (), {})
             elif part.init:
-                raise TracedCodeError(TypeError(f"missing argument: {part.name!r}"))
+                raise TracedError(TypeError(f"missing argument: {part.name!r}"))
             else:
                 continue
             self.set_any_attribute(value, part.name, new)
-        hook = self.look_up_attribute(type(value), "__post_init__")
+        hook = self.look_up(type(value), "__post_init__")
         if hook is not MISSING:
             self.call(hook, (value,), {})

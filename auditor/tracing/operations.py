@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.tracing.gate import (
     DICTS,
     SET_TYPES,
     SYMBOLIC_TYPES,
-    TracedCodeError,
+    TracedError,
     TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
@@ -180,7 +180,7 @@ class OperationTracer(ObjectBuilder):
     def _by_identity(self, value: Any) -> bool:
         kind = type(value)
         plain = kind in known.ALLOWED_ATTRS or value is None
-        return plain or self.look_up_attribute(kind, "__eq__") is object.__eq__
+        return plain or self.look_up(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
         """Evaluates ``a is b``.
@@ -229,10 +229,7 @@ class OperationTracer(ObjectBuilder):
             return self.mark_own(result) if type(index) is slice else result
         if kind is enum.EnumType and type(index) is str:
             return self.run_code(lambda: value._member_map_[index])
-        if (
-            issubclass(kind, tuple)
-            and self.look_up_attribute(kind, "__getitem__") is tuple.__getitem__
-        ):
+        if issubclass(kind, tuple) and self.look_up(kind, "__getitem__") is tuple.__getitem__:
             self.check_input(index, "an index")
             return self.run_code(lambda: tuple.__getitem__(value, index))
         hook = self.find_method(value, "__getitem__")
@@ -355,13 +352,13 @@ class OperationTracer(ObjectBuilder):
             return self.count_each(self.run_code(lambda: [value[k] for k in range(len(value))]))
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
-        if issubclass(kind, tuple) and self.look_up_attribute(kind, "__iter__") is tuple.__iter__:
+        if issubclass(kind, tuple) and self.look_up(kind, "__iter__") is tuple.__iter__:
             return self.count_each(tuple.__iter__(value))
         hook = self.find_method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())
         if kind in known.ALLOWED_ATTRS:
-            raise TracedCodeError(TypeError(f"{kind.__name__!r} object is not iterable"))
+            raise TracedError(TypeError(f"{kind.__name__!r} object is not iterable"))
         self.refuse(f"tracing does not support a loop over the type {kind.__name__}")
 
     def _of_iterator(self, value: Any) -> Iterator[Any]:
@@ -372,7 +369,7 @@ class OperationTracer(ObjectBuilder):
         while True:
             try:
                 entry = hook()
-            except TracedCodeError as thrown:
+            except TracedError as thrown:
                 if type(thrown.error) is StopIteration:
                     return
                 raise
@@ -388,7 +385,7 @@ class OperationTracer(ObjectBuilder):
             return value
         entries, least = list(self.iterate(value)), len(shape) - ("*" in shape)
         if len(entries) < least or (least == len(shape) != len(entries)):
-            raise TracedCodeError(ValueError(f"expected {len(shape)} values, got {len(entries)}"))
+            raise TracedError(ValueError(f"expected {len(shape)} values, got {len(entries)}"))
         if "*" in shape:
             place = shape.index("*")
             middle = slice(place, place + len(entries) - least)

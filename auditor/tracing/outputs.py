@@ -121,11 +121,7 @@ def make_leaf_key(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
         return NAN_MARKER
-    if (
-        value is None
-        or value is NAN_MARKER
-        or isinstance(value, (bool, int, float, str, bytes, complex))
-    ):
+    if value is NAN_MARKER or isinstance(value, (type(None), int, float, str, bytes, complex)):
         return value
     raise NotTraced(f"the code returns a {type(value).__name__}, a type that tracing cannot read")
 
@@ -218,7 +214,7 @@ def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
         for place, (form, entry, value) in enumerate(
             zip(leaves, path.leaves, values.leaves, strict=True)
         ):
-            pieces = entry.list_possible_values() if isinstance(entry, Symbol) else ()
+            pieces = entry.list_values() if isinstance(entry, Symbol) else ()
             noisy = any(isinstance(source, RealDraw) for cells, _ in pieces for source in cells)
             dense = any(isinstance(piece, AffineNoise) for _, piece in pieces)
             plain = dense and any(not isinstance(p, AffineNoise) and p == value for _, p in pieces)

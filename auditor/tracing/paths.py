@@ -166,20 +166,15 @@ class RealDraw:
             return Fraction(math.ceil(high) - math.ceil(low), self.n_values)
         if self.is_lattice:
             if low < 0 and high > _HALF:
-                return self.compute_interval_mass(low, _HALF) + self.compute_interval_mass(
-                    _HALF, high
-                )
+                return sum(self.compute_interval_mass(*p) for p in ((low, _HALF), (_HALF, high)))
             if high < 1:
                 low, high = -high, -low
             first, beyond = math.ceil(low), math.inf if math.isinf(high) else math.ceil(high)
+            rate = self.decay_rate
             if self.family != "geometric":
-                tail = math.exp(-self.decay_rate * first) * -math.expm1(
-                    -self.decay_rate * (beyond - first)
-                )
-                return tail / (1.0 + math.exp(-self.decay_rate))
-            return math.exp(-self.decay_rate * (first - 1)) * -math.expm1(
-                -self.decay_rate * (beyond - first)
-            )
+                tail = math.exp(-rate * first) * -math.expm1(-rate * (beyond - first))
+                return tail / (1.0 + math.exp(-rate))
+            return math.exp(-rate * (first - 1)) * -math.expm1(-rate * (beyond - first))
         a, b = float(low), float(high)
         if self.family == "normal":
             a, b = (a, b) if a + b <= 0 else (-b, -a)
@@ -224,12 +219,9 @@ class RealDraw:
 
     def is_same(self, other: Any) -> bool:
         """Whether ``other`` is a draw from the same distribution."""
-        mine = self.family, self.decay_rate, self.n_values
-        return isinstance(other, RealDraw) and mine == (
-            other.family,
-            other.decay_rate,
-            other.n_values,
-        )
+        law = self.family, self.decay_rate, self.n_values
+        same_type = isinstance(other, RealDraw)
+        return same_type and law == (other.family, other.decay_rate, other.n_values)
 
 
 Draw = FiniteDraw | RealDraw
@@ -261,7 +253,7 @@ MIN_PATH_PROB = 2.0**-100
 # Maximum number of interpreter steps for one input, over all its paths.
 MAX_STEPS_PER_INPUT = 3_000_000
 # Maximum number of random draws on one path.
-MAX_DRAWS_PER_CALL = 1 << 16
+MAX_DRAWS = 1 << 16
 # Number of steps counted per run of the code, and number of steps counted per decision.
 RUN_STEPS, _DECISION = 200, 20
 _TRIES, _MAX_DEPTH = 1000, 512
@@ -364,10 +356,8 @@ class ExecutionPath:
         A replay repeats a run with given values of the draws. Raises NotTraced if there are too
         many draws, or if the replay expected another draw.
         """
-        if len(self.sources) >= MAX_DRAWS_PER_CALL:
-            raise NotTraced(
-                f"one call of the code draws more than {MAX_DRAWS_PER_CALL:,} random numbers"
-            )
+        if len(self.sources) >= MAX_DRAWS:
+            raise NotTraced(f"one call of the code draws more than {MAX_DRAWS:,} random numbers")
         self.budget.spend()
         place = len(self.sources)
         self.sources.append(source)

@@ -34,14 +34,14 @@ from fedrec_auditor.auditor.tracing.paths import (
     Probability,
 )
 from fedrec_auditor.auditor.tracing.tables import (
-    DENSITY_PLACEHOLDER,
-    MAX_TABLE_ENTRIES,
+    DENSITY_SLOT,
+    MAX_ENTRIES,
     ZERO_MASS,
     MassTable,
     OutputKey,
     OutputMass,
     list_numbers_at,
-    log_probability,
+    to_log,
 )
 from fedrec_auditor.auditor.tracing.traced_distribution import (
     OutputTag,
@@ -158,10 +158,7 @@ class _Part:
         blocks differ between the inputs.
         """
         logs = np.array(
-            [
-                [log_probability(group.probability)],
-                [log_probability(other.probability) if other else -math.inf],
-            ]
+            [[to_log(group.probability)], [to_log(other.probability) if other else -math.inf]]
         )
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
@@ -171,7 +168,7 @@ class _Part:
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:
                 shifts.append(shift)
-            elif any(DENSITY_PLACEHOLDER in key for key in (*t, *u)):
+            elif any(DENSITY_SLOT in key for key in (*t, *u)):
                 dense.append((t, u))
             else:
                 logs = _multiplied(logs, t, u)
@@ -181,13 +178,11 @@ class _Part:
             (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
             for key in t
-            if DENSITY_PLACEHOLDER in key
+            if DENSITY_SLOT in key
             for p, q in logs.T.tolist()
         ]
         for pair in dense:
-            plain = [
-                {k: entry for k, entry in t.items() if DENSITY_PLACEHOLDER not in k} for t in pair
-            ]
+            plain = [{k: entry for k, entry in t.items() if DENSITY_SLOT not in k} for t in pair]
             logs = _multiplied(logs, *plain)
         return cls(logs, math.hypot(*shifts), mixtures)
 
@@ -220,11 +215,9 @@ def _multiplied(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArra
     distributions of the block under both inputs. Outputs of equal log-ratio are merged.
     """
     keys = list(dict.fromkeys((*p, *q)))
-    block = np.array(
-        [[log_probability(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)]
-    )
-    if logs.shape[1] * len(keys) > MAX_TABLE_ENTRIES:
-        raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
+    block = np.array([[to_log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
+    if logs.shape[1] * len(keys) > MAX_ENTRIES:
+        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
     both = both[:, np.argsort(both[0] - both[1])]
@@ -322,7 +315,7 @@ def prove_bound(
         source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
     cut = delta < _NOTHING and any(dist.has_underflow or dist.n_left_out for dist in dists)
-    rows = [] if rare else [dist.list_outputs(MAX_TABLE_ENTRIES // len(dists)) for dist in dists]
+    rows = [] if rare else [dist.list_outputs(MAX_ENTRIES // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_of_table(listed, names, delta), source=source)
@@ -365,9 +358,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
         for output in dict.fromkeys(itertools.chain.from_iterable(rows))
         if not all(_is_cut_tail(row[output]) for row in rows if output in row)
     ]
-    table = np.asarray(
-        [[log_probability(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows]
-    )
+    table = np.asarray([[to_log(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table, name_input=lambda i: names[i], name_output=lambda j: _output_name(outputs[j])
     ).compute_bound(REPORT_SCOPE, delta)
@@ -456,8 +447,8 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
 def _difference(p: Probability, q: Probability) -> float:
     """Returns ln p/q; exactly 0 if both are the same fraction."""
     if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
-        return log_probability(p / q)
-    return log_probability(p) - log_probability(q)
+        return to_log(p / q)
+    return to_log(p) - to_log(q)
 
 
 def _of_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
@@ -470,7 +461,7 @@ def _of_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[floa
         return -math.inf, -math.inf
     if q is None:
         return math.inf, math.inf
-    if DENSITY_PLACEHOLDER not in key:
+    if DENSITY_SLOT not in key:
         return (_difference(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
@@ -493,12 +484,7 @@ def _event(
     if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.fixed_positions[structure], fixed, strict=True)
         words.update((place, _value_name(structure, value)) for place, value in known)
-    logs = np.array(
-        [
-            log_probability(group.probability),
-            log_probability(other.probability) if other else -math.inf,
-        ]
-    )
+    logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
         entries = group.tables[block][key], other.tables[block].get(key) if other else None
@@ -523,18 +509,15 @@ def _of_key(
     probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
     second input. The log-probabilities are those under both inputs.
     """
-    if DENSITY_PLACEHOLDER not in key:
+    if DENSITY_SLOT not in key:
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
-        return words, (log_probability(p.mass), log_probability(q.mass) if q else -math.inf), note
-    event = find_event(
-        p.mixture,
-        q.mixture if q else Mixture(),
-        list_numbers_at(atoms, key.index(DENSITY_PLACEHOLDER)),
-    )
+        return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
+    apart = list_numbers_at(atoms, key.index(DENSITY_SLOT))
+    event = find_event(p.mixture, q.mixture if q else Mixture(), apart)
     words = []
     for value in key:
-        if value is not DENSITY_PLACEHOLDER and not isinstance(value, tuple):
+        if value is not DENSITY_SLOT and not isinstance(value, tuple):
             words.append(_value_name(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)

@@ -19,7 +19,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import outputs
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, ValuesByDraw
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.gate import TracedCodeError
+from fedrec_auditor.auditor.tracing.gate import TracedError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.outputs import (
@@ -167,10 +167,10 @@ def _run_all(
             if any(
                 getattr(piece, "is_seed", False)
                 for symbol in symbols
-                for _, piece in symbol.list_possible_values()
+                for _, piece in symbol.list_values()
             ):
                 interpreter.refuse("the code returns a random integer with more than 2^40 values")
-        except TracedCodeError as thrown:
+        except TracedError as thrown:
             # If draws are undecided, the exception may be due to the interpreter.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
@@ -185,8 +185,7 @@ def _run_all(
             raise
         except Exception as error:  # of the interpreter's own
             raise NotTraced(
-                f"tracing the code failed with {type(error).__name__}: {error}",
-                get_error_line(error),
+                f"tracing failed with {type(error).__name__}: {error}", get_error_line(error)
             ) from None
         interpreter.check_unchanged()
         return output
@@ -285,7 +284,7 @@ def _cover(
     sampled.
     """
     symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
-    pieces = [cells for symbol in symbols for cells, _ in symbol.list_possible_values()]
+    pieces = [cells for symbol in symbols for cells, _ in symbol.list_values()]
     remaining = {
         source: path.limits.get(source, source.domain) & source.support
         for source in path.sources
@@ -325,7 +324,7 @@ def _evaluated(output: Output, known: dict[Draw, Any]) -> Output:
     def evaluated(entry: Any) -> Any:
         if not isinstance(entry, Symbol):
             return entry
-        for cells, value in entry.list_possible_values():
+        for cells, value in entry.list_values():
             if all(source.contains(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, AffineNoise):
                     return value.evaluate(known[value.source])

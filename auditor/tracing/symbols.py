@@ -36,7 +36,7 @@ class Symbol:
     """A value that depends on random draws of one execution path.
 
     - ``path``: the execution path.
-    - ``list_possible_values()``: the possible values, each with the sets of values of the draws
+    - ``list_values()``: the possible values, each with the sets of values of the draws
       that lead to it.
     - ``call_numpy``: function that calls a NumPy function with symbols among its arguments.
     - ``call_ufunc``: function that applies a NumPy ufunc, entry by entry, to symbols.
@@ -52,7 +52,7 @@ class Symbol:
         self.path, self._pieces = path, pieces
         self._known = path.changes
 
-    def list_possible_values(self) -> list[ConditionalValue]:
+    def list_values(self) -> list[ConditionalValue]:
         """Returns the possible values of this symbol on its execution path, as pairs (cells,
         value).
 
@@ -82,7 +82,7 @@ class Symbol:
         The result is a concrete object, or a symbol with a single possible value if that is noise
         (``AffineNoise``, a random number).
         """
-        live = self.list_possible_values()
+        live = self.list_values()
         cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
         self.path.restrict(cells)
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
@@ -170,9 +170,7 @@ def combine_values(
     """
     together: list[tuple[ValuesByDraw, tuple[Any, ...]]] = [({}, ())]
     for argument in arguments:
-        pieces = (
-            argument.list_possible_values() if isinstance(argument, Symbol) else [({}, argument)]
-        )
+        pieces = argument.list_values() if isinstance(argument, Symbol) else [({}, argument)]
         together = [
             (cells, (*values, value))
             for known, values in together
@@ -243,11 +241,7 @@ def _method(function: Callable[..., Any], *, swapped: bool = False) -> Callable[
     def method(self: Symbol, *others: Any) -> Any:
         if any(isinstance(other, np.ndarray) and other.ndim for other in others):
             return NotImplemented
-        return (
-            apply_to_values(function, *others, self)
-            if swapped
-            else apply_to_values(function, self, *others)
-        )
+        return apply_to_values(function, *((*others, self) if swapped else (self, *others)))
 
     return method
 

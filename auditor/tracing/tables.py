@@ -2,7 +2,7 @@
 densities.
 
 A block is a group of values in the output (leaves) that depend on one another. A key holds one
-value per leaf of the block. ``DENSITY_PLACEHOLDER`` in a key takes the place of a number that has a
+value per leaf of the block. ``DENSITY_SLOT`` in a key takes the place of a number that has a
 density.
 """
 
@@ -26,8 +26,8 @@ from fedrec_auditor.auditor.tracing.run import PathResult
 from fedrec_auditor.auditor.tracing.symbols import combine_values
 
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
-DENSITY_PLACEHOLDER = "a number with a density"
-MAX_TABLE_ENTRIES = 1 << 16
+DENSITY_SLOT = "a number with a density"
+MAX_ENTRIES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
 
@@ -54,7 +54,7 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each random draw the set of its values on one execution path that leads to the
       key.
-    - ``mixture``: distribution of the number in the place of ``DENSITY_PLACEHOLDER``, if the key
+    - ``mixture``: distribution of the number in the place of ``DENSITY_SLOT``, if the key
       has one.
     - ``has_underflow``: whether similar values were left out because their probabilities are below
       the range of doubles.
@@ -83,7 +83,7 @@ MassTable = dict[OutputKey, OutputMass]
 ZERO_MASS = OutputMass(Fraction(0), {})
 
 
-def log_probability(mass: Probability) -> float:
+def to_log(mass: Probability) -> float:
     """Returns the natural logarithm of a probability; -inf for probability 0.
 
     A fraction may be smaller than the range of doubles.
@@ -103,9 +103,7 @@ def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
     return [
         float(number)
         for key, entry in atoms.items()
-        for number in (
-            entry.mixture.list_points() if key[place] is DENSITY_PLACEHOLDER else [key[place]]
-        )
+        for number in (entry.mixture.list_points() if key[place] is DENSITY_SLOT else [key[place]])
         if isinstance(number, (int, float))
     ]
 
@@ -118,8 +116,8 @@ def combine_tables(tables: Iterable[MassTable]) -> MassTable:
     """
     joint: MassTable = {(): OutputMass(Fraction(1), {})}
     for table in tables:
-        if len(joint) * len(table) > MAX_TABLE_ENTRIES:
-            raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
+        if len(joint) * len(table) > MAX_ENTRIES:
+            raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
         joint = {
             one + other: replace(
                 a.combine_with(b.mass, b.cells), has_underflow=a.has_underflow or b.has_underflow
@@ -150,9 +148,9 @@ def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
     ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
         the distribution has more than 2^16 entries.
     """
-    together = combine_values(leaves, MAX_TABLE_ENTRIES)
+    together = combine_values(leaves, MAX_ENTRIES)
     if together is None:
-        raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
+        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
     table: MassTable = {}
     for cells, values in together:
         mass: Probability = Fraction(1)
@@ -185,8 +183,8 @@ def _entries(
     for value in values:
         if not isinstance(value, AffineNoise):
             key.append(make_leaf_key(value))
-        elif DENSITY_PLACEHOLDER not in key:
-            key.append(DENSITY_PLACEHOLDER)
+        elif DENSITY_SLOT not in key:
+            key.append(DENSITY_SLOT)
         else:
             slope = value.coefficient / main.coefficient
             key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
@@ -201,7 +199,7 @@ def _entries(
     for number, weight in mixture.points.items():
         if len(noises) > 1:
             raise NotTraced("several numbers of the output hold the same noise, which is rounded")
-        at = tuple(number if value is DENSITY_PLACEHOLDER else value for value in key)
+        at = tuple(number if value is DENSITY_SLOT else value for value in key)
         yield at, OutputMass(weight * share, cells, has_underflow=cut)
 
 
@@ -220,9 +218,9 @@ def put_points_on_lattices(tables: Sequence[MassTable]) -> None:
         for table in tables
         for key, entry in table.items()
         if any(piece.step for piece in entry.mixture.pieces)
-        for place in [key.index(DENSITY_PLACEHOLDER)]
+        for place in [key.index(DENSITY_SLOT)]
     }
-    plain = any(DENSITY_PLACEHOLDER not in key for table in tables for key in table)
+    plain = any(DENSITY_SLOT not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
         raise NotTraced("several numbers of the output hold the same integer noise")
@@ -270,7 +268,7 @@ def find_atoms(tables: Sequence[MassTable]) -> MassTable:
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
         lattices = tuple(piece for piece in entry.mixture.pieces if piece.step)
         smooth |= len(lattices) < len(entry.mixture.pieces)
-        if DENSITY_PLACEHOLDER not in key or lattices or entry.mixture.points:
+        if DENSITY_SLOT not in key or lattices or entry.mixture.points:
             add_entry(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
     return atoms if smooth else {}
 
@@ -301,19 +299,17 @@ def _logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
         here = np.ones(result.shape[1], dtype=bool)
         for column, value in zip(columns, key, strict=True):
             if isinstance(value, tuple):
-                main = columns[key.index(DENSITY_PLACEHOLDER)].astype(float)
+                main = columns[key.index(DENSITY_SLOT)].astype(float)
                 here &= np.isclose(column.astype(float), value[1] * main + value[2], rtol=1e-7)
-            elif value is not DENSITY_PLACEHOLDER:
+            elif value is not DENSITY_SLOT:
                 here &= _same(column, value)
         if not here.any():
             continue
-        logs: Any = [[log_probability(entry.mass)], [-np.inf]]
-        if DENSITY_PLACEHOLDER in key:
-            numbers = columns[key.index(DENSITY_PLACEHOLDER)][here].astype(float)
-            logs = (
-                entry.mixture.compute_log_mass(numbers),
-                entry.mixture.compute_log_density(numbers),
-            )
+        logs: Any = [[to_log(entry.mass)], [-np.inf]]
+        if DENSITY_SLOT in key:
+            numbers = columns[key.index(DENSITY_SLOT)][here].astype(float)
+            mixture = entry.mixture
+            logs = mixture.compute_log_mass(numbers), mixture.compute_log_density(numbers)
         result[:, here] = np.logaddexp(result[:, here], logs)
     return result
 

@@ -189,9 +189,8 @@ def prove_epsilon(
     not depend on a clock.
     """
     try:
-        trace = Trace.from_function(
-            sampler.randomizer, inputs, takes_size=sampler.takes_size, names=names
-        )
+        size = sampler.takes_size
+        trace = Trace.from_function(sampler.randomizer, inputs, takes_size=size, names=names)
         bound, forms = trace.compute_bound(delta, stop_at), trace.check_forms(delta)
         if sampler.takes_size:
             bound = replace(bound, source=f"{bound.source}, size=1")
@@ -213,10 +212,9 @@ def prove_epsilon(
         return _sampled(str(error))
     if fit.status is not CheckStatus.PASSED:
         return _sampled(f"real draws do not follow the traced distribution: {fit.reason}")
-    complete = not any(dist.n_left_out or dist.has_underflow for dist in trace.dists)
-    counted = (
-        " of probability 2^-100 or more" if any(dist.n_left_out for dist in trace.dists) else ""
-    )
+    left_out = any(dist.n_left_out for dist in trace.dists)
+    complete = not left_out and not any(dist.has_underflow for dist in trace.dists)
+    counted = " of probability 2^-100 or more" if left_out else ""
     how = (
         ""
         if trace.is_replayed

@@ -23,8 +23,8 @@ from fedrec_auditor.auditor.tracing.paths import Draw, Probability
 from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
-    DENSITY_PLACEHOLDER,
-    MAX_TABLE_ENTRIES,
+    DENSITY_SLOT,
+    MAX_ENTRIES,
     MassTable,
     OutputKey,
     OutputMass,
@@ -34,9 +34,9 @@ from fedrec_auditor.auditor.tracing.tables import (
     find_atoms,
     get_log_probs,
     list_numbers_at,
-    log_probability,
     make_joint_table,
     put_points_on_lattices,
+    to_log,
 )
 
 # Relative error of a product of probabilities; maximum number of blocks to compare in pairs.
@@ -131,7 +131,7 @@ class TracedDist:
             group = self.groups.get((structure, tag)) or self._near(structure, tag)
             if group is None:
                 continue
-            logs[here] = log_probability(group.probability)
+            logs[here] = to_log(group.probability)
             for block, table in group.tables.items():
                 of_block = [columns[k][here] for k in block]
                 logs[here] += get_log_probs(table, group.atoms[block], of_block)
@@ -157,7 +157,7 @@ class TracedDist:
         for (structure, tag), group in self.groups.items():
             tables = group.tables.values()
             max_size -= math.prod(map(len, tables))
-            if max_size < 0 or any(DENSITY_PLACEHOLDER in key for table in tables for key in table):
+            if max_size < 0 or any(DENSITY_SLOT in key for table in tables for key in table):
                 return None
             places = *self.fixed_positions[structure], *itertools.chain.from_iterable(group.tables)
             order = np.argsort(places).tolist()
@@ -249,11 +249,7 @@ def _blocks(
         several = [members for members in groups if len(members) > 1]
         if several and len(parts) > 1:
             entries = sum(map(len, several)) * len(parts)
-            parts = (
-                _independent_parts(several, parts)
-                if entries <= MAX_TABLE_ENTRIES
-                else [tuple(free)]
-            )
+            parts = _independent_parts(several, parts) if entries <= MAX_ENTRIES else [tuple(free)]
         blocks[tag] = parts
     return blocks
 
@@ -345,7 +341,7 @@ def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
 def _open_sources(entry: Any) -> set[Draw]:
     if not isinstance(entry, Symbol):
         return set()
-    return {source for cells, _ in entry.list_possible_values() for source in cells}
+    return {source for cells, _ in entry.list_values() for source in cells}
 
 
 def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagDistribution:

@@ -399,10 +399,8 @@ class _Trial:
         ``given``: inputs to compare, a strategy of inputs, or None.
         ``trace``: whether to trace the code.
         """
-        draws, listed = (
-            self.budget.get_max_samples(sampler),
-            given is None or isinstance(given, list),
-        )
+        draws = self.budget.get_max_samples(sampler)
+        listed = given is None or isinstance(given, list)
         inputs = self._inputs(sampler, given, draws)
         if (odd := self._judge_odd_place(sampler, inputs, draws)) is not None:
             return odd

@@ -1,8 +1,8 @@
 """Blocks of a document (paragraphs, lists, facts, tables, drawings), used by every output format.
 
-``system_document`` and other functions build a document from the record of an audit. A writer
+``build_system_document`` and other functions build a document from the record of an audit. A writer
 (``terminal``, ``markdown``, the template ``document.html.j2``) lays a document out without changing
-its text. A writer may omit a whole block, such as a drawing or a section that is marked ``detail``.
+its text. A writer may omit a whole block, such as a drawing or a section for the HTML page only.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Passage:
 
     @property
     def heading(self) -> str:
-        """The verdict and the title on one line, joined by a colon."""
+        """Label of the verdict and title of the section on one line, joined by a colon."""
         return ": ".join(filter(None, (self.verdict_label, self.title)))
 
 
@@ -168,7 +168,7 @@ def make_facts(*rows: tuple[str, FactText]) -> Facts:
 
 
 def make_pictures(images: Iterable[Picture]) -> tuple[Pictures, ...]:
-    """Returns the drawings as one block in a tuple; an empty tuple if there are no drawings."""
+    """Returns a tuple with one block that has all drawings; empty if there are no drawings."""
     pictures = tuple(images)
     return (Pictures(pictures),) if pictures else ()
 
@@ -262,7 +262,7 @@ def _merged(references: re.Match[str]) -> str:
 
 def _texts(part: Passage) -> Iterator[str]:
     """Yields all texts in the ``Facts`` of a section and its subsections."""
-    # Subsections that are marked ``detail`` are skipped.
+    # Subsections that are marked ``is_html_only`` are skipped.
     for block in part.blocks:
         if isinstance(block, Passage) and not block.is_html_only:
             yield from _texts(block)

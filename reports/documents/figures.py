@@ -181,9 +181,9 @@ def draw_roc_curve(
 ) -> str:
     """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
 
-    Both axes begin at the curve's ``resolution``, its smallest false-alarm rate. ``shares`` maps
-    marked false-alarm rates to true positive rates (None below this rate), and ``guessed`` maps
-    them to those of the best guess without the uploads.
+    roc: the curve; both axes begin at its smallest false-alarm rate.
+    shares: true positive rate at each marked false-alarm rate; None below the smallest rate.
+    guessed: true positive rate of the best guess without the uploads, at the same rates.
     """
     finest = find_min_alarm_rate(roc) or 0.5
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16

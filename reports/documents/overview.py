@@ -200,7 +200,7 @@ def draw_overview(
 
 
 def draw_ladder(findings: Sequence[Finding]) -> str:
-    """Draws the claimed, proved and shown epsilon of judged claims on one axis, as SVG."""
+    """Draws the ladder: claimed, proved and shown epsilon of each judged claim, on one axis."""
     rows = make_ladder_rows(findings)
     return _draw(rows, _LADDER, find_axis_exponents(rows))
 

@@ -105,7 +105,7 @@ class Change:
 
     @property
     def sentence(self) -> str:
-        """The change in a sentence, with the name of the system."""
+        """Sentence that describes the change, with the name of the system."""
         return f"{self.target}: {self.words}"
 
 
@@ -401,7 +401,7 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[str, ...]:
-        """The changes for the worse, one sentence per change."""
+        """Changes for the worse, one sentence per change."""
         return self.list_sentences(Trend.WORSE)
 
     @property
@@ -411,9 +411,9 @@ class Comparison:
 
     @property
     def conclusion(self) -> str:
-        """A sentence on the number of changes for the worse and for the better.
+        """Sentence with the numbers of changes for the worse and for the better.
 
-        The sentence also states if some parts could not be compared.
+        The sentence also states whether some parts could not be compared.
         """
         worse, better = (len(self.list_sentences(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
@@ -435,7 +435,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if something is worse, 3 if parts could not be compared, else 0."""
+        """Exit code: 1 if something is worse, 3 if parts could not be compared, else 0."""
         if self.regressions:
             return EXIT_FOUND
         return 0 if self.is_complete and self.has_overlap else INCOMPLETE

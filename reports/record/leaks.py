@@ -12,7 +12,7 @@ with an advantage of .05 or more is a leak; a result with a smaller advantage is
 
 The severity of a system follows from the rows of the record by a rule with a version number, which
 docs/reading-a-report.md describes. ``report.json`` states the severity only together with
-``SEVERITY_RULE``, and a reader derives it again.
+``SEVERITY_RULE_VERSION``, and a reader derives it again.
 """
 
 # The record has the interval of each result, but not its sample. Limits at other confidences, and
@@ -73,7 +73,7 @@ class Leak:
 
     @property
     def clause(self) -> str:
-        """A clause that describes the result and its baseline, without the name of the system."""
+        """Clause that describes the result and its baseline, without the name of the system."""
         row = self.row
         return (
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "

@@ -129,8 +129,9 @@ class Record(Contents):
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
         """Writes all reports (``store.FILE_NAMES``) to a directory and returns its path.
 
-        ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and
-        how far above guessing a leak is. Raises InputError if the directory cannot be written.
+        ``gate`` (the rule for failing CI) determines which test cases of junit.xml are failures,
+        and the minimum advantage of a leak over guessing. Raises InputError if the directory cannot
+        be written.
         """
         store.write_run_files(self, Path(directory), gate)
         return Path(directory)

@@ -68,8 +68,8 @@ def encode_record(record: Contents) -> bytes:
 def write_run_files(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Renders ``record`` and writes all files of a run directory, report.json last.
 
-    ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and how
-    far above guessing a leak is.
+    ``gate`` (the rule for failing CI) determines which test cases of junit.xml are failures, and
+    the minimum advantage of a leak over guessing.
     """
     overview, _ = draw_overview(summarize_systems(record))
     contents = {

@@ -305,7 +305,13 @@ def render_system(record: Contents, glance: Summary, console: Console) -> None:
 def render_outcome(
     record: Contents, outcome: GateOutcome, gate: Gate, written: Iterable[str], directory: Path
 ) -> None:
-    """Prints an audit, the outcome of its gate, lines on the ``written`` files, and a pointer."""
+    """Prints an audit, the outcome of its gate, and lines on the files and the worst system.
+
+    outcome: outcome of the gate.
+    gate: the rule for failing CI.
+    written: lines on the files that were written.
+    directory: directory of the run, for the command that shows the worst system in full.
+    """
     from rich.console import Console
 
     console = Console()

@@ -13,7 +13,8 @@ def _stop(*_: Any) -> NoReturn:
 def main() -> None:
     """Runs the command line; Ctrl-C or a request to terminate ends it with one line and code 3.
 
-    Signals are handled before large imports, whose code need not expect an exception.
+    During the imports, a signal ends the process at once, because imported libraries may not be
+    prepared for an exception. Later, a signal raises KeyboardInterrupt.
     """
     endings = [
         each

@@ -58,7 +58,7 @@ class Attribute:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The categories that an attack may guess: all except ``MISSING_VALUE``."""
+        """Names of the categories that an attack may guess: all except ``MISSING_VALUE``."""
         return self.categories[:-1] if self.categories[-1:] == (MISSING_VALUE,) else self.categories
 
     @property

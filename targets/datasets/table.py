@@ -212,8 +212,8 @@ def find_columns(
         if name in names or name != NO_COLUMN or role in COLUMN_ROLES[:2]
     }
     if absent := [name for name in given.values() if name not in names]:
-        absent = map(repr, absent)
-        raise InputError(f"Expected a column {', '.join(absent)}, got none. {there} Name another.")
+        quoted_names = ", ".join(map(repr, absent))
+        raise InputError(f"Expected a column {quoted_names}, got none. {there} Name another.")
     if len(set(given.values())) < len(given):
         raise InputError(
             f"Expected a column per key, got one twice: {given}. {there} Name another."

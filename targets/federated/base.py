@@ -143,13 +143,11 @@ class Learner(Protocol):
         """
         return {}
 
-    def get_param_shapes(self, data_sizes: DataSizes) -> dict[str, tuple[int, ...]]:
+    def get_param_shapes(self, sizes: DataSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every array of the model, by name, for data of these sizes."""
         ...
 
-    def init_model(
-        self, data_sizes: DataSizes, rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
+    def init_model(self, sizes: DataSizes, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
         """Draws the initial model with ``rng``, as float32 arrays by name."""
         ...
 

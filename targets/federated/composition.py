@@ -117,9 +117,9 @@ class ComposedSystem(System):
         """
         return {**self.learner.tuned_values, **self.protection.tuned_values}
 
-    def get_upload_shapes(self, data_sizes: DataSizes) -> dict[str, tuple[int, ...]]:
+    def get_upload_shapes(self, sizes: DataSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every array of the model that devices send, by name."""
-        shapes = self.learner.get_param_shapes(data_sizes)
+        shapes = self.learner.get_param_shapes(sizes)
         return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
 
     @property

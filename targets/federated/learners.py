@@ -87,26 +87,24 @@ class _EmbeddingLearner(Checked):
         """Names of the groups of the model's arrays, such as "user" and "item"."""
         return ("user", "item", "mlp1", "mlp2") if self.has_mlp else ("user", "item")
 
-    def get_param_shapes(self, data_sizes: DataSizes) -> dict[str, tuple[int, ...]]:
+    def get_param_shapes(self, sizes: DataSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component (named array of the model), by name."""
         d = self.dimension
-        shapes: dict[str, tuple[int, ...]] = {"user.E": (d, data_sizes.n_user_features)}
+        shapes: dict[str, tuple[int, ...]] = {"user.E": (d, sizes.n_user_features)}
         if self.neighbours is NeighbourUse.CONVOLVED:
             shapes |= {"user.W1": (d, d), "user.W2": (d, d), "user.b": (d,)}
-        shapes["item"] = (data_sizes.n_items, d)
+        shapes["item"] = (sizes.n_items, d)
         if self.has_mlp:
             shapes |= {"mlp1.weight": (d, 2 * d), "mlp1.bias": (d,)}
             shapes |= {"mlp2.weight": (1, d), "mlp2.bias": (1,)}
         return shapes
 
-    def init_model(
-        self, data_sizes: DataSizes, rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
+    def init_model(self, sizes: DataSizes, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
         """Draws the initial model, as arrays by name: float32 entries from N(0, init_scale^2)."""
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
-            for name, shape in self.get_param_shapes(data_sizes).items()
+            for name, shape in self.get_param_shapes(sizes).items()
         }
 
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:

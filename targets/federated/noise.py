@@ -19,10 +19,8 @@ from fedrec_auditor.targets.settings import Checked
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
-MAX_DRAW, _TAIL_NORMAL = (
-    36.8,
-    8.3,
-)  # limits of the draws of ``Streams`` (Laplace, normal), in scales
+# Limits of the absolute values of draws of ``Streams`` (Laplace, normal), in scales.
+MAX_DRAW, _TAIL_NORMAL = 36.8, 8.3
 _BLOCK = 1 << 14  # numbers per block, which fit into the cache of one core
 
 

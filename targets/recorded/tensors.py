@@ -26,10 +26,9 @@ from fedrec_auditor.targets.compute import iter_blocks
 
 
 def check_file(path: Path, max_size: float, what: str) -> None:
-    """Raises InputError unless ``path`` is a regular file, not a link, of at most ``max_size``
-    bytes.
+    """Raises InputError unless ``path`` is a regular file of at most ``max_size`` bytes.
 
-    ``what`` is the name of the file in error messages.
+    A link is not a regular file. ``what`` is the name of the file in error messages.
     """
     _check(path, what, stat.S_ISREG, "file")
     if (size := path.stat().st_size) > max_size:

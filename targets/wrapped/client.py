@@ -60,9 +60,7 @@ class History:
         return len(self.items)
 
     def dense(self) -> NDArray[np.float32]:
-        """Returns the user's ratings as a vector of all items, shape (n_items,); 0 for unrated
-        items.
-        """
+        """Returns the user's ratings of all items, shape (n_items,); 0 for unrated items."""
         out = np.zeros(self.n_items, dtype=np.float32)
         out[self.items] = self.ratings
         return out
@@ -342,9 +340,7 @@ def requires_arguments(function: Function, count: int) -> bool:
 
 
 def locate_source(function: Function) -> str:
-    """Returns the file and line of a function as ``file.py:12``, or its name if they are
-    unknown.
-    """
+    """Returns the file and line of a function as ``file.py:12``, or else the function's name."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):  # an object with a method __call__

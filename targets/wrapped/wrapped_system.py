@@ -216,7 +216,7 @@ class WrappedSystem(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumption about the messages on which the caller's proof rests, as one sentence.
+        """Assumption about the messages on which the caller's proof relies, as one sentence.
 
         Empty if no proof is used.
         """
@@ -292,8 +292,9 @@ class WrappedSystem(System):
 
     @property
     def digest(self) -> str:
-        """Hexadecimal SHA-256 digest of functions, model and source files, which changes with the
-        code.
+        """Hexadecimal SHA-256 digest of functions, model and source files.
+
+        A change of the code changes the digest.
         """
         code = self.client, self.server, self.model, self.scores, self.rows
         numbers = self.rounds, self.share, self.obeys, self.n_users, self.drops_out

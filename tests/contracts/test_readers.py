@@ -19,8 +19,8 @@ from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.parts import reading, uploads
 from fedrec_auditor.attacks.parts.reading import calibrate
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, compute_posterior
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
-from fedrec_auditor.attacks.readers.report_readers import FlippedBitReader
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
+from fedrec_auditor.attacks.readers.report_readers import FlippedBitsReader
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets import compute
@@ -30,7 +30,7 @@ from fedrec_auditor.targets.transcript import View
 from tests.contracts.laws import BROKEN
 from tests.contracts.trainings import TARGETS, data, plain, rewritten, training
 
-OF_NO_INTERACTIONS = ("FirstLayerReader", "RatingRowReader")
+OF_NO_INTERACTIONS = ("FirstLayerReader", "RatingRowsReader")
 UNREAD = ("gd-dr",)
 LAST_DIGIT = 2e-7  # twice the precision of float32
 ALIKE = 0.01  # of a log-ratio: rounding moves one by 2e-4 at most in all targets
@@ -219,14 +219,14 @@ def test_nothing_is_read_where_nothing_is_linked() -> None:
         assert "no message with a known sender" in reading.explain_refusal(view)
 
 
-class Silent(FlippedBitReader):
+class Silent(FlippedBitsReader):
     """Faulty reader: its reason for not running is not a sentence."""
 
     def refusal(self, view: View) -> str:
         return super().refusal(view) and "no"
 
 
-class OfTheCrowd(FlippedBitReader):
+class OfTheCrowd(FlippedBitsReader):
     """Faulty reader: subtracts from each log-ratio the mean over the given users."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -235,7 +235,7 @@ class OfTheCrowd(FlippedBitReader):
         return Evidence(users=users, log_ratio=ratio - ratio.mean(axis=0))
 
 
-class Popularity(FlippedBitReader):
+class Popularity(FlippedBitsReader):
     """Faulty reader: returns the items' popularity as evidence about each user."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -247,7 +247,7 @@ class Popularity(FlippedBitReader):
         )
 
 
-class LastDigits(RankOneGradientReader):
+class LastDigits(RankOneGradientsReader):
     """Faulty reader: uses the last bits of numbers as evidence."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -257,7 +257,7 @@ class LastDigits(RankOneGradientReader):
         return replace(found, log_ratio=digits.any(axis=2) * 1.0)
 
 
-class Hasty(FlippedBitReader):
+class Hasty(FlippedBitsReader):
     """Adds the number of threads to the evidence."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:

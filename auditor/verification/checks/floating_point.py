@@ -353,7 +353,8 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
 def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
     return CheckResult.failed(
         f"At least {100 * share:.3g}% of the outputs for the input {quote_value(one)} {how}: "
-        f"whoever sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. {_REMEDY}"
+        f"whoever sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. "
+        f"{_REMEDY}"
     )
 
 

@@ -363,7 +363,7 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
 MAX_SHARE_OF_DRAWS = 0.5
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
 # single checks. The order determines which child of the seed each purpose uses.
-DRAW_SHARE_BY_CHECK = {
+DRAW_SHARES = {
     "outputs": 0.35,
     "determinism": 0.1,
     "shared noise": 0.1,
@@ -384,7 +384,7 @@ class SharedEvidence:
     """A randomizer under test, its claim, and the outputs that the checks for faults examine.
 
     At most half as many outputs as for the measurement of epsilon are drawn per input.
-    ``DRAW_SHARE_BY_CHECK`` divides them among the checks.
+    ``DRAW_SHARES`` divides them among the checks.
 
     ``sampler``: the randomizer.
     ``inputs``: the inputs.
@@ -409,9 +409,7 @@ class SharedEvidence:
     @cached_property
     def seeds(self) -> dict[str, np.random.SeedSequence]:
         """Seeds of the draws, by name of the check (or other purpose) for which they are made."""
-        return dict(
-            zip(DRAW_SHARE_BY_CHECK, self.seed.spawn(len(DRAW_SHARE_BY_CHECK)), strict=True)
-        )
+        return dict(zip(DRAW_SHARES, self.seed.spawn(len(DRAW_SHARES)), strict=True))
 
     def limit_draws(self, share: float, sampler: Sampler | None = None) -> Sampler:
         """Returns a copy of a sampler that may draw only a ``share`` of the outputs planned for all
@@ -424,15 +422,15 @@ class SharedEvidence:
 
     def make_check_sampler(self, check: str) -> Sampler:
         """Returns the sampler, limited to the draws that are planned for the check of this name."""
-        return self.limit_draws(DRAW_SHARE_BY_CHECK[check])
+        return self.limit_draws(DRAW_SHARES[check])
 
     def get_planned_outputs(self, part: str) -> float:
         """Returns the planned number of outputs per input for one check (or other purpose).
 
-        ``part``: name of the check, a key of ``DRAW_SHARE_BY_CHECK``.
+        ``part``: name of the check, a key of ``DRAW_SHARES``.
         """
         return (
-            DRAW_SHARE_BY_CHECK[part]
+            DRAW_SHARES[part]
             * (MAX_SHARE_OF_DRAWS * self.samples * len(self.inputs))
             / len(self.inputs)
         )
@@ -450,7 +448,7 @@ class SharedEvidence:
         The result is also None if the sampler returns one output per call. The status is "not run"
         if the draws do not suffice.
         """
-        sampler = self.limit_draws(DRAW_SHARE_BY_CHECK["shared noise"], self.batch_sampler)
+        sampler = self.limit_draws(DRAW_SHARES["shared noise"], self.batch_sampler)
         if not sampler.takes_size:
             return None
         size = min(
@@ -458,8 +456,8 @@ class SharedEvidence:
         )
         if size < _FEWEST_IN_CALL:
             return CheckResult.not_run(
-                f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too small. "
-                "Raise samples, or seconds."
+                f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
+                "small. Raise samples, or seconds."
             )
         rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
         calls = stack_draws(

@@ -163,8 +163,10 @@ class FlowerSystem(WrappedSystem):
         return lacking if self.promises else super().unproved_reason
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the caller's claims, or else the app's promises per round and for the
-        training.
+        """Returns the claims that the caller states, or else the app's promises as claims.
+
+        A promise for one round is also returned as a claim for the whole training. ``population``
+        is not used.
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated_claims or tuple(promised)

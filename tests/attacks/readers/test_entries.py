@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers import report_readers
-from fedrec_auditor.attacks.readers.rating_rows import RatingRowReader, fill_rating_distances
+from fedrec_auditor.attacks.readers.rating_rows import RatingRowsReader, fill_distances
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -38,7 +38,7 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     other = sent({"b": Dense(rng.normal(size=(N, 4)), Payload.CHANGE)})
     view = view_of(rated, other, users=N, items=M)
     readers, found = read_all(view)
-    assert readers == ["ClearEntryReader"]
+    assert readers == ["ClearEntriesReader"]
     assert get_auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()
 
@@ -55,7 +55,7 @@ def test_an_item_needs_all_of_its_rows() -> None:
         sent({"b": Dense(bits, Payload.BITS)}), users=N, items=M, item_rows=rows
     ).align_items()
     readers, found = read_all(seen)
-    assert readers == ["ClearEntryReader"]
+    assert readers == ["ClearEntriesReader"]
     assert ((found > 0) == own).all()
 
 
@@ -141,7 +141,7 @@ def played(**settings: float) -> tuple[View, np.ndarray]:
 
 
 def ratings_told(view: View) -> np.ndarray:
-    return RatingRowReader().read(view, EVERYBODY).ratings
+    return RatingRowsReader().read(view, EVERYBODY).ratings
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])
@@ -159,11 +159,11 @@ def test_steps_that_reach_the_bounds_reveal_nearly_all_ratings() -> None:
 
 def test_unknown_settings_of_the_steps_are_refused() -> None:
     view, _ = played()
-    assert not RatingRowReader().refusal(view)
+    assert not RatingRowsReader().refusal(view)
     for name in ("bound", "learning_rate", "local_steps"):
         rest = {key: value for key, value in view.public.settings.items() if key != name}
         blind = replace(view, public=replace(view.public, settings=rest))
-        assert "local steps" in RatingRowReader().refusal(blind)
+        assert "local steps" in RatingRowsReader().refusal(blind)
 
 
 @settings(max_examples=30)

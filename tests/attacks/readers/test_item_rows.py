@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.parts.row_places import RowPositions, _turns
 from fedrec_auditor.attacks.parts.uploads import read_item_messages
 from fedrec_auditor.attacks.readers import noisy_rows
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
-from fedrec_auditor.attacks.readers.item_rows import ItemRowReader
+from fedrec_auditor.attacks.readers.item_rows import ItemRowsReader
 from fedrec_auditor.attacks.readers.noisy_rows import StepMixture, fit_log_ratios
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -78,7 +78,7 @@ def test_moved_rows_are_read_for_any_kind_of_message(kind: Payload) -> None:
     own = rng.random((30, 50)) < 0.2
     one = planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)
     readers, found = read_all(view_of(one, users=30, items=50))
-    assert readers == ["ItemRowReader"]
+    assert readers == ["ItemRowsReader"]
     np.testing.assert_array_equal(found > 0, own)
     assert (found[~own] == -MAX_LOG_RATIO).all()
 
@@ -109,7 +109,7 @@ def test_messages_with_a_few_own_items_each_are_all_read() -> None:
         moved[rows, drawn] = True
         rounds.append(planted(change))
     readers, ratio = read_all(view_of(*rounds, users=60, items=200))
-    assert readers == ["ItemRowReader"]
+    assert readers == ["ItemRowsReader"]
     np.testing.assert_array_equal(ratio > 0, moved)
     expected = math.log((1 - 1 / 20) ** 15)
     assert 2 * expected < np.median(ratio[~moved]) < expected + 0.1  # Chao's is a lower bound
@@ -123,7 +123,7 @@ def test_repeated_messages_do_not_limit_the_reading_of_other_devices(idle: int) 
     _, whole = read_all(view_of(planted(moved), users=30, items=80))
     moved[idle] = 0
     readers, found = read_all(view_of(planted(moved), users=30, items=80))
-    assert readers == ["NoisyRowReader"]
+    assert readers == ["NoisyRowsReader"]
     assert not found[idle].any()
     others = np.arange(30) != idle
     before, after = (
@@ -140,7 +140,7 @@ def test_messages_with_rows_of_others_are_intersected() -> None:
     found = {}
     for rounds in (1, 4):
         run = FedGnn(dimension=2, pseudo=60, rounds=rounds).run(data, np.random.default_rng(0))
-        ratio = ItemRowReader().read(run.transcript.view(Vantage.SERVER), users).log_ratio
+        ratio = ItemRowsReader().read(run.transcript.view(Vantage.SERVER), users).log_ratio
         assert np.isfinite(ratio[met]).all()
         left = np.isfinite(ratio)
         found[rounds] = 2 * (left & met).sum() / (left.sum() + met.sum())
@@ -170,7 +170,7 @@ def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
     )
     one = sent({"item": sent_rows}, {"item": np.zeros((items, 3), np.float32)})
     view = view_of(one, users=senders, items=items, settings={"negatives": 4})
-    found = ItemRowReader().read(view, np.arange(senders)).log_ratio
+    found = ItemRowsReader().read(view, np.arange(senders)).log_ratio
     assert found is not None
     assert (found[:, 20:] == (0.0 if senders == 200 else -MAX_LOG_RATIO)).all()
     assert get_auc(found[:, :20].ravel(), own.ravel()) > 0.95
@@ -234,7 +234,7 @@ def test_the_result_is_near_the_ratio_with_known_directions_and_steps(
     """
     view, met, best = played(step, 1, alike=alike, tilt=tilt)
     readers, ratio = read_all(view)
-    assert readers == ["NoisyRowReader"]
+    assert readers == ["NoisyRowsReader"]
     reached, ceiling = get_auc(ratio.ravel(), met.ravel()), get_auc(best.ravel(), met.ravel())
     assert ceiling > 0.75
     assert ceiling - reached < 0.06
@@ -291,7 +291,7 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
             rounds.append(sent(parts, base))
         view = view_of(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
         readers, ratio = read_all(view)
-        assert readers == ["NoisyRowReader"]
+        assert readers == ["NoisyRowsReader"]
         found[known] = np.array([get_auc(ratio[user], met[user]) for user in range(USERS)])
     assert found[True].min() > 0.95
     assert alike or 0.3 < found[False].mean() < 0.7

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import expit
 
 from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior, fit_prior
-from fedrec_auditor.attacks.readers.report_readers import FlippedBitReader, fit_activity
+from fedrec_auditor.attacks.readers.report_readers import FlippedBitsReader, fit_activity
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
 from tests.attacks.made import SKEWED, flipped, reconstructed
 
@@ -18,7 +18,7 @@ P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
 
 
 def evidence(view: Any) -> Evidence:
-    return FlippedBitReader().read(view, np.arange(view.public.n_users))
+    return FlippedBitsReader().read(view, np.arange(view.public.n_users))
 
 
 def test_asymmetric_flipping_proves_every_reported_zero() -> None:
@@ -102,7 +102,7 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     rng, p, q = np.random.default_rng(0), 0.7, 0.3
     shares = rng.beta(2.0, 8.0, size=1_000)
     truth = rng.random((80, 1_000)) < shares
-    found = FlippedBitReader().read(flipped(truth, rng, p=p, q=q), np.arange(80))
+    found = FlippedBitsReader().read(flipped(truth, rng, p=p, q=q), np.arange(80))
     (sent,) = (
         flipped(truth, np.random.default_rng(0), p=p, q=q).rounds[0].uploads.components.values()
     )

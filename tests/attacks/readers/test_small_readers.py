@@ -16,10 +16,10 @@ from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence
 from fedrec_auditor.attacks.readers.first_layer import FirstLayerReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import compute_directions
 from fedrec_auditor.attacks.readers.small_readers import (
-    InputWeightReader,
+    InputWeightsReader,
     ParticipationReader,
-    RankOneChangeReader,
-    UserRowReader,
+    RankOneChangesReader,
+    UserRowsReader,
 )
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
@@ -54,18 +54,18 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
 @pytest.mark.parametrize("hidden", [10, 60])
 def test_the_training_items_of_an_autoencoder_are_read(hidden: int) -> None:
     readers, found = read_all(trained(hidden))
-    assert "InputWeightReader" in readers
+    assert "InputWeightsReader" in readers
     np.testing.assert_array_equal(found, np.where(HISTORIES, MAX_LOG_RATIO, -MAX_LOG_RATIO))
 
 
 def test_a_device_that_moved_nothing_gives_no_evidence() -> None:
-    found = InputWeightReader().read(trained(10, dead=2), np.arange(4)).log_ratio
+    found = InputWeightsReader().read(trained(10, dead=2), np.arange(4)).log_ratio
     assert not found[:2].any()
     assert found[2:].all()
 
 
 def test_noise_on_all_weights_is_not_for_this_reader() -> None:
-    assert "one input per item" in InputWeightReader().refusal(trained(10, noise=1e-3))
+    assert "one input per item" in InputWeightsReader().refusal(trained(10, noise=1e-3))
 
 
 def test_a_first_layer_wider_than_its_output_is_read() -> None:
@@ -177,17 +177,17 @@ def descended(
 @pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE])
 def test_sets_are_read_from_training_on_all_items(loss: str, kind: Payload) -> None:
     readers, found = read_all(descended(LOSSES[loss], kind=kind))
-    assert readers == ["RankOneChangeReader"]
+    assert readers == ["RankOneChangesReader"]
     np.testing.assert_array_equal(found > 0, SETS)
 
 
 def test_noise_that_hides_the_direction_is_left_to_another_reader() -> None:
-    assert read_all(descended(LOSSES["squared error"], noise=0.1))[0] == ["NoisyRowReader"]
+    assert read_all(descended(LOSSES["squared error"], noise=0.1))[0] == ["NoisyRowsReader"]
 
 
 def test_messages_with_negatives_are_refused() -> None:
     view = descended(LOSSES["squared error"], negatives=4.0)
-    assert "move along one direction" in RankOneChangeReader().refusal(view)
+    assert "move along one direction" in RankOneChangesReader().refusal(view)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_gradient_is_read_whatever_its_loss_and_sign(
     view = view_of(one, users=DEVICES, items=PLACES)
     readers, found = read_all(view)
     assert readers == [
-        "RankOneGradientReader" if loss == "squared error" else "RankOneChangeReader"
+        "RankOneGradientsReader" if loss == "squared error" else "RankOneChangesReader"
     ]
     np.testing.assert_array_equal(found > 0, SETS)
 
@@ -234,9 +234,9 @@ def columns(own: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("reader", "change", "negatives", "pool"),
     [
-        ("ItemRowReader", rows, 0, np.maximum),
-        ("ItemRowReader", rows, 4, np.add),
-        ("InputWeightReader", columns, 0, np.maximum),
+        ("ItemRowsReader", rows, 0, np.maximum),
+        ("ItemRowsReader", rows, 4, np.add),
+        ("InputWeightsReader", columns, 0, np.maximum),
     ],
 )
 def test_rounds_of_one_user_are_pooled(
@@ -247,7 +247,7 @@ def test_rounds_of_one_user_are_pooled(
 ) -> None:
     """Two rounds of the same users give the combined evidence of the rounds.
 
-    But for rows that stay, where either round moves others: see ``ItemRowReader``.
+    But for rows that stay, where either round moves others: see ``ItemRowsReader``.
     """
     some = np.arange(0, SENDERS, 2)
     rounds = []
@@ -274,7 +274,7 @@ def test_a_table_of_users_has_a_row_of_each(count: int, read: bool) -> None:
     public = PublicInfo(algorithm="made", n_users=SENDERS, n_items=COLUMNS)
     model = {"items": np.ones((COLUMNS, 2)), "users": np.ones((count, 2))}
     view = View(vantage=Vantage.PEERS, public=public, rounds=(RoundView(broadcast=model),))
-    assert UserRowReader().can_read(view) is read
+    assert UserRowsReader().can_read(view) is read
 
 
 @settings(max_examples=30)

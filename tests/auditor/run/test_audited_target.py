@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
     make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientReader
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
 from fedrec_auditor.auditor.games.game import QUICK_N_HALVES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner, workload
@@ -252,9 +252,9 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
 
 def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    read = RankOneGradientReader.read
+    read = RankOneGradientsReader.read
     monkeypatch.setattr(
-        RankOneGradientReader, "read", lambda *given: asked.append(1) or read(*given)
+        RankOneGradientsReader, "read", lambda *given: asked.append(1) or read(*given)
     )
     attacks = ("interaction-membership", "interaction-reconstruction")
     played = audited("fcf", *attacks)
