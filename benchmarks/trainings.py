@@ -29,7 +29,7 @@ from benchmarks import Row, best_of
 from benchmarks._fcf import interactions
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSettings
 from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.federated.local_training import draw_examples, draw_visit_orders
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
@@ -256,7 +256,7 @@ class Module(nn.Module):
         return self.last(torch.relu(self.first(both)))[:, 0]
 
 
-def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalTraining) -> Any:
+def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalSettings) -> Any:
     """Trains every client in torch, and returns the trained modules."""
     received, kept = Module(model), []
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
@@ -282,7 +282,7 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
 
 
 def by_numpy(
-    model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalTraining
+    model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalSettings
 ) -> list[dict[str, Any]]:
     """Trains every client in numpy, and returns the trained parameters of each by name.
 
@@ -346,7 +346,7 @@ def by_numpy(
 
 def _fedrec(ratings: sparse.csr_array) -> list[Row]:
     rng, learner = np.random.default_rng(1), GcnLearner()
-    local = LocalTraining(optimizer="adam")
+    local = LocalSettings(optimizer="adam")
     clients = Clients(
         interactions=Interactions.create(ratings),
         features=rng.random((ratings.shape[0], FEATURES)).astype(np.float32),
@@ -382,6 +382,6 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
     return rows
 
 
-def _steps(clients: Clients, local: LocalTraining) -> int:
+def _steps(clients: Clients, local: LocalSettings) -> int:
     sizes = draw_examples(clients.interactions, clients.streams, local.negatives).n_examples
     return int(np.ceil(sizes / local.batch).sum())

@@ -93,7 +93,7 @@ class EpochNoise(Randomizer, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTraining:
+class LocalSettings:
     """Settings of a device's training on positives (the user's items) and sampled negatives.
 
     A component is a named array of the model.
@@ -160,7 +160,7 @@ class Learner(Protocol):
         ...
 
     def train(
-        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Machine
+        self, broadcast: Broadcast, clients: Clients, local: LocalSettings, compute: Machine
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the trained models by array.
 
@@ -236,8 +236,8 @@ class Protection(Protocol):
         return clients
 
     def adapt_training(
-        self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
-    ) -> LocalTraining:
+        self, local: LocalSettings, shapes: Mapping[str, tuple[int, ...]]
+    ) -> LocalSettings:
         """Returns the settings of the local training, changed as the protection requires.
 
         ``local``: settings without the protection.

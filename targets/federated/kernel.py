@@ -104,7 +104,7 @@ class AdamMoments(NamedTuple):
     epochs_done: int
 
 
-class Device(NamedTuple):
+class DeviceData(NamedTuple):
     """Data of one device with k examples (items with labels), and its trained item rows.
 
     ``item_rows``: item embeddings of the examples, shape (k, d), trained in place.
@@ -202,7 +202,7 @@ def _gradient_rows(
 
 @_inlined
 def _train(
-    device: Device,
+    device: DeviceData,
     term: Layers,
     has_term: bool,
     s: ScratchArrays,
@@ -303,7 +303,7 @@ def train_block(
             load_params(term, tables.linear_coefficients[at], settings.has_mlp)
         if len(tables.linear_row_coefficients):
             drawn = tables.linear_row_coefficients[first:end]
-        device = Device(own, positive, tables.features[at], drawn, block.visit_order[:, place])
+        device = DeviceData(own, positive, tables.features[at], drawn, block.visit_order[:, place])
         moments = np.zeros((2, length), np.float32)
         row_state = np.zeros((3, len(own) * d), np.float32)
         for which in range(len(adam.dense_params)):

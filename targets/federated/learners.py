@@ -20,7 +20,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
 from fedrec_auditor.targets.compute import Machine, iter_blocks
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSettings
 from fedrec_auditor.targets.federated.local_training import NeighbourUse, train_devices
 from fedrec_auditor.targets.settings import Checked, Count, Positive
 from fedrec_auditor.targets.streams import Streams
@@ -116,7 +116,7 @@ class _EmbeddingLearner(Checked):
         return drawn.astype(np.float32)[:, :, None]
 
     def train(
-        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Machine
+        self, broadcast: Broadcast, clients: Clients, local: LocalSettings, compute: Machine
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the trained models by array.
 

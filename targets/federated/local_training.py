@@ -22,7 +22,7 @@ from fedrec_auditor.targets.components import (
 )
 from fedrec_auditor.targets.compute import Machine, iter_blocks, limit_to_one_thread, map_in_threads
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, LocalSettings
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.i
 
 
 def draw_linear_term(
-    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
+    streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
     """Draws the linear term of each device's loss (objective perturbation) for one model array.
 
@@ -134,7 +134,7 @@ def draw_linear_term(
 
 
 def draw_linear_rows(
-    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], examples: Examples
+    streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
     """Draws the linear term of each device's loss for the item rows of its examples, (nnz, d).
 
@@ -199,7 +199,7 @@ class TrainingJob:
     """
 
     shapes: dict[str, tuple[int, ...]]
-    local: LocalTraining
+    local: LocalSettings
     streams: Streams
     examples: Examples
     tables: kernel.DeviceTables
@@ -250,7 +250,7 @@ _ORDERED = 1 << 18
 def train_devices(
     model: dict[str, NDArray[np.float32]],
     clients: Clients,
-    local: LocalTraining,
+    local: LocalSettings,
     compute: Machine,
     *,
     neighbours: NeighbourUse,
@@ -302,7 +302,7 @@ def train_devices(
 def _work(
     model: dict[str, NDArray[np.float32]],
     clients: Clients,
-    local: LocalTraining,
+    local: LocalSettings,
     neighbours: int,
     has_mlp: bool,
     is_squared: bool,
@@ -352,7 +352,7 @@ def _work(
 
 
 def _linear_term(
-    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
+    streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], dense: list[str]
 ) -> NDArray[np.float32]:
     if not set(local.linear_term_scales) & set(dense):
         return np.zeros((0, 0), dtype=np.float32)

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.targets.features import N_RATING_LEVELS
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, RoundClaim
+from fedrec_auditor.targets.federated.base import Clients, LocalSettings, Protection, RoundClaim
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
@@ -69,8 +69,8 @@ class _LaplaceNoise(NoiseProtection):
     every_epoch: bool
 
     def adapt_training(
-        self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
-    ) -> LocalTraining:
+        self, local: LocalSettings, shapes: Mapping[str, tuple[int, ...]]
+    ) -> LocalSettings:
         """Returns the training settings with noise after every epoch except the last.
 
         ``protect`` adds the noise after the last epoch.
@@ -372,8 +372,8 @@ class ObjectiveProtection(Checked, Protection):
         return replace(clients, features=(noisy * ceiling).astype(clients.features.dtype))
 
     def adapt_training(
-        self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
-    ) -> LocalTraining:
+        self, local: LocalSettings, shapes: Mapping[str, tuple[int, ...]]
+    ) -> LocalSettings:
         """Returns the training settings with a random linear term in the loss.
 
         The term has coefficients for every array of the model (``shapes``), or only for item rows

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations import SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSettings
 from fedrec_auditor.targets.federated.composition import ComposedSystem
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.federated.routes import DirectRoute
@@ -276,11 +276,11 @@ class FederatedSystem(ComposedSystem):
         clients = self._devices(request.profiles, request.streams, request.profile_ids)
         return self._send(clients, request.broadcast, request.compute)[0]
 
-    def update_model(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
+    def update_model(self, model: Broadcast, uploads: Uploads, adam: FedAdam) -> Broadcast:
         """Computes the next model, in float32, from the ``uploads`` of a round.
 
         ``model``: the model of this round, which is returned if there are no uploads.
-        ``moments``: the server's Adam, which keeps its moments between rounds.
+        ``adam``: the server's Adam, which keeps its moments between rounds.
 
         The next model is the mean of the uploads (Algorithm 1), their sum (equation 9), or the
         result of one step of Adam, depending on the setting ``server``.
@@ -289,7 +289,7 @@ class FederatedSystem(ComposedSystem):
             return model
         count = 1 if self.server == "sum" else len(uploads.users)
         sent = {n: (c.sum_all() / count).astype(np.float32) for n, c in uploads.components.items()}
-        return moments.update_model(model, sent) if self.server == "adam" else sent
+        return adam.update_model(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes scores of all items for ``users`` (row indices), (len(users), n_items).
@@ -306,12 +306,12 @@ class FederatedSystem(ComposedSystem):
         arrays = {name: array for name, array in model.arrays.items() if name != _OWN}
         return self.learner.score(arrays, clients)
 
-    def get_local_settings(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
+    def get_local_settings(self, shapes: dict[str, tuple[int, ...]]) -> LocalSettings:
         """Returns the settings of the local training, changed as the protection requires.
 
         ``shapes`` is the shape of every component (named array of the model), by name.
         """
-        plain = LocalTraining(
+        plain = LocalSettings(
             epochs=self.epochs,
             batch=self.batch,
             negatives=self.negatives,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Component, Floats, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalSettings
 from fedrec_auditor.targets.federated.learners import LightGcnLearner, MfLearner
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
@@ -21,7 +21,7 @@ from tests.contracts.laws import BROKEN, each, members
 
 USERS, ITEMS, FEATURES = 8, 25, 5
 CATALOGUE = DataSizes(n_items=ITEMS, n_user_features=FEATURES)
-LOCAL = LocalTraining(epochs=2, batch=8, learning_rate=0.01)
+LOCAL = LocalSettings(epochs=2, batch=8, learning_rate=0.01)
 Arrays = dict[str, NDArray[Any]]
 LEARNERS: dict[str, Learner] = members("learners")
 
@@ -113,7 +113,7 @@ def test_linear_term(learner: Learner) -> None:
     """Checks that the change due to a linear term of the loss is proportional to its scale."""
     model, clients, moved = _model(learner), _clients(), []
     for scale in (0.0, 1.0, 2.0):
-        local = LocalTraining(
+        local = LocalSettings(
             epochs=1, batch=1000, learning_rate=0.1, linear_term_scales={"user.E": scale}
         )
         moved.append(_dense(learner.train(model, clients, local, Machine()), 3)["user.E"])

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.judging.accounting import find_event_bound, list_accountants
 from fedrec_auditor.targets.components import Component, Dense, Payload, SparseRows
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, Route
+from fedrec_auditor.targets.federated.base import Clients, LocalSettings, Protection, Route
 from fedrec_auditor.targets.streams import Streams
 from tests.contracts.laws import each, members, only
 
@@ -103,7 +103,7 @@ def test_input_stays(protection: Protection) -> None:
 def test_training(protection: Protection) -> None:
     """Checks that a protection adds only noise and a linear loss term to the local training."""
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
-    plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
+    plain = LocalSettings(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.adapt_training(plain, shapes)
     assert replace(trained, linear_term_scales={}, epoch_noise={}) == plain, f"{trained} of {plain}"
     assert set(trained.epoch_noise) <= set(shapes), f"noise for {list(trained.epoch_noise)}"

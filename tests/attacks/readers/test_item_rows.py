@@ -24,7 +24,7 @@ from fedrec_auditor.targets.components import Dense, Payload, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import compute_user_features
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSettings
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Round, View
@@ -45,7 +45,7 @@ def server_view(name: str, negatives: int) -> View:
     clients = Clients(
         interactions=DATA.take_users(users), features=features[users], streams=streams
     )
-    local = LocalTraining(negatives=negatives)
+    local = LocalSettings(negatives=negatives)
     messages = learner.train(model, clients, local, Machine())
     one = sent(messages, model, users)
     return view_of(one, users=60, items=120, settings={"negatives": negatives})

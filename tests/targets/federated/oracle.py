@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, LocalSettings
 from fedrec_auditor.targets.federated.local_training import (
     Examples,
     draw_examples,
@@ -54,7 +54,7 @@ def train_one(
     broadcast: dict[str, NDArray[np.float32]],
     clients: Clients,
     user: int,
-    local: LocalTraining,
+    local: LocalSettings,
     squared: bool = False,
 ) -> dict[str, NDArray[np.float64]]:
     """Whole model of one device after its local training."""
@@ -98,7 +98,7 @@ def train_one(
 def linear_terms(
     broadcast: dict[str, NDArray[np.float32]],
     streams: object,
-    local: LocalTraining,
+    local: LocalSettings,
     examples: Examples,
 ) -> Parameters:
     shapes = {key: value.shape for key, value in broadcast.items()}

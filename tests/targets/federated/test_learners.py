@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import learners as _embeddings
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalSettings
 from fedrec_auditor.targets.federated.learners import GcnLearner
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.federated.oracle import LOGITS
@@ -104,8 +104,8 @@ def test_models_of_other_shapes_and_linear_terms_of_nothing_are_refused() -> Non
     learner, devices = made("ncf", dimension=3), clients()
     model = learner.init_model(CATALOGUE, np.random.default_rng(0))
     with pytest.raises(InputError, match="Expected a model with"):
-        learner.train({**model, "item": np.zeros((29, 3))}, devices, LocalTraining(), Machine())
+        learner.train({**model, "item": np.zeros((29, 3))}, devices, LocalSettings(), Machine())
     with pytest.raises(InputError, match="Expected a model with"):
         learner.score({"item": model["item"]}, devices)
     with pytest.raises(InputError, match=r"user\.W1"):
-        learner.train(model, devices, LocalTraining(linear_term_scales={"user.W1": 1.0}), Machine())
+        learner.train(model, devices, LocalSettings(linear_term_scales={"user.W1": 1.0}), Machine())

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.components import Component, Dense, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import local_training as _training
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, LocalSettings
 from fedrec_auditor.targets.federated.local_training import (
     Examples,
     draw_examples,
@@ -129,7 +129,7 @@ def test_orders_are_uniform_and_differ_between_epochs() -> None:
 
 def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> None:
     shapes = {"user.E": (3, 200), "item": (50, 4), "mlp1.bias": (600,)}
-    local = LocalTraining(linear_term_scales={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
+    local = LocalSettings(linear_term_scales={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
     flips = streams(30)
     dense, bias = (draw_linear_term(flips, local, shapes, name) for name in ("user.E", "mlp1.bias"))
     assert dense.shape == (30, 3, 200)
@@ -204,7 +204,7 @@ def test_training_agrees_with_autograd(
     seed: int,
 ) -> None:
     learner, model, clients = setting(name, users=users, items=items, d=d, width=width, seed=seed)
-    local = LocalTraining(
+    local = LocalSettings(
         epochs=epochs,
         batch=batch,
         negatives=negatives,
@@ -232,7 +232,7 @@ def test_training_agrees_with_autograd(
 def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
     """The comparison above is sensitive: every component moves by at least 100 tolerances."""
     learner, model, clients = setting(name, users=3, items=30, d=8, width=4, seed=1)
-    local = LocalTraining(epochs=2, batch=8, learning_rate=0.02)
+    local = LocalSettings(epochs=2, batch=8, learning_rate=0.02)
     trained = dense(learner.train(model, clients, local, Machine()), 1)
     for part, before in model.items():
         assert np.abs(trained[part] - before).max() > 100 * TOLERANCE, part
@@ -248,7 +248,7 @@ def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
-    local = LocalTraining(
+    local = LocalSettings(
         epochs=2, batch=16, optimizer=optimizer, linear_term_scales=linear_term, epoch_noise=noise
     )
     whole = learner.train(model, clients, local, Machine())
@@ -273,7 +273,7 @@ def test_a_device_whose_training_explodes_explodes_alone() -> None:
     # the device with all items is trained first
     backwards = clients.take_devices(np.array([5, 4, 3, 2, 1, 0]))
     backwards.features[0] = 1e30
-    local = LocalTraining(epochs=9, batch=8, negatives=1, learning_rate=0.1)
+    local = LocalSettings(epochs=9, batch=8, negatives=1, learning_rate=0.1)
     with np.errstate(all="ignore"):
         trained = learner.train(model, backwards, local, Machine())
     assert not np.isfinite(dense(trained, 0)["item"][0]).any()
@@ -285,7 +285,7 @@ def test_a_device_whose_training_explodes_explodes_alone() -> None:
 
 def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
     learner, model, clients = setting("gcn", users=6, items=50, d=4, width=3, seed=5, dense=0.1)
-    local = LocalTraining(epochs=1, negatives=2)
+    local = LocalSettings(epochs=1, negatives=2)
     trained = learner.train(model, clients, local, Machine())
     rows = trained["item"]
     np.testing.assert_array_equal(rows.broadcast, model["item"])
@@ -308,7 +308,7 @@ def test_noise_between_epochs_falls_on_every_entry_also_without_items(normal: bo
     noise = ClippedNoise(0.5, 0.1, normal)
     deviation = 0.1 if normal else 0.1 * np.sqrt(2)
     for epochs in (1, 2, 5):
-        local = LocalTraining(epochs=epochs, epoch_noise=dict.fromkeys(model, noise))
+        local = LocalSettings(epochs=epochs, epoch_noise=dict.fromkeys(model, noise))
         trained = dense(learner.train({**model, "item": 0 * model["item"]}, clients, local, CPU), 0)
         found = trained["item"].std()
         assert found == pytest.approx(deviation * np.sqrt(epochs - 1), rel=0.06)

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import TargetCase
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSettings
 from fedrec_auditor.targets.federated.learners import MfLearner
 from fedrec_auditor.targets.federated.systems import FedAdam, FederatedSystem
 from fedrec_auditor.targets.systems.base import Population
@@ -127,7 +127,7 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
     class Deaf(MfLearner):
         """Trains the mean of all devices' vectors."""
 
-        def train(self, broadcast, clients: Clients, local: LocalTraining, compute):
+        def train(self, broadcast, clients: Clients, local: LocalSettings, compute):
             own = clients.user_embeddings
             if own is not None:
                 mean = np.broadcast_to(own.mean(axis=0), own.shape)

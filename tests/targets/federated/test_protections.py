@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_l
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, LocalSettings
 from fedrec_auditor.targets.federated.learners import MfLearner
 from fedrec_auditor.targets.federated.protections import (
     AdaptiveLaplace,
@@ -142,7 +142,7 @@ def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() ->
     ):
         slope = (of_example(1e-6) - of_example(-1e-6)) / 2e-6
         first, second = (slope * sign * np.ones(8) for sign in (1, -1))
-        local = ObjectiveProtection(loss=loss, epsilon=2.0).adapt_training(LocalTraining(), SHAPES)
+        local = ObjectiveProtection(loss=loss, epsilon=2.0).adapt_training(LocalSettings(), SHAPES)
         assert local.linear_term_scales["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
         assert set(local.linear_term_scales) == (set(SHAPES) if loss == "logistic" else {"item"})
 
