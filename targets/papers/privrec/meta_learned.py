@@ -113,7 +113,7 @@ def make_device_messages(
     ``examples``: training examples of the devices.
     ``profiles``: interactions and attributes of the devices' users.
     ``model``: the broadcast model, as arrays by name.
-    ``kind``: payload of the messages, a change of the model or a gradient.
+    ``payload``: payload of the messages, a change of the model or a gradient.
     ``learning_rate``: learning rate of the devices.
 
     Table rows without a change are left out.

@@ -439,8 +439,8 @@ class GradientDescent:
 
         ``users``: user embeddings, one row per party.
         ``items``: item embeddings of all parties, one below the other.
-        ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of ``items``; the
-            columns of its row of ``ratings`` refer to these rows.
+        ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of
+            ``items``; the columns of its row of ``ratings`` refer to these rows.
         ``ratings``: ratings, one row per party.
         ``streams``: one random stream per party, from which all its randomness comes.
         ``user_scale``, ``item_scale``: factors on the learning rate, for steps on user and on item

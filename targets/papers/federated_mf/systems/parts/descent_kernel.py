@@ -199,7 +199,8 @@ def run_device_steps(
 
     ``users``: user embeddings, one row per party.
     ``items``: item embeddings of all parties, one below the other.
-    ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of ``items``.
+    ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of
+        ``items``.
     ``drawn``: sampled ratings: start of each step's ratings, for one party after the other; party,
         item and value of each rating. Item 0 is the party's first row of ``items``.
     ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each.

@@ -409,20 +409,19 @@ def bound_gradient_change(
     ``scope``: the protected data (unit), and their change (adjacency).
     ``n_items``: number of items.
     ``max_ratings``: maximum number of ratings of a user; None without trimming.
-    ``has_fitted_users``: whether user embeddings depend on ("follow") the user's ratings.
+    ``has_fitted_users``: whether each user embedding is fitted to the user's ratings.
 
     Let c be the maximum number of ratings of a user, or the number of items without trimming, and R
-    the largest rating.
+    the largest rating. The largest change depends on the protected data and their change:
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
     - Replacing a user by another: 1.618 times that (``Clipping.max_user_distance``).
-    - Adding or removing a rating that the user's embedding ``has_fitted_users`` (depends on), without
-      trimming: 2 R^(3/2) sqrt(2c - 1).
-    - Adding, removing or changing a rating that the user's embedding does not follow: 2 R^(3/2).
-    - Replacing an interaction by another, if the user's embedding does not follow: twice that.
+    - Adding or removing a rating, with fitted users and without trimming: 2 R^(3/2) sqrt(2c - 1).
+    - Adding, removing or changing a rating, without fitted users: 2 R^(3/2).
+    - Replacing an interaction by another, without fitted users: twice that.
     - All other changes: as for replacing a user.
     """
-    # Proof for a rating that the user's embedding follows: let u and u' be the user's embedding
+    # Proof for a rating to which the user's embedding is fitted: let u and u' be this embedding
     # with and without the rating. At another item v that the user rated x, the gradients are 2 (x -
     # u.v) u and 2 (x - u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance
     # at most 2 R^(3/2) sqrt(2). Otherwise the errors are at most x and R - x, and the distance is

@@ -198,8 +198,8 @@ def make_gaussian_event(
 
     ``noise_multiplier``: deviation of the noise over the sensitivity.
     ``steps``: number of mechanisms.
-    ``wrap_sampling``: function that wraps the event of one step in the event of its sampling; None without
-        sampling.
+    ``wrap_sampling``: function that wraps the event of one step in the event of its sampling; None
+        without sampling.
     """
     if noise_multiplier == 0.0:
         return dp.NonPrivateDpEvent()

@@ -266,7 +266,7 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
     """0.4 of 6 rows are 2; each is in a third of the steps (6 standard errors)."""
     ratings, count = table(np.random.default_rng(0), 6, 8), 20_000
     for size, rate in ((2, 0.4), (1, 0.01)):
-        drawn = replace(STEPS, fraction=rate).sample_ratings(
+        drawn = replace(STEPS, sampling_rate=rate).sample_ratings(
             ratings, np.random.default_rng(0), count
         )
         sizes = np.diff(ratings.indptr)
@@ -290,7 +290,7 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_units_are_drawn_by_themselves(unit: str) -> None:
     """Each unit at the rate, pairs at its square: by a party and by parties of one user."""
-    steps = replace(STEPS, sampling_unit=unit, fraction=0.3)
+    steps = replace(STEPS, sampling_unit=unit, sampling_rate=0.3)
     ratings, count = table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)
