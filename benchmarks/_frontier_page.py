@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks._frontier_rows import FAMILIES, FIRST, STUDY, TRAININGS, Family, Setting
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
-from fedrec_auditor.reports.say.metrics import ERROR_NAMES
+from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 _TEMPLATE = Path(__file__).with_name("frontier_page.txt")
 _HUES = (
@@ -87,7 +87,7 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
     metric, chance = rows[0].metric, _better(rows[0], rows[0].random)
     over = (
         "error of two means over its own"
-        if metric in ERROR_NAMES
+        if metric in ERROR_METRICS
         else f"{metric} over popularity's"
     )
     drawn = [drawing.draw_text(0, top + 10, family.title, bold=True)]
@@ -171,7 +171,7 @@ def _point(x: float, y: float, row: Setting) -> str:
 def _better(row: Setting, value: float) -> float:
     """``value`` divided by the baseline's utility, or the baseline's error by ``value``."""
     # Larger is better. The baseline is popularity, or user and item means.
-    ratio = (row.popularity, value) if row.metric in ERROR_NAMES else (value, row.popularity)
+    ratio = (row.popularity, value) if row.metric in ERROR_METRICS else (value, row.popularity)
     return ratio[0] / ratio[1] if ratio[1] else math.nan
 
 
@@ -213,14 +213,14 @@ def costs(row: Setting) -> bool:
 
 def ahead(row: Setting, other: Setting) -> bool:
     """Whether ``row`` has better utility than ``other``, by intervals that do not overlap."""
-    if row.metric in ERROR_NAMES:
+    if row.metric in ERROR_METRICS:
         return row.utility_high < other.utility_low
     return row.utility_low > other.utility_high
 
 
 def blunt(row: Setting) -> bool:
     """Whether utility does not measurably exceed popularity, or user and item means."""
-    return not (row.ahead_high < 0.0 if row.metric in ERROR_NAMES else row.ahead_low > 0.0)
+    return not (row.ahead_high < 0.0 if row.metric in ERROR_METRICS else row.ahead_low > 0.0)
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:

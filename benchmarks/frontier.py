@@ -45,8 +45,8 @@ from fedrec_auditor.auditor.sweep.grid import NOISE_AXIS, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import (
-    BREACH_WORDS,
-    DELTA_PREFIX,
+    BREACH_VIEW_SUFFIX,
+    TEXT_BEFORE_DELTA,
     OverTrainingsRow,
     VariantRow,
     select_quoted_figure,
@@ -111,7 +111,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             for row in rows
             if row.kind == "gain"
             and METRICS & set(row.metric.split())
-            and not row.view.endswith(BREACH_WORDS)
+            and not row.view.endswith(BREACH_VIEW_SUFFIX)
         ]
         strongest = max(gains, key=lambda row: row.value, default=None)
         most = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
@@ -180,7 +180,7 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> 
     # The first delta with such an epsilon is taken. Without a claim the proved epsilon is infinite.
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
-        if _is_whole(row.view.partition(DELTA_PREFIX)[0].split(" / ")):
+        if _is_whole(row.view.partition(TEXT_BEFORE_DELTA)[0].split(" / ")):
             return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
     texts = (f"{variant.target}.{key}={json.dumps(each)}" for key, each in variant.settings.items())
     plan = Plan(settings=members.parse_settings([text.replace('"', "") for text in texts]))

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import (
-    MISSING_VALUE,
+    MISSING_VALUE_CATEGORY,
     Attribute,
     Interactions,
     find_indices,
 )
 from fedrec_auditor.targets.datasets.parts.columns import (
-    PADDED_REGEX,
+    PADDED_NUMBER_REGEX,
     AnyColumn,
     IdCollector,
     make_layout_error,
@@ -360,7 +360,7 @@ def _attribute(
     of_users = codes[cells.codes].astype(np.int64)
     if not known.all():
         of_users[~known] = len(categories)
-        categories = (*categories, MISSING_VALUE)
+        categories = (*categories, MISSING_VALUE_CATEGORY)
     return Attribute(codes=of_users, categories=categories)
 
 
@@ -398,7 +398,9 @@ def _numbers(words: Collection[str]) -> NDArray[np.float64] | None:
 
 
 def _is_number(word: str) -> bool:
-    return PADDED_REGEX.fullmatch(word.encode()) is not None and bool(np.isfinite(float(word)))
+    return PADDED_NUMBER_REGEX.fullmatch(word.encode()) is not None and bool(
+        np.isfinite(float(word))
+    )
 
 
 def _written(number: float) -> str:

@@ -79,7 +79,7 @@ def command(
         written.append(f"Tables: {', '.join(write_tables(record, tables))} as CSV in {tables}.")
     if not written:
         record.save(run, gate)
-        first, *others, source = store.FILE_NAMES
+        first, *others, source = store.RUN_FILE_NAMES
         written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
     with guard_output("The reports are written."):
         terminal.render_outcome(record, outcome, gate, written, run)

@@ -105,7 +105,7 @@ def print_and_exit(
             f"Finished tasks are kept in {out / TASKS_FOLDER}. The same command runs what failed "
             f"again; remove {out / TASKS_FOLDER} to start afresh."
         )
-    first, *others = store.FILE_NAMES
+    first, *others = store.RUN_FILE_NAMES
     with guard_output(f"Read {out / 'report.md'}."):
         written = make_printable(f"Report: {out / first} (also {', '.join(others)})")
         terminal.render_outcome(record, outcome, gate, [written], out)

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, LoaderPatch, to_arrays
 from fedrec_auditor.targets.wrapped.flower.flower_promise import (
-    METADATA_NOTE,
+    UNAUDITED_METADATA_NOTE,
     ModChain,
     find_promises,
     is_app,
@@ -183,7 +183,9 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     ]
     promised = find_promises(flat, rounds=rounds, delta=DEFAULT_DELTA, equal_weights=equal_weights)
     more = {
-        p: f"No proof is credited: {p.proof_gap} {METADATA_NOTE}" if p.proof_gap else METADATA_NOTE
+        p: f"No proof is credited: {p.proof_gap} {UNAUDITED_METADATA_NOTE}"
+        if p.proof_gap
+        else UNAUDITED_METADATA_NOTE
         for p in promised
     }
     scoped = ((promise, s) for promise in promised for s in promise.iter_claims(rounds))

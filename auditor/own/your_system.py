@@ -22,7 +22,7 @@ from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient
 from fedrec_auditor.targets.wrapped.wrapped_system import (
-    DEFAULT_TITLE,
+    DEFAULT_SYSTEM_NAME,
     PROOF_HORIZONS,
     WrappedSystem,
 )
@@ -39,7 +39,7 @@ def wrap_system(
     rounds: int = 1,
     share: float = 1.0,
     claim: ClaimsInput = (),
-    title: str = DEFAULT_TITLE,
+    title: str = DEFAULT_SYSTEM_NAME,
     kinds: Mapping[str, str] | str | None = None,
     route: str | None = None,
     public: Mapping[str, float] | None = None,

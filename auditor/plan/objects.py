@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.systems.base import Claimant, Target, get_origin
 from fedrec_auditor.targets.wrapped.client import guard_call
-from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_TITLE
+from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_SYSTEM_NAME
 
 _Claimant = TypeVar("_Claimant", bound=Claimant)
 
@@ -57,7 +57,7 @@ def _loaded(text: str) -> Target:
             )
         value = getattr(value, part)
     target = convert_to_target(value, text)
-    if get_origin(target).is_external and target.name == DEFAULT_TITLE:
+    if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
         return apply_settings(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
     return target
 

@@ -64,7 +64,7 @@ from fedrec_auditor.reports.record.rows import (
     SkippedRow,
 )
 from fedrec_auditor.reports.say import TEXT_TABLES
-from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS
+from fedrec_auditor.reports.say.metrics import BREACH_NOTE_PREFIX, CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import NoScoresError, Population, Run, Target, get_origin
@@ -217,7 +217,7 @@ class AuditedTarget:
             breach = (
                 ""
                 if public.protocol_vantage.determines(vantage)
-                else f"{BREACH_WORDS} {_BREACHES[public.protocol_vantage]}"
+                else f"{BREACH_NOTE_PREFIX} {_BREACHES[public.protocol_vantage]}"
             )
             assumed = "" if linkage else origin.assumption or self._order.assumption
             notes = self._cut_note, breach, messages.removal_note, assumed
@@ -363,7 +363,7 @@ class AuditedTarget:
         rounds = self._audit.targets[self.name].sizes.rounds or 0
         if not self._audit.plan.quick or rounds <= MAX_QUICK_ROUNDS:
             return ""
-        return f"{CUT_WORDS}{MAX_QUICK_ROUNDS} of {rounds} rounds."
+        return f"{CUT_TRAINING_NOTE_PREFIX}{MAX_QUICK_ROUNDS} of {rounds} rounds."
 
 
 def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore) -> TaskResult:

@@ -55,7 +55,7 @@ from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit, Task, TaskResult
 from fedrec_auditor.auditor.run.trainings import merge_results
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.frontier import SWEEP_FILE
+from fedrec_auditor.reports.record.frontier import SWEEP_RECORD_FILE
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.compute import limit_to_one_thread, use_threads
@@ -166,7 +166,7 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
     """Raises InputError if the directory ``out`` contains a finished audit of another plan or
     version, or a sweep (audits of one plan with several settings).
     """
-    if (out / SWEEP_FILE).exists():
+    if (out / SWEEP_RECORD_FILE).exists():
         raise InputError(
             f"Expected no report of another plan in {out}, got a sweep with its stored tasks. Give "
             "another directory with --out."

@@ -14,7 +14,7 @@ from scipy.stats import t as student
 
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, MessagesRow, UtilityRow
-from fedrec_auditor.reports.say.metrics import ERROR_NAMES
+from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 _Row = TypeVar("_Row", AttackRow, UtilityRow)
 _FIRST = "The curve and the figures per user are of the first training."
@@ -161,7 +161,7 @@ def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
     """
     row, confidence = group[0], group[0].confidence
     minimum = -1.0 if min(member.ci_low for member in group) < 0.0 else 0.0
-    maximum = math.inf if row.metric in ERROR_NAMES else 1.0
+    maximum = math.inf if row.metric in ERROR_METRICS else 1.0
     figure = _mean_figure(group, confidence)
     change: dict[str, object] = {
         "value": figure.value,

@@ -40,7 +40,7 @@ from fedrec_auditor.auditor.spending.deployment import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.writers.paragraph import TEXT_WIDTH, wrap_paragraph
+from fedrec_auditor.reports.writers.paragraph import NON_TERMINAL_WIDTH, wrap_paragraph
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import convert_errors
 
@@ -179,7 +179,7 @@ class Account:
         where = f"for {say.describe_scope(scope)}, {scope.adjacency} adjacency"
         return say.join_texts(f"{stated} {where}", say.describe_assumptions(proof)) + "."
 
-    def describe(self, width: int = TEXT_WIDTH) -> str:
+    def describe(self, width: int = NON_TERMINAL_WIDTH) -> str:
         """Formats the findings (bounds and verdicts) as text in lines of at most ``width`` columns,
         unless a word is longer. It ends with ``statement``.
         """

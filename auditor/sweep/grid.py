@@ -26,8 +26,8 @@ from fedrec_auditor.auditor.plan.members import (
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.record.frontier import (
-    BREACH_WORDS,
-    DELTA_PREFIX,
+    BREACH_VIEW_SUFFIX,
+    TEXT_BEFORE_DELTA,
     OverTrainingsRow,
     QuantityKind,
     SweepRow,
@@ -35,7 +35,7 @@ from fedrec_auditor.reports.record.frontier import (
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, UtilityRow, walk_leaves
 from fedrec_auditor.reports.say import describe_assumptions, describe_confidence
-from fedrec_auditor.reports.say.metrics import ERROR_NAMES, is_beyond_protocol
+from fedrec_auditor.reports.say.metrics import ERROR_METRICS, is_beyond_protocol
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
 NOISE_AXIS = "privacy"
@@ -338,7 +338,7 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         if row.baseline is not None:
             yield make(kind="ahead", **_interval(row.baseline.difference), baseline=0.0)
     for attack in record.attacks:
-        broken = f", {BREACH_WORDS}" if is_beyond_protocol(attack) else ""
+        broken = f", {BREACH_VIEW_SUFFIX}" if is_beyond_protocol(attack) else ""
         metric = f"{attack.attack}: {attack.metric}"
         make = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
         yield make(kind="attack", **_interval(attack), baseline=attack.baseline)
@@ -350,7 +350,7 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
     for finding in record.findings:
         # The bound of a game, with fewer rounds and users, is not a bound for the data.
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
-        view = world + (f"{DELTA_PREFIX}{finding.delta:g}" if finding.delta else "")
+        view = world + (f"{TEXT_BEFORE_DELTA}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.lower_bound
         bounds: list[tuple[QuantityKind, float, str, Callable[..., tuple[float, str]]]] = []
         if finding.is_claimed and claim.basis is not Basis.DERIVED:
@@ -491,7 +491,7 @@ def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
     """Ratio of two utilities and the half-width of its interval, computed as if their users were
     independent; None if it is undefined.
     """
-    over, under = (twin, row) if row.metric in ERROR_NAMES else (row, twin)
+    over, under = (twin, row) if row.metric in ERROR_METRICS else (row, twin)
     if under.value <= 0.0:
         return None
     ratio = over.value / under.value

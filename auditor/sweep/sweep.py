@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.sweep.grid import (
     parse_axes,
 )
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.frontier import NOT_RUN_TEXT, VariantRow
+from fedrec_auditor.reports.record.frontier import NOT_RUN_SEPARATOR, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -274,7 +274,7 @@ def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tu
     """
     notes = [note for record in records for note in record.notes]
     notes += [
-        f"{row.target}: {row.attack}{NOT_RUN_TEXT}{row.reason}"
+        f"{row.target}: {row.attack}{NOT_RUN_SEPARATOR}{row.reason}"
         for record in records
         for row in record.skipped
     ]

@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.worlds.measure import RefutationPower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalize
-from fedrec_auditor.reports.writers.paragraph import TEXT_WIDTH, wrap_entry, wrap_paragraph
+from fedrec_auditor.reports.writers.paragraph import NON_TERMINAL_WIDTH, wrap_entry, wrap_paragraph
 
 _LONGEST = 500
 # Smallest exponent from which a ratio is written as a power of e.
@@ -188,7 +188,7 @@ class Verification:
         """Checks that failed."""
         return tuple(check for check in self.checks if check.status is CheckStatus.FAILED)
 
-    def describe(self, *, command: str = "", width: int = TEXT_WIDTH) -> str:
+    def describe(self, *, command: str = "", width: int = NON_TERMINAL_WIDTH) -> str:
         """Describes verdict, bound, distinguishing event and checks, in lines of ``width`` columns.
 
         ``command``: command line that repeats the verification with another number of draws, which

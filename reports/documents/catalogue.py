@@ -29,7 +29,7 @@ from fedrec_auditor.reports.record.rows import Finding, Row
 
 _MAX_LISTED = 6  # maximum number of figures of one entry that a report lists
 # Value of a system's setting.
-Setting = bool | int | float | str
+CatalogueSettingValue = bool | int | float | str
 
 
 class StatedNumber(Row):
@@ -115,7 +115,7 @@ class CatalogueRow(Row):
     kind: StatementKind
     basis: Basis
     target: str
-    settings: dict[str, Setting | dict[str, Setting]]
+    settings: dict[str, CatalogueSettingValue | dict[str, CatalogueSettingValue]]
     n_users: int
     n_items: int
     statement: str
@@ -135,7 +135,7 @@ class CatalogueRow(Row):
     reason: str
     finding: Finding | None
     figures: tuple[StatedNumber, ...]
-    repaired_settings: dict[str, Setting | dict[str, Setting]] | None
+    repaired_settings: dict[str, CatalogueSettingValue | dict[str, CatalogueSettingValue]] | None
     repaired: Finding | None
 
     @model_validator(mode="after")
@@ -243,7 +243,7 @@ def describe_claimed(row: CatalogueRow) -> str:
         if row.delta:
             value += f", {say.format_delta(row.delta)}"
         value += (
-            f", {say.BASIS_WORDS[row.claim_basis]}" if row.claim_basis is Basis.COMPUTED else ""
+            f", {say.BASIS_TEXTS[row.claim_basis]}" if row.claim_basis is Basis.COMPUTED else ""
         )
     return _with(row, row.claimed, value)
 
@@ -474,7 +474,7 @@ def _count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
 def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactText]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    yield say.CLAIM_LABELS[row.claim_basis].capitalize(), describe_claimed(row)
+    yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), describe_claimed(row)
     yield "Correct number", describe_correct(row)
     if row.finding is not None:
         yield "Proved upper bound", say.make_upper_bound_fact(row.finding)

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from fedrec_auditor.accountants.verdict import LabelEnum
 
 # Type of the objects that a table has rows for.
-Item = TypeVar("Item")
+RowObject = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,9 @@ def make_pictures(images: Iterable[Picture]) -> tuple[Pictures, ...]:
 
 
 def make_grid(
-    rows: Iterable[Item], columns: Mapping[str, Callable[[Item], FactText]], caption: str = ""
+    rows: Iterable[RowObject],
+    columns: Mapping[str, Callable[[RowObject], FactText]],
+    caption: str = "",
 ) -> Grid:
     """Returns a table with the ``caption`` and one row for each object in ``rows``.
 

@@ -137,13 +137,13 @@ def _joined(points: Sequence[tuple[float, float]]) -> str:
 
 
 # Coordinates (x, y) in drawing units.
-Point = tuple[float, float]
+XYPoint = tuple[float, float]
 # Left, top, right and bottom coordinates of a rectangle.
-Box = tuple[float, float, float, float]
+LeftTopRightBottom = tuple[float, float, float, float]
 # Distances between a label and the place next to its point.
-LABEL_GAPS = (0.0, 9.0, 18.0, 30.0, 44.0)
+LABEL_DISTANCES = (0.0, 9.0, 18.0, 30.0, 44.0)
 # Distance beyond which a line connects the label to its point.
-MAX_NEAR_GAP = LABEL_GAPS[1]
+MAX_DISTANCE_WITHOUT_LINE = LABEL_DISTANCES[1]
 _LETTER, _RADIUS = 0.62, 5.0
 # Costs of covering a label or point: a fixed cost, and a cost per unit of area (1 for a line).
 _COVERED, _MORE = 100.0, 50.0
@@ -158,13 +158,13 @@ def estimate_text_width(words: str, size: float) -> float:
 
 
 def place_labels(
-    points: Sequence[Point],
+    points: Sequence[XYPoint],
     labels: Sequence[str],
     size: float,
-    within: Box,
-    marks: Sequence[Point] = (),
-    lines: Sequence[Box] = (),
-) -> list[Box]:
+    within: LeftTopRightBottom,
+    marks: Sequence[XYPoint] = (),
+    lines: Sequence[LeftTopRightBottom] = (),
+) -> list[LeftTopRightBottom]:
     """Places labels next to their points; returns the box of each label, in the order of points.
 
     points, labels: the points, and the text of each point's label.
@@ -177,7 +177,7 @@ def place_labels(
     is least. Covering a point, a mark or another label costs much, and covering a line little.
     """
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
-    boxes: list[Box] = []
+    boxes: list[LeftTopRightBottom] = []
     for point, words in zip(points, labels, strict=True):
         size_of = (estimate_text_width(words, size), size)
         choices = [
@@ -190,11 +190,13 @@ def place_labels(
     return boxes
 
 
-def _around(point: Point, size: Point, within: Box) -> Iterator[tuple[float, Box]]:
+def _around(
+    point: XYPoint, size: XYPoint, within: LeftTopRightBottom
+) -> Iterator[tuple[float, LeftTopRightBottom]]:
     """Yields pairs of a distance and a box around a point, inside ``within``; the nearest first."""
     (x, y), (width, height) = point, size
     gap = _RADIUS + 1.0
-    for ring in LABEL_GAPS:
+    for ring in LABEL_DISTANCES:
         far = gap + ring
         lefts = {1: x + far, 0: x - width / 2.0, -1: x - far - width}
         tops = {1: y + far, 0: y - height / 2.0, -1: y - far - height}
@@ -207,13 +209,17 @@ def _around(point: Point, size: Point, within: Box) -> Iterator[tuple[float, Box
             yield ring, (left, top, left + width, top + height)
 
 
-def _cost(box: Box, taken: Sequence[Box], lines: Sequence[Box]) -> float:
+def _cost(
+    box: LeftTopRightBottom,
+    taken: Sequence[LeftTopRightBottom],
+    lines: Sequence[LeftTopRightBottom],
+) -> float:
     covered = [area for other in taken if (area := _shared(box, other)) > 0.0]
     crossed = sum(_shared(box, line) for line in lines)
     return _COVERED * len(covered) + _MORE * sum(covered) + crossed
 
 
-def _shared(box: Box, other: Box) -> float:
+def _shared(box: LeftTopRightBottom, other: LeftTopRightBottom) -> float:
     """Returns the area of the intersection of two boxes."""
     across = min(box[2], other[2]) - max(box[0], other[0])
     down = min(box[3], other[3]) - max(box[1], other[1])

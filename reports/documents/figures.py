@@ -21,9 +21,9 @@ from fedrec_auditor.reports.say.metrics import describe_attack
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
 # Maximum number of ROC curves that are drawn per system.
-MAX_CURVES = 3
+MAX_ROC_CURVES = 3
 # False-alarm rates at which the true positive rate is printed next to a curve.
-ALARM_RATES = (0.1, 0.01, 0.001)
+MARKED_FALSE_ALARM_RATES = (0.1, 0.01, 0.001)
 _WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
 _NAMES = 130.0  # width of the names of user groups
 _CURVE_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0  # panel of a curve
@@ -121,7 +121,7 @@ def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
     # There are at most ``MAX_CURVES``. A leak is a result that beats guessing.
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaks)
     rows = [row for row in glance.section.attacks if row.roc and find_min_alarm_rate(row.roc)]
-    return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_CURVES]
+    return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_ROC_CURVES]
 
 
 def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
@@ -164,7 +164,7 @@ def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], 
     # resolved.
     shares: dict[float, float | None] = {}
     guessed: dict[float, float] = {}
-    for rate in ALARM_RATES:
+    for rate in MARKED_FALSE_ALARM_RATES:
         metric = f"TPR at FPR {rate:g}"
         shares[rate] = read_tpr(row.roc, rate) if row.roc else None
         if shares[rate] is not None and metric in row.further:

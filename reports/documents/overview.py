@@ -25,7 +25,7 @@ from fedrec_auditor.reports.documents.drawing import (
     estimate_text_width,
     make_axis,
 )
-from fedrec_auditor.reports.record.leaks import DISTINGUISHER
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import Summary
 
@@ -123,7 +123,9 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     beats guessing, because the lower bound of epsilon already states its success.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
-    best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
+    best = min(
+        above, key=lambda x: (x.row.family == DISTINGUISHER_FAMILY, -x.advantage), default=None
+    )
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
         row = replace(row, scope_label=_scope_label(finding))
@@ -147,7 +149,7 @@ def make_ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
         label, scope = _scope_label(finding), finding.scope
         labels[label] += 1
         numbered = f"{label} ({labels[label]})" if labels[label] > 1 else label
-        name = f"{say.UNITS[scope.unit]}, {say.HORIZONS[scope.horizon]}"
+        name = f"{say.UNIT_TEXTS[scope.unit]}, {say.HORIZON_TEXTS[scope.horizon]}"
         rows.append(EpsilonRow(name, numbered, finding))
     return rows
 

@@ -109,10 +109,13 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, FactText]]:
         return
     scope, claim = finding.scope, finding.claim
     yield "Claim", say.make_claim_fact(claim)
-    yield "Unit of privacy", f"The protected data are {say.UNITS[scope.unit]}."
-    yield "Neighbouring inputs", f"The neighbouring inputs are: {say.ADJACENCIES[scope.adjacency]}."
-    time = say.HORIZONS[scope.horizon]
-    yield "Adversary and horizon", f"The adversary is {say.VANTAGES[scope.vantage]}, {time}."
+    yield "Unit of privacy", f"The protected data are {say.UNIT_TEXTS[scope.unit]}."
+    yield (
+        "Neighbouring inputs",
+        f"The neighbouring inputs are: {say.ADJACENCY_TEXTS[scope.adjacency]}.",
+    )
+    time = say.HORIZON_TEXTS[scope.horizon]
+    yield "Adversary and horizon", f"The adversary is {say.VANTAGE_TEXTS[scope.vantage]}, {time}."
     yield "Proved upper bound", say.make_upper_bound_fact(finding)
     yield "Shown lower bound", say.make_lower_bound_fact(finding)
     if math.isfinite(claim.epsilon):
@@ -137,7 +140,7 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
 
 
 # Title of the section with the assumptions and notes of attacks.
-NOTES_TITLE = "Knowledge that each attack assumes, and notes on its results"
+ATTACK_NOTES_TITLE = "Knowledge that each attack assumes, and notes on its results"
 # Maximum number of results per system that are listed as beating guessing.
 _MAX_LEAKS = 5
 
@@ -301,7 +304,7 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Pas
     if leaking:
         blocks.append(make_grid(leaking[:_MAX_LEAKS], _LEAKS, "Results that beat guessing"))
     if alone and (notes := list_attack_assumptions(glance)):
-        blocks.append(Passage(NOTES_TITLE, (Facts(notes),), is_folded=True))
+        blocks.append(Passage(ATTACK_NOTES_TITLE, (Facts(notes),), is_folded=True))
     blocks += curves
     blocks.append(_map(glance))
     return Passage("Attacks", tuple(blocks))
@@ -469,7 +472,7 @@ def build_report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passag
     blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
     blocks += (build_system_document(record, glance, alone=False) for glance in summaries)
     if record.attacks:
-        known = Passage(NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),))
+        known = Passage(ATTACK_NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),))
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
         why = _by_attack(summaries, lambda glance: list_skip_reasons(glance.section.skipped))

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.drawing import (
-    MAX_NEAR_GAP,
+    MAX_DISTANCE_WITHOUT_LINE,
     SMALL_FONT_SIZE,
     AxisScale,
-    Box,
+    LeftTopRightBottom,
     estimate_text_width,
     make_axis,
     place_labels,
     truncate,
 )
 from fedrec_auditor.reports.record.frontier import NOISELESS_LABEL, Frontier, Point
-from fedrec_auditor.reports.say.metrics import ERROR_NAMES
+from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 # Width of a system's block in drawing units (with margins 366 units, which fit a column of 86 mm).
-BLOCK_WIDTH = 346.0
+SYSTEM_BLOCK_WIDTH = 346.0
 # Space between adjacent blocks; two blocks with margins have 756 units, a page of 178 mm.
 _GAP = 44.0
 _PANEL, _PLOT, _HEAD, _LINE, _SPACE = 139.0, 120.0, 52.0, 13.0, 16.0
@@ -48,12 +48,12 @@ def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
     Two blocks stand side by side, or a single block alone. ``note`` is a text below the blocks.
     """
     columns = min(2, max(1, len(systems)))
-    width = columns * BLOCK_WIDTH + (columns - 1) * _GAP
+    width = columns * SYSTEM_BLOCK_WIDTH + (columns - 1) * _GAP
     drawn, top = _legend(width)
     for first in range(0, len(systems), columns):
         blocks = [_block(system) for system in systems[first : first + columns]]
         for number, (strokes, _) in enumerate(blocks):
-            drawn.append(drawing.move_group(number * (BLOCK_WIDTH + _GAP), top, strokes))
+            drawn.append(drawing.move_group(number * (SYSTEM_BLOCK_WIDTH + _GAP), top, strokes))
         top += max(height for _, height in blocks)
     for words in textwrap.wrap(note, int(width / estimate_text_width("x", SMALL_FONT_SIZE))):
         drawn.append(_small(0.0, top, words))
@@ -63,14 +63,14 @@ def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
 
 def draw_legend() -> str:
     """Draws the legend of a sweep's drawing, as a separate SVG document."""
-    drawn, height = _legend(BLOCK_WIDTH)
-    return drawing.make_svg(BLOCK_WIDTH, height, drawn)
+    drawn, height = _legend(SYSTEM_BLOCK_WIDTH)
+    return drawing.make_svg(SYSTEM_BLOCK_WIDTH, height, drawn)
 
 
 def draw_system_block(system: Frontier) -> str:
     """Draws one system's utility against leakage and epsilon, as a separate SVG document."""
     drawn, height = _block(system)
-    return drawing.make_svg(BLOCK_WIDTH, height, drawn)
+    return drawing.make_svg(SYSTEM_BLOCK_WIDTH, height, drawn)
 
 
 def _legend(width: float) -> tuple[list[str], float]:
@@ -154,7 +154,7 @@ def _ends(system: Frontier) -> tuple[float, float]:
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.is_relative else []
-    errors = system.metric in ERROR_NAMES
+    errors = system.metric in ERROR_METRICS
     low, high = (min(values) if errors else 0.0), max(values)
     span = high - low or abs(high) or 1.0
     ends = [end for point in system.points for end in point.utility.interval]
@@ -174,7 +174,7 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
     drawn = [drawing.draw_line(place(0.0), _HEAD, place(0.0), _FLOOR, "line", 1)]
     ticks = _ticks(low, high, 3) if gains else ()
     drawn += [_tick(place(value), f"{value:g}") for value in ticks]
-    marks, lines = list[tuple[float, float]](), list[Box]()
+    marks, lines = list[tuple[float, float]](), list[LeftTopRightBottom]()
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
         (west, east), ends = map(place, gain.interval), sorted(map(height, point.utility.interval))
@@ -204,7 +204,11 @@ def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
         if power == high and max(values) > 10.0**high:
             words = "∞" if math.isinf(max(values)) else f"≥{words}"
         drawn.append(_tick(place(10.0**power), words, "end" if power == high else "middle"))
-    firsts, marks, lines = list[tuple[float, float]](), list[tuple[float, float]](), list[Box]()
+    firsts, marks, lines = (
+        list[tuple[float, float]](),
+        list[tuple[float, float]](),
+        list[LeftTopRightBottom](),
+    )
     for point in points:
         y = height(point.utility.value)
         at = {kind: place(epsilon) for kind, epsilon in point.epsilons.items()}
@@ -235,7 +239,7 @@ def _labels(
     at: Sequence[tuple[float, float]],
     left: float,
     marks: Sequence[tuple[float, float]],
-    lines: Sequence[Box],
+    lines: Sequence[LeftTopRightBottom],
 ) -> Iterator[str]:
     """Yields SVG labels with the settings of ``points``, placed next to the coordinates ``at``."""
     # Lines connect distant labels to their points. Labels avoid the points ``marks`` and the
@@ -246,12 +250,12 @@ def _labels(
     boxes = place_labels(at, words, SMALL_FONT_SIZE, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
-        if math.dist((x, y), near) > MAX_NEAR_GAP:
+        if math.dist((x, y), near) > MAX_DISTANCE_WITHOUT_LINE:
             yield drawing.draw_line(x, y, *near, "muted", 0.6)
         yield drawing.draw_text(box[0], box[3] - 1.5, name, size=SMALL_FONT_SIZE)
 
 
-def _across(system: Frontier, left: float, height: AxisScale) -> list[Box]:
+def _across(system: Frontier, left: float, height: AxisScale) -> list[LeftTopRightBottom]:
     """Returns boxes around the lines in a panel that mark the utility of simple recommenders."""
     heights = [height(end) for level in system.baseline_utilities for end in level.distinct_ends]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]

@@ -48,7 +48,7 @@ from fedrec_auditor.reports.say.metrics import format_value, widen_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
 # Type of the rows that are compared, such as findings.
-Item = TypeVar("Item")
+ComparedRow = TypeVar("Item")
 
 
 class Trend(StrEnum):
@@ -110,8 +110,8 @@ class Change:
 
 
 def index_by_key(
-    rows: Iterable[Item], key: Callable[[Item], Hashable]
-) -> dict[tuple[Hashable, int], Item]:
+    rows: Iterable[ComparedRow], key: Callable[[ComparedRow], Hashable]
+) -> dict[tuple[Hashable, int], ComparedRow]:
     """Returns a dictionary of the rows; an entry's key is (key of the row, n).
 
     The number n counts the earlier rows with an equal key, so that all entries differ.
@@ -126,8 +126,10 @@ def index_by_key(
 
 
 def pair_by_key(
-    now: Iterable[Item], before: Iterable[Item], key: Callable[[Item], Hashable]
-) -> list[tuple[Item, Item]]:
+    now: Iterable[ComparedRow],
+    before: Iterable[ComparedRow],
+    key: Callable[[ComparedRow], Hashable],
+) -> list[tuple[ComparedRow, ComparedRow]]:
     """Pairs the rows of two audits that have equal keys; returns (row now, row before) pairs.
 
     ``key`` computes the key of a row. Several rows with one key are paired in their order.

@@ -17,7 +17,7 @@ from fedrec_auditor.reports.say import (
     format_short,
     format_upper,
 )
-from fedrec_auditor.reports.say.metrics import ERROR_NAMES
+from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 # Label of a system whose noise is set to zero.
 NOISELESS_LABEL = "without noise"
@@ -25,13 +25,13 @@ NOISELESS_LABEL = "without noise"
 EPSILON_KINDS = ("claimed", "proved", "shown")
 QuantityKind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 # File name of the record of a sweep in its directory.
-SWEEP_FILE = "sweep.json"
+SWEEP_RECORD_FILE = "sweep.json"
 # Text between a scope (with its game, if any) and its delta in ``FigureRow.view``.
-DELTA_PREFIX = " at delta "
+TEXT_BEFORE_DELTA = " at delta "
 # Last words of ``FigureRow.view`` if the attack's adversary breaks the protocol.
-BREACH_WORDS = "beyond the protocol"
+BREACH_VIEW_SUFFIX = "beyond the protocol"
 # Text between the name of an attack and the reason why it did not run, in a note of a sweep.
-NOT_RUN_TEXT = " did not run. "
+NOT_RUN_SEPARATOR = " did not run. "
 KIND_LABELS: TextsByValue = TEXT_TABLES["kind"]
 
 
@@ -235,7 +235,7 @@ class Frontier:
     @property
     def axis_label(self) -> str:
         """Label of the vertical axis: the metric, or its ratio with and without noise."""
-        less = self.metric in ERROR_NAMES
+        less = self.metric in ERROR_METRICS
         if not self.is_relative:
             return f"{self.metric}, where less is better" if less else self.metric
         ratio = "without noise / with noise" if less else "with noise / without noise"
@@ -244,7 +244,7 @@ class Frontier:
     @property
     def is_reversed(self) -> bool:
         """Whether smaller values are better, so that the vertical axis is reversed."""
-        return self.metric in ERROR_NAMES and not self.is_relative
+        return self.metric in ERROR_METRICS and not self.is_relative
 
 
 def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
@@ -305,7 +305,7 @@ def _frontier(
     gains = [row for row in swept.overall if row.kind == "gain"]
     own = [row for row in gains if row.variant in {*places, *twins}]
     # Adversaries who keep the protocol have precedence.
-    own = [row for row in own if not row.view.endswith(BREACH_WORDS)] or own
+    own = [row for row in own if not row.view.endswith(BREACH_VIEW_SUFFIX)] or own
     strongest = max(own, key=lambda row: row.value, default=None)
     bounds = [row for row in swept.overall if row.kind in EPSILON_KINDS]
     widest = min(
@@ -345,7 +345,7 @@ def _frontier(
 
 def _is_whole(view: str) -> bool:
     """Whether the scope in the text ``view`` is a whole user over a training, for the server."""
-    parts = view.partition(DELTA_PREFIX)[0].split(" / ")
+    parts = view.partition(TEXT_BEFORE_DELTA)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
 
@@ -367,7 +367,7 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Baseli
     # The means are those of users and items, and of all ratings. If ``relative``, ``rows`` are
     # those of the systems without noise, and each level is divided by their utility, so that larger
     # is better.
-    less = rows[0].metric in ERROR_NAMES
+    less = rows[0].metric in ERROR_METRICS
     names = ("two means", "mean of all ratings") if less else ("popularity", "random")
     reached = [row.baseline for row in rows], [row.random for row in rows]
     for name, levels in zip(names, reached, strict=True):

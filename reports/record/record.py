@@ -17,7 +17,11 @@ from fedrec_auditor.reports.documents import sweep_figure
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.record import frontier, store
 from fedrec_auditor.reports.record.comparison import Comparison
-from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.record.frontier import (
+    SWEEP_RECORD_FILE,
+    OverTrainingsRow,
+    SweepContents,
+)
 from fedrec_auditor.reports.record.leaks import describe_leaks, find_leaks
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten_rows
 from fedrec_auditor.reports.record.sections import Section, group_by_system
@@ -196,7 +200,7 @@ class Record(Contents):
 
 
 # Names of the files and folders that saving a sweep writes.
-SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP_FILE)
+SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP_RECORD_FILE)
 
 
 class Sweep(SweepContents):
@@ -211,7 +215,7 @@ class Sweep(SweepContents):
 
         Raises InputError if the file cannot be read as a sweep of this version.
         """
-        path = directory / SWEEP_FILE
+        path = directory / SWEEP_RECORD_FILE
         try:
             return cls.model_validate_json(store.read_regular(path, store.MAX_RECORD_BYTES))
         except FileNotFoundError:
@@ -239,7 +243,7 @@ class Sweep(SweepContents):
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
             "svg": make_svg_file(self.figure()).encode(),
-            SWEEP_FILE: self.encoded(),
+            SWEEP_RECORD_FILE: self.encoded(),
         }
         store.check_writable(place)
         store.write_all({place / name: content for name, content in contents.items()})
@@ -274,8 +278,8 @@ class Sweep(SweepContents):
             figure=self.figure(),
             drawn=sweep_figure,
             systems=frontier.make_frontiers(self),
-            notes=[note for note in self.notes if frontier.NOT_RUN_TEXT not in note],
-            unplayed=[note for note in self.notes if frontier.NOT_RUN_TEXT in note],
+            notes=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR not in note],
+            unplayed=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR in note],
             missing=frontier.name_unmeasured(self),
             filters=filters,
             frontier=frontier,

@@ -26,7 +26,7 @@ from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge_claim
 
 _DEEPEST = 32
 # Version of the schema; it grows if a field is removed, renamed, or changes its meaning.
-SCHEMA_VERSION: Literal[5] = 5
+RECORD_SCHEMA_VERSION: Literal[5] = 5
 
 
 class Row(BaseModel):
@@ -485,7 +485,7 @@ class Contents(Row):
     errors: sentences on parts of the audit that failed.
     """
 
-    schema_version: Literal[5] = SCHEMA_VERSION
+    schema_version: Literal[5] = RECORD_SCHEMA_VERSION
     plan: Annotated[dict[str, Any], AfterValidator(_shallow)]
     provenance: Provenance
     findings: tuple[Finding, ...]

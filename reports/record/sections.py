@@ -132,7 +132,7 @@ def make_severity_key(finding: Finding) -> tuple[int, float]:
 
 
 # HTML ids of the sections that every page of a report has, and which no system may get.
-RESERVED_ADDRESSES = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
+RESERVED_HTML_IDS = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def assign_html_ids(record: Contents) -> dict[str, SystemHtmlIds]:
     All ids are distinct and valid URL fragments. A finding is a judged claim.
     """
     parts = group_by_system(record)
-    pages = slugify_all((section.target for section in parts), RESERVED_ADDRESSES)
-    taken, by_target = (*RESERVED_ADDRESSES, *pages), {}
+    pages = slugify_all((section.target for section in parts), RESERVED_HTML_IDS)
+    taken, by_target = (*RESERVED_HTML_IDS, *pages), {}
     for section, page in zip(parts, pages, strict=True):
         scopes = [finding.scope for finding in section.findings]
         names = slugify_all((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)

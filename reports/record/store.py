@@ -26,7 +26,7 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.overview import draw_overview
 from fedrec_auditor.reports.record.leaks import SEVERITY_RULE_VERSION
-from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
+from fedrec_auditor.reports.record.rows import RECORD_SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, svg
 
@@ -35,11 +35,18 @@ RecordType = TypeVar("RecordType", bound=Contents)
 # Names of files in a run directory: the record, the lock of a running audit, and the overview.
 RECORD_FILE = "report.json"
 # Address of the JSON schema of a record, the value of ``$schema`` in every report.json.
-SCHEMA_ADDRESS = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+RECORD_SCHEMA_URN = f"urn:fedrec-auditor:report:{RECORD_SCHEMA_VERSION}"
 LOCK_FILE = ".lock"
-PICTURE_FILE = "overview.svg"
+OVERVIEW_PICTURE_FILE = "overview.svg"
 # Names of all files that an audit writes to its run directory, in this order.
-FILE_NAMES = ("report.html", "report.md", PICTURE_FILE, "junit.xml", "report.sarif", RECORD_FILE)
+RUN_FILE_NAMES = (
+    "report.html",
+    "report.md",
+    OVERVIEW_PICTURE_FILE,
+    "junit.xml",
+    "report.sarif",
+    RECORD_FILE,
+)
 # Maximum size of a record in bytes, a hundred times the size of a record of all systems.
 MAX_RECORD_BYTES = 2**28
 _DAMAGED = "edited or damaged"
@@ -60,7 +67,7 @@ def encode_record(record: Contents) -> bytes:
     """
     data = to_json(record.model_dump(mode="python"))
     data["severity"] = _severity(record)
-    data["$schema"] = SCHEMA_ADDRESS
+    data["$schema"] = RECORD_SCHEMA_URN
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (say.escape_controls(text) + "\n").encode()
 
@@ -75,7 +82,7 @@ def write_run_files(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE
     contents = {
         "report.html": html.render_html(record, gate).encode(),
         "report.md": markdown.render_markdown(record, gate).encode(),
-        PICTURE_FILE: svg.make_svg_file(overview).encode(),
+        OVERVIEW_PICTURE_FILE: svg.make_svg_file(overview).encode(),
         "junit.xml": ci.render_junit(record, gate),
         "report.sarif": ci.render_sarif(record, gate),
         RECORD_FILE: encode_record(record),
@@ -157,9 +164,9 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
             f"Expected {path} to be valid JSON, got an error ({error}). Run the audit again."
         ) from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != SCHEMA_VERSION:
+    if version != RECORD_SCHEMA_VERSION:
         raise InputError(
-            f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read the file "
+            f"Expected schema_version={RECORD_SCHEMA_VERSION} in {path}, got {version!r}. Read the file "
             "with the version of the auditor that wrote it, or run the audit again."
         )
     stored = raw.pop("severity", None)
@@ -207,7 +214,7 @@ def check_writable(directory: Path) -> None:
     """
     check_creatable(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    for path in (directory / name for name in (*FILE_NAMES, LOCK_FILE)):
+    for path in (directory / name for name in (*RUN_FILE_NAMES, LOCK_FILE)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
         if path.is_dir() or (
             odd and path.name == LOCK_FILE

@@ -34,15 +34,15 @@ TextsByValue = dict[str, str]
 TEXT_TABLES: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("words.toml").read_text("utf-8")
 )
-UNITS: TextsByValue = TEXT_TABLES["unit"]
-ADJACENCIES: TextsByValue = TEXT_TABLES["adjacency"]
-VANTAGES: TextsByValue = TEXT_TABLES["vantage"]
-HORIZONS: TextsByValue = TEXT_TABLES["horizon"]
-LOOKERS: TextsByValue = TEXT_TABLES["looker"]
-VIEWS: TextsByValue = TEXT_TABLES["view"]
-SIGNS: TextsByValue = TEXT_TABLES["sign"]
-BASIS_WORDS: TextsByValue = TEXT_TABLES["basis"]
-CLAIM_LABELS: TextsByValue = TEXT_TABLES["claimed"]
+UNIT_TEXTS: TextsByValue = TEXT_TABLES["unit"]
+ADJACENCY_TEXTS: TextsByValue = TEXT_TABLES["adjacency"]
+VANTAGE_TEXTS: TextsByValue = TEXT_TABLES["vantage"]
+HORIZON_TEXTS: TextsByValue = TEXT_TABLES["horizon"]
+ADVERSARY_LABELS: TextsByValue = TEXT_TABLES["looker"]
+ADVERSARY_PHRASES: TextsByValue = TEXT_TABLES["view"]
+VERDICT_SIGNS: TextsByValue = TEXT_TABLES["sign"]
+BASIS_TEXTS: TextsByValue = TEXT_TABLES["basis"]
+EPSILON_LABEL_BY_BASIS: TextsByValue = TEXT_TABLES["claimed"]
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
@@ -205,12 +205,12 @@ def describe_guess_rate(limit: str, guess: float) -> str:
 
 def describe_scope(scope: Scope) -> str:
     """Describes a scope as a phrase: protected unit, time span and adversary's view."""
-    return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
+    return f"{UNIT_TEXTS[scope.unit]}, {HORIZON_TEXTS[scope.horizon]}, {ADVERSARY_PHRASES[scope.vantage]}"
 
 
 def describe_full_scope(scope: Scope) -> str:
     """Describes a scope as a phrase: unit, time span, adversary's view and neighbouring inputs."""
-    return f"{describe_scope(scope)}; neighbouring inputs: {ADJACENCIES[scope.adjacency]}"
+    return f"{describe_scope(scope)}; neighbouring inputs: {ADJACENCY_TEXTS[scope.adjacency]}"
 
 
 def label_vacuous(finding: Finding) -> str:
@@ -230,7 +230,7 @@ def label_verdict(finding: Finding | None) -> str:
     if finding is None:
         return "not judged"
     flag = label_vacuous(finding)
-    return f"{SIGNS[finding.verdict]} {finding.verdict.label}{flag and f', {flag}'}"
+    return f"{VERDICT_SIGNS[finding.verdict]} {finding.verdict.label}{flag and f', {flag}'}"
 
 
 def format_count(count: int, what: str) -> str:
@@ -276,8 +276,8 @@ def describe_judged_scope(finding: Finding) -> str:
 def describe_basis(claim: Claim) -> str:
     """Describes the origin of a claimed epsilon; "" if the paper prints it."""
     if claim.basis is Basis.COMPUTED and claim.delta:
-        return f"{BASIS_WORDS[claim.basis]} at {format_delta(claim.delta)}"
-    return BASIS_WORDS[claim.basis]
+        return f"{BASIS_TEXTS[claim.basis]} at {format_delta(claim.delta)}"
+    return BASIS_TEXTS[claim.basis]
 
 
 def format_delta(delta: float) -> str:

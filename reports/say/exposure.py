@@ -67,8 +67,10 @@ class BoundsInScope:
         texts = [say.format_delta(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
             texts = [f"{say.format_delta(delta)} ({name})" for name, delta in deltas.items()]
-        unit = say.UNITS[self.scope.unit].removeprefix("all data of ").partition(" of ")[0]
-        return ", ".join((unit, say.HORIZONS[self.scope.horizon], *texts)).replace(", over ", ", ")
+        unit = say.UNIT_TEXTS[self.scope.unit].removeprefix("all data of ").partition(" of ")[0]
+        return ", ".join((unit, say.HORIZON_TEXTS[self.scope.horizon], *texts)).replace(
+            ", over ", ", "
+        )
 
     @property
     def lower_bound_text(self) -> str:

@@ -35,7 +35,7 @@ from fedrec_auditor.reports.say import (
 )
 
 # First words of the note of an attack whose adversary sees data that the protocol hides.
-BREACH_WORDS = "Somebody breaks the protocol:"
+BREACH_NOTE_PREFIX = "Somebody breaks the protocol:"
 _GOT: TextsByValue = TEXT_TABLES["got"]
 _AREAS: TextsByValue = TEXT_TABLES["area"]
 _FOUND: TextsByValue = TEXT_TABLES["found"]
@@ -43,9 +43,9 @@ _OBJECTS: TextsByValue = TEXT_TABLES["object"]
 _RECOMMENDERS: TextsByValue = TEXT_TABLES["recommender"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 # First words of the note of a result whose training was cut short.
-CUT_WORDS = "This audit was quick: it trained "
+CUT_TRAINING_NOTE_PREFIX = "This audit was quick: it trained "
 # Names of the metrics of utility that are errors, of which smaller values are better.
-ERROR_NAMES = ("MSE", "RMSE", "MAE")
+ERROR_METRICS = ("MSE", "RMSE", "MAE")
 
 
 def describe_inferred(row: AttackRow) -> str:
@@ -57,7 +57,7 @@ def describe_inferred(row: AttackRow) -> str:
 
 def is_beyond_protocol(row: AttackRow) -> bool:
     """Whether the adversary of an attack sees data that the protocol hides from everybody."""
-    return BREACH_WORDS in row.note
+    return BREACH_NOTE_PREFIX in row.note
 
 
 def describe_baseline(row: UtilityRow) -> str:
@@ -250,7 +250,7 @@ def describe_utility(section: Section, record: Contents) -> str:
     row = select_quoted_row(section.utility)
     if row is None:
         return ""
-    guess = "by guessing the mean rating" if row.metric in ERROR_NAMES else "by random ranking"
+    guess = "by guessing the mean rating" if row.metric in ERROR_METRICS else "by random ranking"
     beside = [f"{say.format_short(row.random)} {guess}"]
     if row.baseline is not None:
         by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
@@ -339,8 +339,8 @@ def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, 
     # better.
     gap = baseline.difference
     low, high = widen_limits(gap, rows, row.confidence)
-    return (-high, -gap.value, -low) if row.metric in ERROR_NAMES else (low, gap.value, high)
+    return (-high, -gap.value, -low) if row.metric in ERROR_METRICS else (low, gap.value, high)
 
 
 def _better(row: UtilityRow, low: float, high: float) -> bool:
-    return high < row.random if row.metric in ERROR_NAMES else low > row.random
+    return high < row.random if row.metric in ERROR_METRICS else low > row.random

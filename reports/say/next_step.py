@@ -64,7 +64,7 @@ def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "")
     words = (
         f"epsilon {epsilon or say.format_upper(proof.epsilon)}{at} for {say.describe_scope(scope)}"
     )
-    pair = f" (neighbouring inputs: {say.ADJACENCIES[scope.adjacency]})"
+    pair = f" (neighbouring inputs: {say.ADJACENCY_TEXTS[scope.adjacency]})"
     return say.join_texts(words + pair, say.describe_assumptions(proof))
 
 
@@ -86,7 +86,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     # Each names a repair of the system with which the claim holds, or another claim that holds.
     for proved in section.findings:
         if _is_shorter(proved, finding):
-            yield f"claim it only {say.HORIZONS[proved.scope.horizon]}, where it is proved"
+            yield f"claim it only {say.HORIZON_TEXTS[proved.scope.horizon]}, where it is proved"
             break
     repaired = finding.repair or next(
         (f.repair for f in section.findings if f.scope == finding.scope and f.repair), ""
@@ -181,11 +181,15 @@ def _difference(scope: Scope, other: Scope) -> str:
     """Names the parts of ``scope`` (unit, horizon, vantage) that differ from ``other``."""
     # If none of these differs, the adjacency in words.
     words, others = (
-        (say.UNITS[each.unit], say.HORIZONS[each.horizon], say.VIEWS[each.vantage])
+        (
+            say.UNIT_TEXTS[each.unit],
+            say.HORIZON_TEXTS[each.horizon],
+            say.ADVERSARY_PHRASES[each.vantage],
+        )
         for each in (scope, other)
     )
     different = [text for text, second in zip(words, others, strict=True) if text != second]
-    named = ", ".join(different) or say.ADJACENCIES[scope.adjacency]
+    named = ", ".join(different) or say.ADJACENCY_TEXTS[scope.adjacency]
     return f"for {named}" if not different or different[0] == words[0] else named
 
 

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    DISTINGUISHER,
+    DISTINGUISHER_FAMILY,
     MIN_CRITICAL_ADVANTAGE,
     MIN_HIGH_ADVANTAGE,
     Leak,
@@ -52,7 +52,7 @@ _FAMILIES = (
     "membership inference",
     "user-level membership inference",
     "linkage",
-    DISTINGUISHER,
+    DISTINGUISHER_FAMILY,
 )
 
 
@@ -139,7 +139,7 @@ class Summary:
             shown = f"{_limit(bound, text)} ({more}{sure})"
             if proved == f"at most {text} ({how})":
                 shown, proved = f"{text} ({more}{sure} and {how})", ""
-        claimed = f"{say.CLAIM_LABELS[basis]} epsilon: at most {say.format_short(claim)}"
+        claimed = f"{say.EPSILON_LABEL_BY_BASIS[basis]} epsilon: at most {say.format_short(claim)}"
         bounds = say.join_texts(shown, proved, by=" and ")
         return say.join_texts(claimed, bounds and f"epsilon by this audit: {bounds}", by="; ")
 
@@ -254,7 +254,7 @@ class Summary:
         much = [
             x.row
             for x in self.leaks
-            if x.advantage >= MIN_HIGH_ADVANTAGE and x.row.family != DISTINGUISHER
+            if x.advantage >= MIN_HIGH_ADVANTAGE and x.row.family != DISTINGUISHER_FAMILY
         ]
         alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
         if find_max_advantage(self.leaks) >= MIN_CRITICAL_ADVANTAGE:
@@ -391,7 +391,7 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
     step = sum(leak.advantage >= limit for limit in (MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE))
-    return family == DISTINGUISHER, -step, place, -leak.advantage
+    return family == DISTINGUISHER_FAMILY, -step, place, -leak.advantage
 
 
 def _limit(shown: Bound, words: str) -> str:
@@ -403,7 +403,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _about(bound: Bound) -> str:
-    return f"for {say.UNITS[bound.scope.unit]}, {say.VIEWS[bound.scope.vantage]}"
+    return f"for {say.UNIT_TEXTS[bound.scope.unit]}, {say.ADVERSARY_PHRASES[bound.scope.vantage]}"
 
 
 def _shown_words(bound: Bound | None) -> str:

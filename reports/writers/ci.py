@@ -33,11 +33,11 @@ from fedrec_auditor.reports.say.links import find_rule_address
 from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
 # Address of the JSON schema of SARIF files.
-SARIF_SCHEMA = (
+SARIF_SCHEMA_URL = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 # SARIF level of each verdict; other verdicts give no result.
-SARIF_LEVELS = {
+SARIF_LEVEL_BY_VERDICT = {
     Verdict.UNSOUND: "error",
     Verdict.VIOLATED: "error",
     Verdict.UNSUBSTANTIATED: "note",
@@ -46,7 +46,10 @@ SARIF_LEVELS = {
 _LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
 # Rules of SARIF in their order, with the level of their results and their meaning.
 _RULES = {
-    **{str(verdict): (level, verdict.definition) for verdict, level in SARIF_LEVELS.items()},
+    **{
+        str(verdict): (level, verdict.definition)
+        for verdict, level in SARIF_LEVEL_BY_VERDICT.items()
+    },
     _LEAK: ("warning", say.fill_text("rule", _LEAK)),
     _UNKNOWN: ("note", say.fill_text("rule", _UNKNOWN)),
     _CHECK: ("error", say.fill_text("rule", _CHECK)),
@@ -130,14 +133,14 @@ def render_sarif(
             {"level": "error", "message": {"text": _inert(error)}} for error in record.errors
         ]
     run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
-    log = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    log = {"$schema": SARIF_SCHEMA_URL, "version": "2.1.0", "runs": [run]}
     return (json.dumps(log, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
     """Yields the SARIF results: everything that breaks a rule, whether or not the gate fails it."""
     for finding in record.findings:
-        if finding.verdict in SARIF_LEVELS:
+        if finding.verdict in SARIF_LEVEL_BY_VERDICT:
             claim, scope, verdict = finding.claim, finding.scope, str(finding.verdict)
             name = f"{claim.epsilon} {claim.delta} {claim.scope} {scope} {finding.delta}"
             epsilon = say.format_number(claim.epsilon)

@@ -22,7 +22,7 @@ from fedrec_auditor.reports.record.rows import (
 from fedrec_auditor.reports.writers.svg import make_svg_file
 
 # Names of the exported tables: fields of the record, and "advantages" of attacks by system.
-TABLE_NAMES = ("findings", "attacks", "advantages", "utility", "measurements", "skipped")
+CSV_TABLE_NAMES = ("findings", "attacks", "advantages", "utility", "measurements", "skipped")
 _INTERVAL = tuple(FurtherFigure.model_fields)
 
 
@@ -33,9 +33,12 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
     """
     store.check_writable(directory)
     store.write_all(
-        {directory / f"{name}.csv": format_csv_table(record, name).encode() for name in TABLE_NAMES}
+        {
+            directory / f"{name}.csv": format_csv_table(record, name).encode()
+            for name in CSV_TABLE_NAMES
+        }
     )
-    return TABLE_NAMES
+    return CSV_TABLE_NAMES
 
 
 def format_csv_table(record: Contents, name: str) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # Number of systems that the page shows at once; further systems are folded.
-N_UNFOLDED = 9
+MAX_UNFOLDED_SYSTEMS = 9
 # Epsilons that the page explains by the success rate of a guess.
 _EPSILONS = (0.1, 1.0, 2.5, 7.0)
 _FOLDER = Path(__file__).parent / "templates"
@@ -49,7 +49,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        at_once=N_UNFOLDED,
+        at_once=MAX_UNFOLDED_SYSTEMS,
         assess_claim=assess_claim,
         count_protected=count_protected,
         margin=DEFAULT_LEAK_MARGIN,

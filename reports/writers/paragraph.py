@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 # Line width in columns of output that does not go to a terminal.
-TEXT_WIDTH = 100
+NON_TERMINAL_WIDTH = 100
 # Maximum line width in columns on a terminal, because longer lines are hard to read.
-MAX_WIDTH = 160
+MAX_TERMINAL_WIDTH = 160
 
 
 def get_output_width() -> int:
@@ -27,8 +27,8 @@ def get_output_width() -> int:
     is not a terminal.
     """
     if not sys.stdout.isatty():
-        return TEXT_WIDTH
-    return min(MAX_WIDTH, shutil.get_terminal_size().columns)
+        return NON_TERMINAL_WIDTH
+    return min(MAX_TERMINAL_WIDTH, shutil.get_terminal_size().columns)
 
 
 def get_console_width(console: Console) -> int:
@@ -37,7 +37,7 @@ def get_console_width(console: Console) -> int:
     The result is the console's width, but at most ``MAX_WIDTH``; or ``TEXT_WIDTH`` if the console
     is not a terminal.
     """
-    return min(MAX_WIDTH, console.width) if console.is_terminal else TEXT_WIDTH
+    return min(MAX_TERMINAL_WIDTH, console.width) if console.is_terminal else NON_TERMINAL_WIDTH
 
 
 def wrap_paragraph(

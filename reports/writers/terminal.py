@@ -62,7 +62,7 @@ _STYLES: dict[LabelEnum, str] = {
     NumberLabel.LOOSE: "yellow",
 }
 # Number of columns by which the blocks of a section are indented below its title.
-INDENT = 2
+BLOCK_INDENT = 2
 # Minimum width of a fact's name in columns.
 _LABEL = 16
 
@@ -104,7 +104,7 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
         return
     style = "bold" if part.colour is None else _STYLES.get(part.colour, "bold")
     print_hanging(console, part.heading, indent=indent, style=style)
-    write_blocks(part, console, indent + INDENT)
+    write_blocks(part, console, indent + BLOCK_INDENT)
 
 
 def write_parts(parts: Iterable[Passage], console: Console) -> None:
@@ -153,7 +153,9 @@ def render_catalogue(
     selected = [row for row in rows if row.has_any_label(only)]
     if not console.is_terminal:
         for row in selected:
-            claimed = f"{say.CLAIM_LABELS[row.claim_basis]} {catalogue.describe_claimed(row)}"
+            claimed = (
+                f"{say.EPSILON_LABEL_BY_BASIS[row.claim_basis]} {catalogue.describe_claimed(row)}"
+            )
             holds = f"correct {catalogue.describe_correct(row)}; {catalogue.name_labels(row)}"
             print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
     else:

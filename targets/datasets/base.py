@@ -19,7 +19,7 @@ from fedrec_auditor.targets.settings import Checked, CountOrZero, NonNegative
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 
 # Name of the category that stands for users without a value of an attribute.
-MISSING_VALUE = ""
+MISSING_VALUE_CATEGORY = ""
 
 
 def classify_age(age: Any) -> Any:
@@ -59,7 +59,11 @@ class Attribute:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the categories that an attack may guess: all except ``MISSING_VALUE``."""
-        return self.categories[:-1] if self.categories[-1:] == (MISSING_VALUE,) else self.categories
+        return (
+            self.categories[:-1]
+            if self.categories[-1:] == (MISSING_VALUE_CATEGORY,)
+            else self.categories
+        )
 
     @property
     def has_value(self) -> NDArray[np.bool_]:

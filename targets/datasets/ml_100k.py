@@ -13,10 +13,10 @@ from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.targets.cache import find_cached_data_set, get_cache_path, store_data_set
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, classify_age
 from fedrec_auditor.targets.datasets.parts.joined import (
-    GENDERS,
-    GENRES,
     LICENCE_NOTE,
-    RATING_COLUMNS,
+    MOVIELENS_GENDERS,
+    MOVIELENS_GENRES,
+    MOVIELENS_RATING_COLUMNS,
     InteractionRows,
     MovieLens,
     UserColumn,
@@ -31,16 +31,16 @@ from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 OFFICIAL_FILES = ("u.data", "u.user", "u.item")
 RECBOLE_FILES = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
 # Required first line of each RecBole file; the official files have no header.
-FILE_HEADERS = {
+HEADER_BY_FILE = {
     "ml-100k.inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float",
     "ml-100k.user": "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
     "ml-100k.item": "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
 }
 RECBOLE_REQUIREMENT = "recbole==1.2.1"
 # Required SHA-256 digest of the downloaded wheel.
-WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
+RECBOLE_WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 # Genres in the order of the official files' flags.
-ALL_GENRES = ("unknown", *GENRES)
+ALL_GENRES = ("unknown", *MOVIELENS_GENRES)
 OCCUPATIONS = (
     "administrator", "artist", "doctor", "educator", "engineer", "entertainment", "executive",
     "healthcare", "homemaker", "lawyer", "librarian", "marketing", "none", "other", "programmer",
@@ -48,7 +48,7 @@ OCCUPATIONS = (
 )  # fmt: skip
 # Attributes of users. Both layouts also have a zip code, which is not read.
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=2, label="a gender", categories=GENDERS),
+    "gender": UserColumn(position=2, label="a gender", categories=MOVIELENS_GENDERS),
     "age_group": UserColumn(
         position=1,
         label="an age",
@@ -100,14 +100,14 @@ class Ml100k(MovieLens):
                 in_memory=True,
                 separator="|" if official and width != 4 else "\t",
                 width=width,
-                header=FILE_HEADERS.get(name, False),
+                header=HEADER_BY_FILE.get(name, False),
                 encoding="latin-1" if official and width != 4 else "utf-8",
             )
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
         flags, words = make_flag_readers(5, ALL_GENRES), make_word_reader(3, ALL_GENRES, " ")
         genres = flags if official else words
-        stars = InteractionRows.read(rated, RATING_COLUMNS)
+        stars = InteractionRows.read(rated, MOVIELENS_RATING_COLUMNS)
         return join_files(self.name, stars, people, ATTRIBUTE_COLUMNS, films, genres, ALL_GENRES)
 
 
@@ -146,9 +146,9 @@ def _download() -> Path:
                 f"Expected pip to download {RECBOLE_REQUIREMENT}, got: {why} {remedy}"
             )
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
-        if sha256 != WHEEL_SHA256:
+        if sha256 != RECBOLE_WHEEL_SHA256:
             raise IncompleteError(
-                f"Expected the wheel of {RECBOLE_REQUIREMENT} with SHA-256 {WHEEL_SHA256}, "
+                f"Expected the wheel of {RECBOLE_REQUIREMENT} with SHA-256 {RECBOLE_WHEEL_SHA256}, "
                 f"got {sha256}. {remedy}"
             )
         return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))

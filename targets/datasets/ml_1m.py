@@ -8,9 +8,9 @@ from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable, read_parquet
 from fedrec_auditor.targets.datasets.parts.columns import copy_to_arrow, make_layout_error
 from fedrec_auditor.targets.datasets.parts.joined import (
-    GENDERS,
-    GENRES,
-    RATING_COLUMNS,
+    MOVIELENS_GENDERS,
+    MOVIELENS_GENRES,
+    MOVIELENS_RATING_COLUMNS,
     InteractionRows,
     MovieLens,
     UserColumn,
@@ -21,7 +21,7 @@ from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
 USER_MOVIE_PAIR_FILES = ("interactions.parquet", "users.dat", "movies.dat")
-USER_MOVIE_COLUMNS = {"user": "userID", "item": "movieID"}
+PAIR_COLUMN_BY_ROLE = {"user": "userID", "item": "movieID"}
 AGE_GROUP_BY_CODE = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
     "other", "educator", "artist", "clerical", "college student", "customer service", "doctor",
@@ -29,7 +29,7 @@ OCCUPATIONS = (
     "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
 )  # fmt: skip
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=1, label="a gender", categories=GENDERS),
+    "gender": UserColumn(position=1, label="a gender", categories=MOVIELENS_GENDERS),
     "age_group": UserColumn(
         position=2, label="an age code", categories=AGE_GROUPS, category_by_word=AGE_GROUP_BY_CODE
     ),
@@ -79,10 +79,10 @@ class Ml1m(MovieLens):
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
         alone = layout == USER_MOVIE_PAIR_FILES
-        pairs = _pairs(source) if alone else InteractionRows.read(rated, RATING_COLUMNS)
+        pairs = _pairs(source) if alone else InteractionRows.read(rated, MOVIELENS_RATING_COLUMNS)
         name = f"{self.name} (pairs only)" if alone else self.name
-        genres = make_word_reader(2, GENRES)
-        return join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, GENRES)
+        genres = make_word_reader(2, MOVIELENS_GENRES)
+        return join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, MOVIELENS_GENRES)
 
 
 def _pairs(source: Source) -> InteractionRows:
@@ -92,7 +92,7 @@ def _pairs(source: Source) -> InteractionRows:
     file = TypedTable(label=place, open_batches=partial(read_parquet, [data]))
     names = file.read_names()
     wanted: dict[str, tuple[int, str]] = {}
-    for role, name in USER_MOVIE_COLUMNS.items():
+    for role, name in PAIR_COLUMN_BY_ROLE.items():
         what = f"column {name} of integers without gaps"
         if name not in names:
             raise make_layout_error(place, f"a {what}", "no such column")

@@ -16,12 +16,12 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.settings import Checked, Probability, Range, check_settings
 
 # Increase of an item's log-weight for a user whose taste or attribute matches it, at strength 1.
-MATCH_GAIN = 2.0
+LOG_WEIGHT_PER_MATCH = 2.0
 # Earliest time at which a user joins, length of the joining period, and mean time between ratings
 # (seconds).
 FIRST_JOIN, JOIN_SPAN, MEAN_PAUSE = 1_000_000_000, 200 * 86_400, 600.0
 # Share of the users in each category, by attribute and category.
-CATEGORY_SHARES = {
+USER_SHARE_BY_CATEGORY = {
     "gender": {"F": 0.3, "M": 0.7},
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
     "occupation": {"clerk": 0.4, "student": 0.3, "teacher": 0.2, "writer": 0.1},
@@ -139,7 +139,7 @@ class Synthetic(Checked):
                 codes=rng.choice(len(shares), self.n_users, p=list(shares.values())),
                 categories=tuple(shares),
             )
-            for name, shares in CATEGORY_SHARES.items()
+            for name, shares in USER_SHARE_BY_CATEGORY.items()
         }
         return SyntheticTruth(
             popularity=np.arange(1.0, self.n_items + 1) ** -self.skew,
@@ -147,7 +147,7 @@ class Synthetic(Checked):
             item_taste=rng.integers(0, self.tastes, self.n_items),
             attributes=attributes,
             preferences={
-                name: rng.integers(0, len(CATEGORY_SHARES[name]), self.n_items)
+                name: rng.integers(0, len(USER_SHARE_BY_CATEGORY[name]), self.n_items)
                 for name in ("gender", "age_group")
             },
             n_choices=np.clip(
@@ -166,7 +166,9 @@ class Synthetic(Checked):
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
         for name, lean in truth.preferences.items():
             matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
-        return np.asarray(np.exp(MATCH_GAIN * matches) * truth.popularity, dtype=np.float32)
+        return np.asarray(
+            np.exp(LOG_WEIGHT_PER_MATCH * matches) * truth.popularity, dtype=np.float32
+        )
 
     def _choose(
         self, truth: SyntheticTruth, users: NDArray[np.int64], rng: Generator

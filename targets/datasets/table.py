@@ -12,14 +12,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.columns import (
     NUMBER_REGEX,
-    REPAIR_HINT,
+    REPAIR_FILE_ADVICE,
     Column,
     TimeColumn,
     to_unix_seconds,
 )
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows
 from fedrec_auditor.targets.datasets.parts.table_file import (
-    TEXT_OPTIONS,
+    TEXT_FILE_KEYS,
     TextTable,
     find_usual_column,
     make_header_error,
@@ -29,26 +29,26 @@ from fedrec_auditor.targets.tables import is_table_path
 
 COLUMN_ROLES = ("user", "item", "rating", "timestamp")
 # Usual names of columns, by role, in lower case, with letters and digits only.
-USUAL_NAMES = {
+USUAL_NAMES_BY_ROLE = {
     "user": ("user", "userid", "uid", "visitorid", "customerid"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid"),
     "rating": ("rating", "stars", "score"),
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
-_NAMES = [name for names in USUAL_NAMES.values() for name in names]
+_NAMES = [name for names in USUAL_NAMES_BY_ROLE.values() for name in names]
 # Value that a caller gives instead of a column's name if ratings or times should not be read.
-NO_COLUMN = "none"
+UNREAD_COLUMN_VALUE = "none"
 # Remedy in the error for a first line that does not contain names of columns.
-HEADER_IS_ROW_HINT = (
+HEADER_IS_ROW_ADVICE = (
     "It looks like a row. If it is one, say --no-header and which column is which by number "
     "(--column user=1 --column item=2; in Python columns={'header': 'no', 'user': 1, 'item': 2}); "
     "if these are names, say --column header=yes. A file of a published data set is read by its "
     "folder."
 )
 # Values of the option "zeros": a rating of 0 means no interaction, or is a rating.
-ZERO_MODES = ("missing", "rating")
+ZERO_RATING_MODES = ("missing", "rating")
 # Number that is stored instead of a rating of 0, because a stored 0 means no interaction.
-ZERO_SUBSTITUTE = np.finfo(np.float32).tiny
+STORED_ZERO_RATING = np.finfo(np.float32).tiny
 ROLE_COLUMN_SPECS: Mapping[str, Column | str] = {
     "user": "user",
     "item": "item",
@@ -57,10 +57,10 @@ ROLE_COLUMN_SPECS: Mapping[str, Column | str] = {
         low=-np.inf,
         high=np.inf,
         pattern=NUMBER_REGEX,
-        remedy=f"{REPAIR_HINT[:-1]}, or leave ratings out: --column rating={NO_COLUMN}.",
+        remedy=f"{REPAIR_FILE_ADVICE[:-1]}, or leave ratings out: --column rating={UNREAD_COLUMN_VALUE}.",
     ),
     "timestamp": TimeColumn(
-        remedy=f"{REPAIR_HINT[:-1]}, or leave times out: --column timestamp={NO_COLUMN}."
+        remedy=f"{REPAIR_FILE_ADVICE[:-1]}, or leave times out: --column timestamp={UNREAD_COLUMN_VALUE}."
     ),
 }
 
@@ -119,17 +119,17 @@ class Table:
             raise InputError("Expected the path of a table, got None. Give the path of a file.")
         columns, place = dict(self.columns or {}), str(path)
         zeros = columns.pop("zeros", None)
-        if zeros not in (None, *ZERO_MODES):
+        if zeros not in (None, *ZERO_RATING_MODES):
             raise InputError(
-                f"Expected zeros={' or '.join(ZERO_MODES)}, got {zeros!r}. Give one of these."
+                f"Expected zeros={' or '.join(ZERO_RATING_MODES)}, got {zeros!r}. Give one of these."
             )
-        options = {key: columns.pop(key) for key in TEXT_OPTIONS if key in columns}
+        options = {key: columns.pop(key) for key in TEXT_FILE_KEYS if key in columns}
         file = open_table(
             path,
             options,
             lambda names: find_columns(names, columns, place),
             _NAMES,
-            HEADER_IS_ROW_HINT,
+            HEADER_IS_ROW_ADVICE,
         )
         there = file.read_names()
         chosen = find_columns(there, columns, place)
@@ -140,7 +140,7 @@ class Table:
         unsure = isinstance(file, TextTable) and "header" not in options
         again = chosen["user"] in pairs.users.texts or chosen["item"] in pairs.items.texts
         if isinstance(file, TextTable) and unsure and again:
-            raise make_header_error(file, HEADER_IS_ROW_HINT)
+            raise make_header_error(file, HEADER_IS_ROW_ADVICE)
         notes = [*_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
             times, read = to_unix_seconds(pairs.timestamps, path.name)
@@ -173,7 +173,7 @@ def _without_zeros(
     if not nothing:
         return pairs, ()
     if zeros == "rating":
-        pairs.ratings[pairs.ratings == 0] = ZERO_SUBSTITUTE
+        pairs.ratings[pairs.ratings == 0] = STORED_ZERO_RATING
         return pairs, (f"{nothing:,} ratings in {path.name} are 0 and count as ratings.",)
     if nothing == len(pairs.ratings):
         raise InputError(
@@ -203,13 +203,13 @@ def find_columns(
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in COLUMN_ROLES]:
         raise InputError(
-            f"Expected keys of columns among {', '.join((*COLUMN_ROLES, 'zeros', *TEXT_OPTIONS))}, "
+            f"Expected keys of columns among {', '.join((*COLUMN_ROLES, 'zeros', *TEXT_FILE_KEYS))}, "
             f"got {', '.join(strange)}. Use only these keys."
         )
     given = {
         role: name
         for role, name in columns.items()
-        if name in names or name != NO_COLUMN or role in COLUMN_ROLES[:2]
+        if name in names or name != UNREAD_COLUMN_VALUE or role in COLUMN_ROLES[:2]
     }
     if absent := [name for name in given.values() if name not in names]:
         quoted_names = ", ".join(map(repr, absent))
@@ -220,7 +220,7 @@ def find_columns(
         )
     rest = [name for name in names if name not in given.values()]
     usual = {
-        role: find_usual_column(rest, USUAL_NAMES[role])
+        role: find_usual_column(rest, USUAL_NAMES_BY_ROLE[role])
         for role in COLUMN_ROLES
         if role not in columns
     }

@@ -169,7 +169,7 @@ class RecordedMessages(Component):
 
 
 # Error for a request that would require the recorded clients to run again.
-NO_RETRAINING_NOTE = (
+NO_RETRAINING_ERROR = (
     "The target is a recording: its clients send no new messages, and it cannot be trained again."
 )
 
@@ -290,7 +290,7 @@ class RecordedSystem(System):
         ``interactions`` are the recorded users ``user_ids``.
         """
         if not np.array_equal(interactions.users, self.user_ids):
-            raise InputError(NO_RETRAINING_NOTE)
+            raise InputError(NO_RETRAINING_ERROR)
         memory = compute.memory
         for each in self.recording.rounds[: self.rounds]:
             model: Broadcast | None = each.broadcast
@@ -398,7 +398,7 @@ class RecordedSystem(System):
 
     def make_messages(self, request: UploadRequest) -> NoReturn:
         """Raises InputError, because recorded clients cannot send new messages."""
-        raise InputError(NO_RETRAINING_NOTE)
+        raise InputError(NO_RETRAINING_ERROR)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
         """Raises NoScoresError, because recordings do not contain the scores of items."""

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.recorded.tensors import (
-    FILE_READERS,
+    READER_BY_SUFFIX,
     ArrayFile,
     MessageFile,
     check_file,
@@ -37,7 +37,7 @@ MANIFEST_FILE = "manifest.json"
 # Maximum size of a manifest in bytes; it is large because a manifest may list all items.
 MAX_MANIFEST_BYTES = 2**28
 # Key in the manifest's ``components`` for all parts of messages that have no key of their own.
-ANY_PART = "*"
+ANY_PART_KEY = "*"
 _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
 
 _AXES = 32  # maximum number of axes of an array
@@ -108,7 +108,7 @@ class Manifest(BaseModel):
     n_items: Annotated[int, Field(ge=1, lt=2**31)]
     items: tuple[int, ...] | tuple[str, ...] | None = None
     components: Mapping[str, RecordedPart] = Field(
-        default_factory=lambda: {ANY_PART: RecordedPart(kind=Payload.CHANGE)}
+        default_factory=lambda: {ANY_PART_KEY: RecordedPart(kind=Payload.CHANGE)}
     )
     route: Vantage | None = None
     parties: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -188,7 +188,7 @@ class Manifest(BaseModel):
 
         ``place`` is the name of the manifest in error messages.
         """
-        part = self.components.get(name) or self.components.get(ANY_PART)
+        part = self.components.get(name) or self.components.get(ANY_PART_KEY)
         if part is None:
             raise InputError(
                 f"Expected only the components {', '.join(self.components)} of {place}, got "
@@ -446,7 +446,7 @@ def _entries(folder: Path, digest: Any) -> Iterator[Path]:
 
 def _role(entry: Path) -> str:
     """Returns the file's name up to a hyphen, without suffix; "" if the format is not known."""
-    return entry.stem.partition("-")[0] if entry.suffix in FILE_READERS else ""
+    return entry.stem.partition("-")[0] if entry.suffix in READER_BY_SUFFIX else ""
 
 
 def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
@@ -492,4 +492,4 @@ def _once(before: ArrayFile | None, entry: Path) -> ArrayFile:
         raise InputError(
             f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove it."
         )
-    return FILE_READERS[entry.suffix](entry)
+    return READER_BY_SUFFIX[entry.suffix](entry)

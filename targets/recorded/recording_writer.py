@@ -22,7 +22,7 @@ from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.recorded.recording import (
     AGGREGATE_STEM,
-    ANY_PART,
+    ANY_PART_KEY,
     BROADCAST_STEM,
     CLEARTEXT_STEM,
     MANIFEST_FILE,
@@ -132,7 +132,7 @@ class GroundTruth:
 
 
 # Name or number of the client that sent a message.
-Sender = int | str
+SenderNameOrNumber = int | str
 _BLOCK = 1 << 23  # numbers per file of messages
 _FEW = 0.5  # share of changed rows of a table below which only these rows are written
 _Arrays = dict[str, NDArray[Any]]
@@ -180,11 +180,11 @@ class RecordingWriter:
         magnitudes: Mapping[str, float] | None = None,
         **manifest: Any,
     ) -> None:
-        named = {ANY_PART: kinds} if isinstance(kinds, str) else dict(kinds)
+        named = {ANY_PART_KEY: kinds} if isinstance(kinds, str) else dict(kinds)
         more = {"rate": rates or {}, "shape": shapes or {}, "magnitude": magnitudes or {}}
         names = dict.fromkeys([*named, *(name for each in more.values() for name in each)])
         parts = {
-            name: {"kind": named.get(name, named.get(ANY_PART))}
+            name: {"kind": named.get(name, named.get(ANY_PART_KEY))}
             | {key: each[name] for key, each in more.items() if name in each}
             for name in names
         }
@@ -227,7 +227,7 @@ class RecordingWriter:
             self._broadcast = model
             self._write(self._round, BROADCAST_STEM, model)
 
-    def upload(self, sender: Sender, arrays: Mapping[str, Any]) -> None:
+    def upload(self, sender: SenderNameOrNumber, arrays: Mapping[str, Any]) -> None:
         """Writes the message of one sender in the current round.
 
         sender: name or number of the client
@@ -280,7 +280,9 @@ class RecordingWriter:
             self._messages(stem, written, None if senders is None else senders[block])
 
     def aggregate(
-        self, sums: Mapping[str, Any], senders: Sequence[Sender] | NDArray[Any] | None = None
+        self,
+        sums: Mapping[str, Any],
+        senders: Sequence[SenderNameOrNumber] | NDArray[Any] | None = None,
     ) -> None:
         """Writes the sums of the current round's messages.
 

@@ -65,9 +65,9 @@ MAX_FILE_BYTES = 2**40
 # Maximum size in bytes of one array of senders or of row counts in a compressed file.
 MAX_INDEX_BYTES = 2**28
 # Maximum number of characters in a sender's name.
-MAX_NAME_LEN = 1024
+MAX_SENDER_NAME_CHARS = 1024
 # Maximum number of arrays in a file.
-MAX_ARRAYS = 10_000
+MAX_ARRAYS_PER_FILE = 10_000
 _SAFE = {
     "BOOL": "?",
     "U8": "u1",
@@ -84,7 +84,7 @@ _SAFE = {
     "F64": "<f8",
 }
 # Function that reads a slice of rows of a named array. An array without axes is read in full.
-RowReader = Callable[[str, slice], NDArray[Any]]
+RowSliceReader = Callable[[str, slice], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
             raise
         except Exception as error:
             raise self._broken(error) from error
-        if len(heads) > MAX_ARRAYS:
+        if len(heads) > MAX_ARRAYS_PER_FILE:
             raise InputError(
-                f"Expected at most {MAX_ARRAYS:,} arrays in {self.path}, got {len(heads):,}. "
+                f"Expected at most {MAX_ARRAYS_PER_FILE:,} arrays in {self.path}, got {len(heads):,}. "
                 "Put more messages into each array."
             )
         check_senders(index.get(SENDERS_NAME), self.path)
@@ -141,7 +141,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
         object.__setattr__(self, "index_arrays", index)
 
     @contextmanager
-    def open_slices(self) -> Iterator[RowReader]:
+    def open_slices(self) -> Iterator[RowSliceReader]:
         """Opens the file in a context that yields a function ``read(name, rows)``.
 
         The function reads a slice of rows of the array ``name``. Raises InputError if the file is
@@ -243,7 +243,7 @@ class SafetensorsFile(ArrayFile):
         return np.array(names, dtype=np.str_)
 
     @contextmanager
-    def _opened(self) -> Iterator[RowReader]:
+    def _opened(self) -> Iterator[RowSliceReader]:
         from safetensors import safe_open
 
         with ExitStack() as stack:
@@ -276,8 +276,8 @@ class NpzFile(ArrayFile):
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
         heads, index = {}, {}
         with zipfile.ZipFile(self.path) as archive:
-            if len(archive.infolist()) > MAX_ARRAYS:
-                raise ValueError(f"more than {MAX_ARRAYS:,} arrays")
+            if len(archive.infolist()) > MAX_ARRAYS_PER_FILE:
+                raise ValueError(f"more than {MAX_ARRAYS_PER_FILE:,} arrays")
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
@@ -304,7 +304,7 @@ class NpzFile(ArrayFile):
         return heads, index
 
     @contextmanager
-    def _opened(self) -> Iterator[RowReader]:
+    def _opened(self) -> Iterator[RowSliceReader]:
         with zipfile.ZipFile(self.path) as archive:
 
             def read(name: str, rows: slice) -> NDArray[Any]:
@@ -350,7 +350,7 @@ def _slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
 
 
 # Class that reads a file of arrays, by the file's suffix.
-FILE_READERS: Mapping[str, type[ArrayFile]] = {".safetensors": SafetensorsFile, ".npz": NpzFile}
+READER_BY_SUFFIX: Mapping[str, type[ArrayFile]] = {".safetensors": SafetensorsFile, ".npz": NpzFile}
 
 
 def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
@@ -372,9 +372,13 @@ def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
     senders: names or numbers of the senders; None if there are none
     path: name of the file in the error
     """
-    if senders is not None and senders.dtype.kind == "U" and senders.itemsize > 4 * MAX_NAME_LEN:
+    if (
+        senders is not None
+        and senders.dtype.kind == "U"
+        and senders.itemsize > 4 * MAX_SENDER_NAME_CHARS
+    ):
         raise InputError(
-            f"Expected senders of at most {MAX_NAME_LEN:,} characters in {path}, got a name of "
+            f"Expected senders of at most {MAX_SENDER_NAME_CHARS:,} characters in {path}, got a name of "
             f"{senders.itemsize // 4:,}. Give shorter names."
         )
 
@@ -396,7 +400,7 @@ class PartForm(StrEnum):
 
 
 # Forms in which a file stores only some rows of a table.
-ROW_FORMS = (PartForm.SENT_ROWS, PartForm.MOVED_ROWS)
+PARTIAL_TABLE_FORMS = (PartForm.SENT_ROWS, PartForm.MOVED_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +464,7 @@ class MessageFile:
     row_starts: Mapping[str, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
-        tensors = FILE_READERS[self.path.suffix](self.path)
+        tensors = READER_BY_SUFFIX[self.path.suffix](self.path)
         heads = dict(tensors.headers)
         heads.pop(SENDERS_NAME, None)
         senders = tensors.senders
@@ -474,12 +478,12 @@ class MessageFile:
         for name, head in heads.items():
             base, _, role = name.partition(":")
             if role:
-                if base not in heads or role not in (*ROW_FORMS, COUNTS_SUFFIX):
+                if base not in heads or role not in (*PARTIAL_TABLE_FORMS, COUNTS_SUFFIX):
                     raise self.make_error("only parts, their rows and counts", f"{name!r}")
                 continue
             if not head.shape:
                 raise self.make_error(f"{name!r} with one entry per message", "a single number")
-            form = next((f for f in ROW_FORMS if f"{name}:{f}" in heads), PartForm.FULL)
+            form = next((f for f in PARTIAL_TABLE_FORMS if f"{name}:{f}" in heads), PartForm.FULL)
             layouts[name] = PartLayout(form, head.dtype, head.shape[1:])
             sizes[name] = head.shape[0]
             if form is not PartForm.FULL:

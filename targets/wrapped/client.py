@@ -25,7 +25,7 @@ from fedrec_auditor.targets.components import Component, Dense, Payload, SparseR
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 from fedrec_auditor.targets.transcript import Broadcast
-from fedrec_auditor.targets.wrapped.structure import UNNAMED_ARRAY, ArrayStructure, flatten
+from fedrec_auditor.targets.wrapped.structure import NAME_OF_SINGLE_ARRAY, ArrayStructure, flatten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,13 +189,13 @@ def read_message(error: BaseException) -> str:
 
 
 # A function of the system's owner, such as a client, a server or a scoring function.
-Function = Callable[..., Any]
+OwnerFunction = Callable[..., Any]
 _PAD = (
     "The length of a message must not reveal its sender: pad messages to one shape, or send a "
     "table with one row per item."
 )
 # Message (upload) of one client: its arrays by name.
-Message = Mapping[str, NDArray[Any]]
+ClientMessage = Mapping[str, NDArray[Any]]
 
 
 @dataclass(slots=True)
@@ -218,7 +218,7 @@ class CheckedClient:
     other arrays or another shape than the first message, or if its numbers are not finite.
     """
 
-    client_function: Function
+    client_function: OwnerFunction
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     part_types: Mapping[str, str] = field(default_factory=dict)
     structure: ArrayStructure | None = None
@@ -236,7 +236,7 @@ class CheckedClient:
         seed: int,
         state: dict[str, Any],
         where: str,
-    ) -> Message | None:
+    ) -> ClientMessage | None:
         """Calls the client once; returns its message as arrays by name, or None if it sends none.
 
         history: the device's data
@@ -269,7 +269,7 @@ class CheckedClient:
         for name, other in zip(self.part_types.items(), structure.part_types.items(), strict=True):
             if name != other:
                 expected, got = (
-                    f"{at or UNNAMED_ARRAY!r} ({kind.strip()})" for at, kind in (name, other)
+                    f"{at or NAME_OF_SINGLE_ARRAY!r} ({kind.strip()})" for at, kind in (name, other)
                 )
                 raise InputError(
                     f"Expected {expected} next in {what}, as in other messages, got {got}{where}. "
@@ -280,7 +280,7 @@ class CheckedClient:
 
 
 def check_arrays(
-    arrays: Message, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
+    arrays: ClientMessage, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
 ) -> None:
     """Raises InputError unless arrays have the expected shapes and finite numbers.
 
@@ -307,7 +307,7 @@ def check_arrays(
 
 
 @contextmanager
-def guard_call(what: str, function: Function, remedy: str) -> Iterator[None]:
+def guard_call(what: str, function: OwnerFunction, remedy: str) -> Iterator[None]:
     """Context that converts errors of a foreign function to InputErrors with the failing line.
 
     what: the result that was expected of the function, for the error message
@@ -325,7 +325,7 @@ def guard_call(what: str, function: Function, remedy: str) -> Iterator[None]:
         ) from error
 
 
-def requires_arguments(function: Function, count: int) -> bool:
+def requires_arguments(function: OwnerFunction, count: int) -> bool:
     """Whether a function requires at least ``count`` positional arguments.
 
     Parameters with a default do not count. False if the signature is unknown.
@@ -339,7 +339,7 @@ def requires_arguments(function: Function, count: int) -> bool:
     return len(needed) >= count
 
 
-def locate_source(function: Function) -> str:
+def locate_source(function: OwnerFunction) -> str:
     """Returns the file and line of a function as ``file.py:12``, or else the function's name."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
@@ -350,7 +350,7 @@ def locate_source(function: Function) -> str:
     return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
 
 
-def describe_error(error: Exception, function: Function) -> str:
+def describe_error(error: Exception, function: OwnerFunction) -> str:
     """Describes an exception in one line: type, message, and the line of the error.
 
     The line is the innermost one of the exception's trace in the file of ``function``.
@@ -419,16 +419,16 @@ class MessagePacker:
     _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
         default_factory=dict, init=False
     )
-    _like: Message = field(default_factory=dict, init=False)
+    _like: ClientMessage = field(default_factory=dict, init=False)
 
-    def add(self, message: Message | None) -> None:
+    def add(self, message: ClientMessage | None) -> None:
         """Adds the message of the next device; None states that this device sends no message."""
         self.has_message.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
-    def pack_components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
+    def pack_components(self, example: Callable[[], ClientMessage] = dict) -> dict[str, Component]:
         """Joins the added messages to one component per array name, with one row per device.
 
         Rows are in the order of adding. If no device sent a message, the components have the names

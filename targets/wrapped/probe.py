@@ -15,9 +15,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
     CheckedClient,
-    Function,
+    ClientMessage,
     History,
-    Message,
+    OwnerFunction,
     locate_source,
     restore_random_state,
 )
@@ -34,7 +34,7 @@ _ALONE = 300  # maximum number of seconds of a call in a new process
 ModelFactory = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
 # Function of a number of rounds that yields, for each round, its number (from 1) and the messages
 # that several devices with equal histories send.
-MessageRepeater = Callable[[int], Iterator[tuple[int, list[Message]]]]
+MessageRepeater = Callable[[int], Iterator[tuple[int, list[ClientMessage]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ProbeResult:
 
 
 def probe_client(
-    function: Function,
+    function: OwnerFunction,
     make_model: ModelFactory,
     interactions: Interactions,
     *,
@@ -135,7 +135,7 @@ def probe_client(
 
 def _repeated(
     trial: _Trial, histories: Sequence[History], rounds: int
-) -> Iterator[tuple[int, list[Message]]]:
+) -> Iterator[tuple[int, list[ClientMessage]]]:
     """Yields pairs: a round number, and the messages of five devices that have equal histories.
 
     The first history is used in all ``rounds`` rounds, and each other history in at most two
@@ -150,7 +150,9 @@ def _repeated(
             yield number + 1, [each for each in made if each is not None]
 
 
-def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) -> tuple[str, ...]:
+def _note_on_seeds(
+    trial: _Trial, histories: Sequence[History], first: ClientMessage
+) -> tuple[str, ...]:
     """Returns one note that no message depends on the seed; an empty tuple if some messages do.
 
     A finite epsilon at delta 0 requires randomness that differs between devices.
@@ -181,7 +183,7 @@ def _takes_more(trial: _Trial, make_model: ModelFactory, history: History) -> bo
     return True
 
 
-def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
+def _lists_own(name: str, tried: Sequence[tuple[History, ClientMessage]]) -> bool:
     """Returns whether the array ``name`` of the messages is a list of the device's items.
 
     The array must contain all of a device's items, or as many as fit, but not the whole catalogue.
@@ -201,7 +203,7 @@ def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
 
 @dataclass(slots=True)
 class _Trial:
-    function: Function
+    function: OwnerFunction
     model: Broadcast | None
     structure: ArrayStructure | None
     client: CheckedClient
@@ -213,13 +215,13 @@ class _Trial:
         model: Broadcast | None = None,
         seed: int | None = None,
         state: dict[str, Any] | None = None,
-    ) -> Message | None:
+    ) -> ClientMessage | None:
         where = f" for a history of {len(history)} items"
         sent = self.model if model is None else model
         seed, state = self.seed if seed is None else seed, {} if state is None else state
         return self.client(history, sent, self.structure, seed, state, where)
 
-    def first(self, histories: list[History]) -> tuple[Message, list[History]]:
+    def first(self, histories: list[History]) -> tuple[ClientMessage, list[History]]:
         """Returns the first message that a device sends, and all histories, beginning with that
         device's history.
 
@@ -235,7 +237,9 @@ class _Trial:
             f"with {_SEEDS} seeds each ({locate_source(self.function)}). Let some devices send."
         )
 
-    def kind(self, name: str, history: History, sent: Message, *, is_averaged: bool) -> Payload:
+    def kind(
+        self, name: str, history: History, sent: ClientMessage, *, is_averaged: bool
+    ) -> Payload:
         """Determines the kind of the message's array ``name``, from its values and its response to
         the broadcast.
         """
@@ -259,7 +263,7 @@ class _Trial:
         return Payload.MODEL if follows > _MODEL else Payload.CHANGE
 
 
-def _equal(first: Message | None, other: Message | None) -> bool:
+def _equal(first: ClientMessage | None, other: ClientMessage | None) -> bool:
     if first is None or other is None:
         return first is other
     same = first.keys() == other.keys()
@@ -283,7 +287,7 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
     )
 
 
-def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
+def _in_fresh_process(trial: _Trial, history: History) -> ClientMessage | None:
     """Returns the client's message in a new process; None if the device drops out.
 
     Raises InputError if the client cannot be sent to another process.
@@ -292,7 +296,7 @@ def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
 
     executor = ProcessPoolExecutor(max_workers=1)
     try:
-        sent: Message | None = executor.submit(trial, history).result(_ALONE)
+        sent: ClientMessage | None = executor.submit(trial, history).result(_ALONE)
     except InputError:
         raise
     except Exception as error:
@@ -308,7 +312,7 @@ def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
     return sent
 
 
-def _shared(function: Function) -> str:
+def _shared(function: OwnerFunction) -> str:
     return (
         "Expected messages that depend only on the device's own data, got other messages after "
         f"calls for other devices ({locate_source(function)}): the client keeps something between "

@@ -15,9 +15,9 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 
 # Arrays by name, to which a model or a message is converted.
-Arrays = Mapping[str, NDArray[Any]]
+ArraysByName = Mapping[str, NDArray[Any]]
 # Name that the array gets if a message consists of a single array without a name.
-UNNAMED_ARRAY = "values"
+NAME_OF_SINGLE_ARRAY = "values"
 _DEPTH = 8
 _text = cache(str)  # for dtypes, whose names numpy would compute again each time
 
@@ -32,7 +32,7 @@ class ArrayStructure:
         type, "number"
     """
 
-    rebuild: Callable[[Arrays], Any]
+    rebuild: Callable[[ArraysByName], Any]
     part_types: Mapping[str, str]
 
 
@@ -70,7 +70,7 @@ def _apart(
     form: dict[str, str],
     what: str,
     depth: int,
-) -> Callable[[Arrays], Any]:
+) -> Callable[[ArraysByName], Any]:
     named = f"{type(value).__name__} {_text(getattr(value, 'dtype', ''))}"
     form[name] = "number" if isinstance(value, bool | int | float | np.generic) else named
     if isinstance(value, Mapping) and depth:
@@ -88,7 +88,7 @@ def _apart(
             for at, each in enumerate(value)
         ]
         return lambda given: kind(make(given) for make in members)
-    own = name or UNNAMED_ARRAY
+    own = name or NAME_OF_SINGLE_ARRAY
     if own in arrays:
         raise InputError(f"Expected one part named {own!r} in {what}, got two. Rename one of them.")
     array = _array(value, own, what)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 # Arrays by the names of a module's parameters and buffers.
-Arrays = dict[str, NDArray[Any]]
+ArraysByName = dict[str, NDArray[Any]]
 _STEP = 1 / 2048  # seconds
 
 
@@ -51,7 +51,7 @@ class TorchClient:
         local_steps: int = 1,
         *,
         private: Collection[str] = (),
-        protect: Callable[[Arrays, np.random.Generator], Mapping[str, Any]] | None = None,
+        protect: Callable[[ArraysByName, np.random.Generator], Mapping[str, Any]] | None = None,
     ) -> None:
         from torch import nn
 
@@ -73,7 +73,7 @@ class TorchClient:
         return (1 + self._steps) * _STEP
 
     @property
-    def initial(self) -> Arrays | Callable[[int], Arrays]:
+    def initial(self) -> ArraysByName | Callable[[int], ArraysByName]:
         """Shared parameters of the untrained module, by name, which are the first model.
 
         If ``model`` is a function, the result is a function that returns them for a number of
@@ -86,8 +86,8 @@ class TorchClient:
         return self.init_params
 
     def __call__(
-        self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
-    ) -> Arrays:
+        self, history: History, model: ArraysByName, rng: np.random.Generator, state: dict[str, Any]
+    ) -> ArraysByName:
         """Trains by local steps from ``model``, and returns the shared parameters by name.
 
         ``state`` is the device's dictionary, which stores the private parameters from round to
@@ -117,7 +117,7 @@ class TorchClient:
         sent = self._protect(changes, rng)
         return {name: model[name] + np.asarray(sent[name]) for name in after}
 
-    def init_params(self, n_items: int) -> Arrays:
+    def init_params(self, n_items: int) -> ArraysByName:
         """Returns the shared parameters of an untrained module for ``n_items`` items, by name."""
         return _arrays(self._shared(self._module(n_items)))
 
@@ -153,5 +153,5 @@ def _numbers(tensor: torch.Tensor) -> NDArray[Any]:
     return np.array(tensor.detach().cpu().numpy())
 
 
-def _arrays(tensors: Iterator[tuple[str, torch.Tensor]]) -> Arrays:
+def _arrays(tensors: Iterator[tuple[str, torch.Tensor]]) -> ArraysByName:
     return {name: _numbers(tensor) for name, tensor in tensors}

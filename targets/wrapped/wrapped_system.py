@@ -51,10 +51,10 @@ from fedrec_auditor.targets.transcript import (
 )
 from fedrec_auditor.targets.wrapped.client import (
     CheckedClient,
-    Function,
+    ClientMessage,
     History,
-    Message,
     MessagePacker,
+    OwnerFunction,
     check_arrays,
     guard_call,
     locate_source,
@@ -72,16 +72,16 @@ _SEEDS = 2**63
 _CALL, _BYTES = 1 / 4096, 2.0**28
 _TRIED = 20
 # Name of a system whose owner gives none.
-DEFAULT_TITLE = "your-system"
+DEFAULT_SYSTEM_NAME = "your-system"
 # Name of a message's array that states whether the device sent the other arrays of the message.
-PRESENCE_PART = "presence of the device"
+PRESENCE_ARRAY = "presence of the device"
 # Note for a system without a proof of an upper bound on epsilon, with the remedy.
 NO_PROOF_NOTE = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
     "round, such as GaussianDpEvent(deviation of the noise / clipping norm of an upload)."
 )
 # Assumption about the code on which a caller's proof relies.
-PROOF_PREMISE = (
+PROOF_ASSUMPTION = (
     "clients send only data that the accounting event of the proof covers (each user's or other "
     "unit's contribution is clipped to the norm that the noise multipliers refer to, and has noise "
     "drawn anew in every round)"
@@ -147,25 +147,25 @@ class WrappedSystem(System):
     reported: utility values that a paper prints; empty, because there is no paper (class attribute)
     """
 
-    client: Function
+    client: OwnerFunction
     model: Any = None
-    server: Function | None = None
+    server: OwnerFunction | None = None
     rounds: Count = 1
     share: Share = 1.0
     n_items: int | None = None
-    title: str = DEFAULT_TITLE
+    title: str = DEFAULT_SYSTEM_NAME
     stated_claims: tuple[ScopedClaim, ...] = ()
     kinds: Mapping[str, Payload] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
     settings: Mapping[str, float] = field(default_factory=dict)
     proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
-    scores: Function | None = None
+    scores: OwnerFunction | None = None
     upload_seconds: NonNegative = 0.0
     upload_bytes: CountOrZero = 0
     obeys: bool = False
     n_users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
-    rows: Function | None = None
+    rows: OwnerFunction | None = None
     part_types: Mapping[str, str] = field(default_factory=dict)
     extra_code: tuple[Any, ...] = ()
     paper: str = "your own system"
@@ -220,7 +220,7 @@ class WrappedSystem(System):
 
         Empty if no proof is used.
         """
-        return (PROOF_PREMISE,) if self.proof and not self.unused_proof else ()
+        return (PROOF_ASSUMPTION,) if self.proof and not self.unused_proof else ()
 
     @property
     def unused_proof(self) -> str:
@@ -395,7 +395,7 @@ class WrappedSystem(System):
                     there[at] = sent is not None
                     if sent is not None:
                         packing.add(sent)
-                clear = Uploads(users, {PRESENCE_PART: _bits(there)}) if self.drops_out else None
+                clear = Uploads(users, {PRESENCE_ARRAY: _bits(there)}) if self.drops_out else None
                 kept = yield Round(model, Uploads(users[there], packing.pack_components()), clear)
                 assert kept is not None
                 model = self._next(model, structure, kept.uploads, client.structure, rng)
@@ -501,7 +501,7 @@ class WrappedSystem(System):
                 lambda: self._example(client, structure, broadcast, history)
             )
         if self.drops_out:
-            sent[PRESENCE_PART] = _bits(packing.has_message)
+            sent[PRESENCE_ARRAY] = _bits(packing.has_message)
         return Uploads(np.repeat(np.arange(profiles.n_users), messages_per_client), sent)
 
     def get_client_code(
@@ -528,7 +528,7 @@ class WrappedSystem(System):
         structure: ArrayStructure | None,
         broadcast: Broadcast | None,
         like: History,
-    ) -> Message:
+    ) -> ClientMessage:
         """Returns one message of the client, of which the caller uses only names and shapes.
 
         Calls the client with the items of the history ``like``, then with all items, then with

@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from fedrec_auditor.reports.record.leaks import Severity
-from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
-from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
+from fedrec_auditor.reports.record.rows import RECORD_SCHEMA_VERSION, Contents
+from fedrec_auditor.reports.record.store import RECORD_SCHEMA_URN
 
 _NUMBER = {
     "description": "A number; JSON has no infinity.",
@@ -24,7 +24,7 @@ def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of report.json in the present version."""
     found: dict[str, Any] = _written(Contents.model_json_schema())
     found["properties"] |= {
-        "$schema": {"const": SCHEMA_ADDRESS, "description": "The schema of this file."},
+        "$schema": {"const": RECORD_SCHEMA_URN, "description": "The schema of this file."},
         "severity": {
             "description": "How bad each target is at least, by the rule of this number; worse is "
             "not excluded of those not_assessed, for the reason there.",
@@ -46,8 +46,8 @@ def schema() -> dict[str, Any]:
         **found,
         "$defs": {**found["$defs"], "Number": _NUMBER},
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA_ADDRESS,
-        "title": f"Record of a privacy audit (report.json), schema version {SCHEMA_VERSION}",
+        "$id": RECORD_SCHEMA_URN,
+        "title": f"Record of a privacy audit (report.json), schema version {RECORD_SCHEMA_VERSION}",
     }
 
 

@@ -17,11 +17,11 @@ from fedrec_auditor.reports.documents.figures import draw_all_figures
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.record.sections import RESERVED_ADDRESSES, assign_html_ids
-from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
+from fedrec_auditor.reports.record.sections import RESERVED_HTML_IDS, assign_html_ids
+from fedrec_auditor.reports.record.store import RECORD_SCHEMA_URN
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
-from fedrec_auditor.reports.writers.files import TABLE_NAMES, format_csv_table
+from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table
 from fedrec_auditor.reports.writers.terminal import render_comparison, render_system
 from tests.reports.conftest import records, vary
 from tests.reports.record.test_gate import check
@@ -34,7 +34,7 @@ def stored(record: Record, folder: Path) -> None:
     again = Record.read(folder)
     assert store.encode_record(again) == (folder / "report.json").read_bytes()
     assert vary(again, plan=record.plan) == record
-    assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILE_NAMES)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(store.RUN_FILE_NAMES)
     for page in (
         html.render_html(record),
         markdown.render_markdown(record),
@@ -44,7 +44,7 @@ def stored(record: Record, folder: Path) -> None:
     raw = json.loads(store.encode_record(record))
     fits = jsonschema.Draft202012Validator(schema()).validate
     fits(raw)
-    assert raw["$schema"] == SCHEMA_ADDRESS
+    assert raw["$schema"] == RECORD_SCHEMA_URN
     del raw["$schema"], raw["severity"]  # as those before had none
     fits(raw)
 
@@ -66,7 +66,7 @@ def on_a_page(record: Record, folder: Path) -> None:
     """Places are words and differ; drawings hold no string of the record."""
     found = assign_html_ids(record).values()
     names = [name for each in found for name in (each.page, *each.findings)]
-    assert len({*names, *RESERVED_ADDRESSES}) == len(names) + len(RESERVED_ADDRESSES)
+    assert len({*names, *RESERVED_HTML_IDS}) == len(names) + len(RESERVED_HTML_IDS)
     drawn = list(draw_all_figures(record))
     assert len({figure.name for figure in drawn}) == len(drawn)
     names += [figure.name for figure in drawn]
@@ -83,7 +83,7 @@ def in_continuous_integration(record: Record, folder: Path) -> None:
 
 def in_tables(record: Record, folder: Path) -> None:
     """Every row has as many cells as the head. Attacks have a row per figure, and per attack."""
-    for name in TABLE_NAMES:
+    for name in CSV_TABLE_NAMES:
         read = list(csv.reader(io.StringIO(format_csv_table(record, name))))
         if name not in ("attacks", "advantages"):
             assert len(read) == len(getattr(record, name)) + 1

@@ -19,7 +19,7 @@ from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.say import links
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
-from fedrec_auditor.reports.writers.files import TABLE_NAMES, format_csv_table
+from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table
 from fedrec_auditor.reports.writers.svg import make_svg_file
 from tests.reports.conftest import sample, vary
 from tests.reports.documents.test_catalogue import ROWS
@@ -75,7 +75,7 @@ def _written(record: Record) -> dict[str, str]:
             printed(lambda console: terminal.render_catalogue(ROWS, console), terminal=tty)
             for tty in (True, False)
         ),
-        **{f"{name}.csv": format_csv_table(record, name) for name in TABLE_NAMES},
+        **{f"{name}.csv": format_csv_table(record, name) for name in CSV_TABLE_NAMES},
     }
 
 

@@ -19,10 +19,10 @@ from pyarrow import feather, parquet
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.columns import (
-    FILL_HINT,
+    FILL_VALUE_ADVICE,
     AnyColumn,
     Column,
-    ColumnSpecs,
+    ColumnSpecByPosition,
     RowBlock,
     TimeColumn,
     get_entry_name,
@@ -31,7 +31,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 )
 
 # Number of rows per batch.
-BATCH_ROWS = 2**17
+ROWS_PER_BATCH = 2**17
 # Function of the names of columns (None means all) that returns the schema of the table, and
 # batches of rows with these columns.
 BatchReader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
@@ -58,7 +58,7 @@ class TypedTable:
             raise make_layout_error(self.label, "distinct names of columns", ", ".join(names))
         return names
 
-    def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
+    def read_blocks(self, specs: ColumnSpecByPosition) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block; times become Unix seconds.
 
         ``specs`` holds the expected content of these columns, by their positions in the file.
@@ -82,7 +82,7 @@ class TypedTable:
         return f"{self.label}, row {row + 1}"
 
     def _block(
-        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], specs: ColumnSpecs
+        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], specs: ColumnSpecByPosition
     ) -> RowBlock:
         given = {at: batch.column(name) for at, name in names.items()}
         columns = {}
@@ -94,7 +94,7 @@ class TypedTable:
             if column.null_count:
                 gap = self.name_row(row + pc.index(column.is_null(), True).as_py())
                 raise make_layout_error(
-                    gap, f"a {get_entry_name(specs[at])}", "no value", FILL_HINT
+                    gap, f"a {get_entry_name(specs[at])}", "no value", FILL_VALUE_ADVICE
                 )
             numbers = isinstance(specs[at], Column)
             if not numbers and (limit := _EXACT.get(column.type)):
@@ -151,7 +151,7 @@ def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None)
                     f"Expected the columns {', '.join(sorted(columns))} in each part of a table, "
                     f"got {got[:300]} in one part. Remove the part if it is of another table."
                 )
-            yield from part.iter_batches(batch_size=BATCH_ROWS, columns=names)
+            yield from part.iter_batches(batch_size=ROWS_PER_BATCH, columns=names)
 
     return first.schema_arrow, batches({*first.schema_arrow.names})
 
@@ -163,7 +163,7 @@ def read_feather(file: Path, names: Sequence[str] | None) -> Any:
     ``file`` fixed by ``functools.partial``, the function is a ``BatchReader``.
     """
     table = feather.read_table(file, columns=names, memory_map=False)
-    return table.schema, iter(table.to_batches(BATCH_ROWS))
+    return table.schema, iter(table.to_batches(ROWS_PER_BATCH))
 
 
 def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:

@@ -119,25 +119,25 @@ def narrow_ints(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
 
 
 # Largest number up to which float64 represents every whole number.
-MAX_EXACT_INT = 2**53
+MAX_EXACT_FLOAT64_INT = 2**53
 # Largest finite float64.
-MAX_FLOAT = np.finfo(np.float64).max
+MAX_FLOAT64 = np.finfo(np.float64).max
 # Maximum number of bytes of a field that is read as text.
 MAX_TEXT_BYTES = 1024
 # Patterns of a field: a whole number of at most 16 digits, a number in any form, and a number in
 # any form with spaces around it.
-DIGITS_REGEX = re.compile(rb"[0-9]{1,16}")
+WHOLE_NUMBER_REGEX = re.compile(rb"[0-9]{1,16}")
 NUMBER_REGEX = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-PADDED_REGEX = re.compile(rb"\s*" + NUMBER_REGEX.pattern + rb"\s*")
+PADDED_NUMBER_REGEX = re.compile(rb"\s*" + NUMBER_REGEX.pattern + rb"\s*")
 # Pattern of a floating-point number or a whole number, as programs write them.
-FLOAT_PATTERN = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
+FLOAT_TEXT_REGEX = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
 # Pattern that the bytes of a field must match.
-Pattern = re.Pattern[bytes]
+BytesPattern = re.Pattern[bytes]
 
 
 # Advice at the end of errors: for invalid content, and for a missing value.
-REPAIR_HINT = "Repair the file, or fetch it again."
-FILL_HINT = "Fill it in, or leave the row out."
+REPAIR_FILE_ADVICE = "Repair the file, or fetch it again."
+FILL_VALUE_ADVICE = "Fill it in, or leave the row out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +153,13 @@ class Column:
 
     entry_name: str
     low: float = 0
-    high: float = MAX_EXACT_INT
-    pattern: Pattern = DIGITS_REGEX
-    remedy: str = REPAIR_HINT
+    high: float = MAX_EXACT_FLOAT64_INT
+    pattern: BytesPattern = WHOLE_NUMBER_REGEX
+    remedy: str = REPAIR_FILE_ADVICE
 
     def is_allowed(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Returns flags of the ``numbers`` (n,) that the column may contain, bool (n,)."""
-        good = (numbers >= max(self.low, -MAX_FLOAT)) & (numbers <= min(self.high, MAX_FLOAT))
+        good = (numbers >= max(self.low, -MAX_FLOAT64)) & (numbers <= min(self.high, MAX_FLOAT64))
         if self.pattern is not NUMBER_REGEX and numbers.dtype.kind == "f":
             good &= numbers == np.rint(numbers)
         return np.asarray(good)
@@ -169,7 +169,7 @@ class Column:
 
         Both are numbers for which ``is_allowed`` returns False.
         """
-        whole = self.pattern is DIGITS_REGEX
+        whole = self.pattern is WHOLE_NUMBER_REGEX
         starts, text = _content(fields)
         odd = text.translate(None, b"0123456789")
         lengths = np.diff(starts)
@@ -189,7 +189,7 @@ class Column:
     def __str__(self) -> str:
         kind, span = "a number", ""
         if self.pattern is not NUMBER_REGEX:
-            end = f" to {self.high}" if self.high < MAX_EXACT_INT else " on"
+            end = f" to {self.high}" if self.high < MAX_EXACT_FLOAT64_INT else " on"
             kind, span = "a whole number", f" from {self.low}{end}"
         return f"{'an' if self.entry_name[0] in 'aeio' else 'a'} {self.entry_name} ({kind}{span})"
 
@@ -206,7 +206,7 @@ class AnyColumn:
 
 # Expected content of columns, by their position in the file: numbers (``Column``), cells of any
 # type (``AnyColumn``), or identifiers (a str: the name of one identifier in error messages).
-ColumnSpecs = Mapping[int, Column | AnyColumn | str]
+ColumnSpecByPosition = Mapping[int, Column | AnyColumn | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ class RowBlock:
     """
 
     first_row: int
-    column_specs: ColumnSpecs
+    column_specs: ColumnSpecByPosition
     columns: Mapping[int, Any]
     describe_row: Callable[[int], str]
     get_field_text: Callable[[int, int], str]
@@ -338,8 +338,8 @@ class RowBlock:
         expected: the expected content, in words
         """
         text = self.get_field_text(row, position)
-        remedy = getattr(self.column_specs[position], "remedy", REPAIR_HINT)
-        remedy = FILL_HINT if remedy is REPAIR_HINT and not text else remedy
+        remedy = getattr(self.column_specs[position], "remedy", REPAIR_FILE_ADVICE)
+        remedy = FILL_VALUE_ADVICE if remedy is REPAIR_FILE_ADVICE and not text else remedy
         return make_layout_error(self.describe_row(self.first_row + row), expected, text, remedy)
 
 
@@ -370,11 +370,11 @@ def may_have_lost_digits(word: bytes) -> bool:
     >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
     """
-    if not FLOAT_PATTERN.fullmatch(word):
+    if not FLOAT_TEXT_REGEX.fullmatch(word):
         return False
     mantissa, _, power = word.lower().partition(b"e+")
     digits = len(mantissa.partition(b".")[2])
-    return abs(float(word)) >= MAX_EXACT_INT or bool(power and digits < int(power))
+    return abs(float(word)) >= MAX_EXACT_FLOAT64_INT or bool(power and digits < int(power))
 
 
 def make_digit_error(place: str, what: str, got: str) -> InputError:
@@ -390,7 +390,7 @@ def make_digit_error(place: str, what: str, got: str) -> InputError:
 
 
 def make_layout_error(
-    place: str, expected: str, got: object, remedy: str = REPAIR_HINT
+    place: str, expected: str, got: object, remedy: str = REPAIR_FILE_ADVICE
 ) -> InputError:
     """Creates the InputError for a file that does not have the expected layout.
 
@@ -412,12 +412,12 @@ def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
 
 
 # Format of a time: month, day, year and a twelve-hour clock, as in the data set MIND.
-TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
+AM_PM_TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
 # Units in which a number may state a time.
 TIME_UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 # Smallest number that is read as milliseconds, microseconds and nanoseconds; smaller numbers are
 # seconds (1e11 seconds are the year 5138).
-MIN_TIME_BY_UNIT = 1e11, 1e14, 1e17
+MIN_MS_US_NS_TIMES = 1e11, 1e14, 1e17
 # Numbers in [FIRST_DATE, END_DATE) may be dates YYYYMMDD; the third constant is the end of this
 # range in Unix seconds (the year 2100).
 FIRST_DATE, END_DATE, END_DATE_SECONDS = 19700101, 21000101, 4_102_444_800
@@ -436,7 +436,7 @@ class TimeColumn(Column):
 
     entry_name: str = "timestamp"
     high: float = 2.0**62
-    pattern: Pattern = NUMBER_REGEX
+    pattern: BytesPattern = NUMBER_REGEX
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """Converts text fields (n,) to times (n,); invalid fields become NaN.
@@ -452,7 +452,7 @@ class TimeColumn(Column):
         numbers = super(TimeColumn, self).parse(fields)
         if len(rest := np.flatnonzero(np.isnan(numbers))):
             texts = fields.take(pa.array(rest)).view(pa.string())
-            clock = pc.strptime(texts, format=TIME_FORMAT, unit="s", error_is_null=True)
+            clock = pc.strptime(texts, format=AM_PM_TIME_FORMAT, unit="s", error_is_null=True)
             numbers[rest] = clock.cast(pa.int64()).to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(np.isnan(numbers)).tolist():
             with suppress(ValueError):
@@ -498,7 +498,7 @@ def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], 
             dates = parse_date_numbers(times * scale)
             if dates.min() >= 0:
                 return dates, (f"Times in {name} are read as {form}.",)
-    unit = np.digitize(times, MIN_TIME_BY_UNIT)
+    unit = np.digitize(times, MIN_MS_US_NS_TIMES)
     seconds = (np.floor_divide(times, 1000.0**unit) if unit.any() else times).astype(np.int64)
     counts = {TIME_UNITS[each]: int(np.count_nonzero(unit == each)) for each in np.unique(unit)}
     notes = []

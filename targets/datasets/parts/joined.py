@@ -19,7 +19,7 @@ from fedrec_auditor.targets.cache import find_data_path
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions, find_indices
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable
 from fedrec_auditor.targets.datasets.parts.columns import (
-    PADDED_REGEX,
+    PADDED_NUMBER_REGEX,
     Column,
     EncodedIds,
     IdCollector,
@@ -32,7 +32,7 @@ from fedrec_auditor.targets.tables import is_table_path
 
 # Position in the file and expected content of a column, by the keys "user", "item", "rating" and
 # "timestamp".
-RoleColumns = Mapping[str, tuple[int, Column | str]]
+ColumnByRole = Mapping[str, tuple[int, Column | str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class InteractionRows:
     describe_row: Callable[[int], str]
 
     @classmethod
-    def read(cls, file: TextTable | TypedTable, columns: RoleColumns) -> Self:
+    def read(cls, file: TextTable | TypedTable, columns: ColumnByRole) -> Self:
         """Reads users, items, ratings and times from a file.
 
         ``columns`` states the position and the expected content of each column. The keys "user" and
@@ -154,14 +154,14 @@ def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
 
 
 # The columns of MovieLens 100K and 1M: whole numbers, written in any form of a number.
-RATING_COLUMNS = {
-    "user": (0, Column(entry_name="user id", pattern=PADDED_REGEX)),
-    "item": (1, Column(entry_name="item id", pattern=PADDED_REGEX)),
-    "rating": (2, Column(entry_name="rating", low=1, high=5, pattern=PADDED_REGEX)),
-    "timestamp": (3, Column(entry_name="timestamp", pattern=PADDED_REGEX)),
+MOVIELENS_RATING_COLUMNS = {
+    "user": (0, Column(entry_name="user id", pattern=PADDED_NUMBER_REGEX)),
+    "item": (1, Column(entry_name="item id", pattern=PADDED_NUMBER_REGEX)),
+    "rating": (2, Column(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX)),
+    "timestamp": (3, Column(entry_name="timestamp", pattern=PADDED_NUMBER_REGEX)),
 }
 # Name of a cell in error messages and function that reads a cell, by position of the column.
-CellReaders = Mapping[int, tuple[str, Callable[[str], Any]]]
+CellReaderByPosition = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,9 @@ class UserColumn:
         return f"{self.label}, one of {', '.join(words)},", words.__getitem__
 
 
-def make_word_reader(position: int, names: Sequence[str], separator: str = "|") -> CellReaders:
+def make_word_reader(
+    position: int, names: Sequence[str], separator: str = "|"
+) -> CellReaderByPosition:
     """Creates the reader of a column that lists a movie's genres as words, in any order.
 
     position: position of the column in the file
@@ -206,7 +208,7 @@ def make_word_reader(position: int, names: Sequence[str], separator: str = "|") 
     return {position: (f"genres among {', '.join(names)},", read)}
 
 
-def make_flag_readers(first: int, names: Sequence[str]) -> CellReaders:
+def make_flag_readers(first: int, names: Sequence[str]) -> CellReaderByPosition:
     """Creates the readers of columns with genre flags: one column per genre, with 0 or 1.
 
     first: position of the first genre's column; the other genres follow
@@ -225,7 +227,7 @@ def join_files(
     users: TextTable,
     attributes: Mapping[str, UserColumn],
     movies: TextTable,
-    genres: CellReaders,
+    genres: CellReaderByPosition,
     genre_names: tuple[str, ...],
 ) -> Interactions:
     """Joins ratings with a file of users and a file of movies.
@@ -245,7 +247,7 @@ def join_files(
     """
     cells = {column.position: column.cell_reader for column in attributes.values()}
     codes = _read_cells(users, cells, pairs.users, "user", pairs.describe_row)
-    titled: CellReaders = {1: ("a title", str), **genres}
+    titled: CellReaderByPosition = {1: ("a title", str), **genres}
     titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.describe_row)
     table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
@@ -267,7 +269,11 @@ def join_files(
 
 
 def _read_cells(
-    file: TextTable, cells: CellReaders, wanted: EncodedIds, what: str, where: Callable[[int], str]
+    file: TextTable,
+    cells: CellReaderByPosition,
+    wanted: EncodedIds,
+    what: str,
+    where: Callable[[int], str],
 ) -> list[list[Any]]:
     """Reads some columns of a file for the wanted identifiers; returns one list per column.
 
@@ -330,8 +336,8 @@ LICENCE_NOTE = (
     "do not suggest that the University of Minnesota endorses you."
 )
 # Genders and genres in the files of MovieLens.
-GENDERS = ("F", "M")
-GENRES = (
+MOVIELENS_GENDERS = ("F", "M")
+MOVIELENS_GENRES = (
     "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
     "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War",
     "Western",

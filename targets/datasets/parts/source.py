@@ -16,11 +16,11 @@ from typing import IO
 from fedrec_auditor.accountants.errors import InputError
 
 # Maximum size in bytes of a file that is held in memory in full.
-MAX_WHOLE_BYTES = 64 * 2**20
+MAX_IN_MEMORY_BYTES = 64 * 2**20
 # Maximum size in bytes of a file that is read block by block.
 MAX_STREAMED_BYTES = 4 * 2**30
 # Number of bytes per block.
-BLOCK_BYTES = 4 * 2**20
+BYTES_PER_BLOCK = 4 * 2**20
 # Function that takes a mode such as "rb" and opens one file.
 FileOpener = Callable[[str], IO[bytes]]
 
@@ -92,9 +92,9 @@ class Source:
         ``MAX_WHOLE_BYTES`` bytes if the caller keeps all of it in memory (``in_memory``), and
         otherwise ``MAX_STREAMED_BYTES`` bytes.
         """
-        max_size = MAX_WHOLE_BYTES if in_memory else MAX_STREAMED_BYTES
+        max_size = MAX_IN_MEMORY_BYTES if in_memory else MAX_STREAMED_BYTES
         self.find_layout(((name,),))
-        with self._files(MAX_WHOLE_BYTES if in_memory else math.inf) as files:
+        with self._files(MAX_IN_MEMORY_BYTES if in_memory else math.inf) as files:
             yield from read_blocks(files[name], self.describe_file(name), max_size)
 
     def describe_file(self, name: str) -> str:
@@ -169,7 +169,7 @@ def read_blocks(opened: FileOpener, place: str, max_size: int | None = None) -> 
     total, max_size = 0, MAX_STREAMED_BYTES if max_size is None else max_size
     try:
         with opened("rb") as stream:
-            while data := stream.read(BLOCK_BYTES):
+            while data := stream.read(BYTES_PER_BLOCK):
                 total += len(data)
                 if total > max_size:
                     raise InputError(

@@ -28,8 +28,8 @@ from fedrec_auditor.targets.datasets.parts.batches import (
 )
 from fedrec_auditor.targets.datasets.parts.columns import (
     NUMBER_REGEX,
-    REPAIR_HINT,
-    ColumnSpecs,
+    REPAIR_FILE_ADVICE,
+    ColumnSpecByPosition,
     RowBlock,
     copy_to_arrow,
     make_layout_error,
@@ -108,7 +108,7 @@ class TextTable:
             .rstrip(b"\r")
         )
 
-    def read_blocks(self, specs: ColumnSpecs) -> Iterator[RowBlock]:
+    def read_blocks(self, specs: ColumnSpecByPosition) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block.
 
         ``specs`` holds the expected content of these columns, by their positions in the file.
@@ -141,7 +141,7 @@ class TextTable:
         return f"{self.label}, line {row + 1 + bool(self.header)}"
 
     def make_row_error(
-        self, row: int, expected: str, got: object, remedy: str = REPAIR_HINT
+        self, row: int, expected: str, got: object, remedy: str = REPAIR_FILE_ADVICE
     ) -> InputError:
         """Creates the InputError for a row with unexpected content.
 
@@ -200,7 +200,9 @@ class TextTable:
         if not data.endswith(b"\n"):
             yield b"\n"
 
-    def _quick(self, data: bytes, width: int, specs: ColumnSpecs) -> dict[int, pa.Array] | None:
+    def _quick(
+        self, data: bytes, width: int, specs: ColumnSpecByPosition
+    ) -> dict[int, pa.Array] | None:
         """Reads the wanted columns by pyarrow; None if ``_slow`` might read them differently."""
         quotes, separator = self.has_quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
@@ -227,7 +229,9 @@ class TextTable:
             return None
         return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in specs}
 
-    def _slow(self, row: int, data: bytes, width: int, specs: ColumnSpecs) -> dict[int, pa.Array]:
+    def _slow(
+        self, row: int, data: bytes, width: int, specs: ColumnSpecByPosition
+    ) -> dict[int, pa.Array]:
         """Reads the wanted columns line by line; InputError at the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
         rows = [self._fields(at, line, width) for at, line in lines]
@@ -268,12 +272,12 @@ def _closed(data: bytes, separator: str) -> bool:
 
 
 # Separators of fields that are recognised in text files.
-SEPARATORS = (",", "\t", ";", "|", "::", " ")
+FIELD_SEPARATORS = (",", "\t", ";", "|", "::", " ")
 SEPARATOR_BY_SUFFIX = {".csv": ",", ".tsv": "\t"}
 # Keys by which a caller may state the form of a text file.
-TEXT_OPTIONS = ("separator", "header", "quotes")
+TEXT_FILE_KEYS = ("separator", "header", "quotes")
 # Values of the options "header" and "quotes".
-YES_OR_NO = ("yes", "no")
+YES_NO_VALUES = ("yes", "no")
 _PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 # First bytes of files in formats that cannot be read, and names of these formats.
 _OTHERS = {
@@ -423,12 +427,12 @@ def _delimited(
     own = SEPARATOR_BY_SUFFIX.get(path.suffix.lower(), "")
     mark = options.get("separator", "")
     mark = {"\\t": "\t", "tab": "\t", "space": " "}.get(mark, mark)
-    if mark and mark not in SEPARATORS:
+    if mark and mark not in FIELD_SEPARATORS:
         raise InputError(
             f"Expected separator to be , ; | :: tab or space, got {mark!r}. Give one of these."
         )
-    for key in TEXT_OPTIONS[1:]:
-        if options.get(key, YES_OR_NO[0]) not in YES_OR_NO:
+    for key in TEXT_FILE_KEYS[1:]:
+        if options.get(key, YES_NO_VALUES[0]) not in YES_NO_VALUES:
             raise InputError(f"Expected {key}=yes or no, got {options[key]!r}. Give one of these.")
     first = text.read_first_line()
     lines = b"".join(islice(text.read_lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
@@ -443,7 +447,9 @@ def _delimited(
             )
     files = [
         replace(text, separator=separator, header=options.get("header") != "no", has_quotes=quotes)
-        for separator in ([mark] if mark else sorted(SEPARATORS, key=lambda each: each != own))
+        for separator in (
+            [mark] if mark else sorted(FIELD_SEPARATORS, key=lambda each: each != own)
+        )
         for quotes in (len(separator) == 1 and options.get("quotes") != "no",)
     ]
     there = [file for file in files if file.separator.encode() in first]

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
 from fedrec_auditor.targets.wrapped.client import History, requires_arguments
 from fedrec_auditor.targets.wrapped.flower.flower_promise import (
-    TRAIN_TYPE,
+    TRAIN_MESSAGE_TYPE,
     ModChain,
     is_app,
     is_secagg_mod,
@@ -147,13 +147,13 @@ def _asking(code: CodeType) -> CodeType:
 # Beginning of the names of a reply's metadata (data other than the trained arrays).
 METADATA_PREFIX = "metadata."
 # Number of numbers of a list, or of bytes of a text, that ``encode_value`` keeps unchanged.
-MAX_ELEMENTS = 1_024
+MAX_KEPT_ELEMENTS = 1_024
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
 
 # Arrays of a Flower message, by name.
-Arrays = dict[str, NDArray[Any]]
+ArraysByName = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,7 @@ class FlowerClient:
 
     def __call__(
         self, history: History, model: Mapping[str, Any], rng: object, state: dict[str, Any]
-    ) -> Arrays:
+    ) -> ArraysByName:
         """Trains the app on ``history``, and returns the arrays of its reply by name.
 
         model: the broadcast model; the reply's arrays get its names
@@ -311,12 +311,12 @@ def wrap_content(content: Any, node: int = 1) -> Any:
         group_id="",
         created_at=time.time(),
         ttl=_TTL,
-        message_type=TRAIN_TYPE,
+        message_type=TRAIN_MESSAGE_TYPE,
     )
     return make_message(metadata=metadata, content=content)
 
 
-def to_arrays(model: Any) -> Arrays:
+def to_arrays(model: Any) -> ArraysByName:
     """Converts a model to numpy arrays by name.
 
     The model is a torch module, a state_dict, an ArrayRecord, a list of arrays, or one array.
@@ -330,7 +330,7 @@ def to_arrays(model: Any) -> Arrays:
     return {str(at): _array(each) for at, each in enumerate(model)}
 
 
-def read_arrays(content: Any) -> Arrays:
+def read_arrays(content: Any) -> ArraysByName:
     """Returns the arrays of a Flower message by name, as numpy arrays.
 
     ``content`` is the content of the message. If it has several records of arrays, names begin with
@@ -381,9 +381,9 @@ def encode_value(value: Any) -> NDArray[np.float64]:
     else:
         text = value if isinstance(value, bytes) else str(value).encode()
         numbers = np.frombuffer(text, np.uint8).astype(np.float64)
-    first = np.zeros(MAX_ELEMENTS)
-    first[: len(numbers)] = numbers[:MAX_ELEMENTS]
-    digest = hashlib.sha256(numbers[MAX_ELEMENTS:].tobytes()).digest()[:8]
+    first = np.zeros(MAX_KEPT_ELEMENTS)
+    first[: len(numbers)] = numbers[:MAX_KEPT_ELEMENTS]
+    digest = hashlib.sha256(numbers[MAX_KEPT_ELEMENTS:].tobytes()).digest()[:8]
     return np.concatenate([[len(numbers)], first, np.frombuffer(digest, np.uint8)])
 
 
@@ -446,7 +446,7 @@ class RecordUploads:
         context: the app's context, which identifies the client
         call_next: the next mod or the training function, which returns the reply
         """
-        if message.metadata.message_type.partition(".")[0] != TRAIN_TYPE:
+        if message.metadata.message_type.partition(".")[0] != TRAIN_MESSAGE_TYPE:
             return call_next(message, context)
         number, model = _round(message), read_arrays(message.content)
         reply = call_next(message, context)

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 # Flower's type of the messages by which a server starts a training; an audit covers only these.
-TRAIN_TYPE = "train"
+TRAIN_MESSAGE_TYPE = "train"
 _DEFAULT = "train.default"
 _PUBLIC = tuple(
     f"flwr.{name}"
@@ -116,7 +116,7 @@ def _closed_over(function: Any) -> Mapping[str, Any]:
 _PROVED = 1.0
 _UNSTATED = "Flower states no number of rounds for its promise, which is read for one round."
 # Note on every claim of an app whose audit does not cover the metadata of messages.
-METADATA_NOTE = (
+UNAUDITED_METADATA_NOTE = (
     "A reply also has data other than its arrays (num_examples, metrics, numbers, text, bytes). "
     "Clients send these data as they are. An audit covers them after wrap(..., metadata=True)."
 )

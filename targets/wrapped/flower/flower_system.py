@@ -17,16 +17,19 @@ from fedrec_auditor.accountants.statements import Scope, Unit
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
-from fedrec_auditor.targets.wrapped.client import Message
+from fedrec_auditor.targets.wrapped.client import ClientMessage
 from fedrec_auditor.targets.wrapped.flower.flower_client import (
     METADATA_PREFIX,
-    Arrays,
+    ArraysByName,
     FlowerClient,
     _quiet,
     to_arrays,
     wrap_content,
 )
-from fedrec_auditor.targets.wrapped.flower.flower_promise import METADATA_NOTE, FlowerPromise
+from fedrec_auditor.targets.wrapped.flower.flower_promise import (
+    UNAUDITED_METADATA_NOTE,
+    FlowerPromise,
+)
 from fedrec_auditor.targets.wrapped.probe import MessageRepeater
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
@@ -49,7 +52,7 @@ class FlowerServer:
         model: Mapping[str, Any],
         uploads: Sequence[Mapping[str, Any]],
         rng: np.random.Generator,
-    ) -> Arrays:
+    ) -> ArraysByName:
         """Aggregates the uploads of a round, and returns the next model as arrays by name.
 
         model: the broadcast model, as arrays by name
@@ -73,7 +76,7 @@ class FlowerServer:
         return arrays
 
 
-def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> Arrays | None:
+def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
     from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 
     def record(arrays: Mapping[str, Any]) -> Any:
@@ -90,7 +93,7 @@ def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> A
     return None if made is None else to_arrays(made)
 
 
-def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> Arrays | None:
+def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
     from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 
     strategy.current_round_params = list(model.values())
@@ -170,7 +173,7 @@ class FlowerSystem(WrappedSystem):
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated_claims or tuple(promised)
-        note = "" if self.client.has_metadata else METADATA_NOTE
+        note = "" if self.client.has_metadata else UNAUDITED_METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
@@ -179,7 +182,7 @@ class FlowerSystem(WrappedSystem):
         The notes also name the data of a message that the audit does not cover.
         """
         known, notes = super().adapt_to_data(interactions)
-        return known, notes if self.client.has_metadata else (*notes, METADATA_NOTE)
+        return known, notes if self.client.has_metadata else (*notes, UNAUDITED_METADATA_NOTE)
 
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:
         """Tests the noise of messages; returns the system, without refuted proofs, and a note.
@@ -220,7 +223,7 @@ class FlowerSystem(WrappedSystem):
         return super().get_event(scope, population) if charged is None else charged
 
 
-def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]) -> str:
+def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[ClientMessage]]]) -> str:
     """Returns a note on the first array or pair of rounds with less noise than promised; else "".
 
     The test is the chi-squared test of the variance. Randomness of the training besides the noise

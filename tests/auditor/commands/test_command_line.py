@@ -386,7 +386,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
     assert said in done.stderr
-    assert sorted(path.name for path in out.iterdir()) == sorted(store.FILE_NAMES)
+    assert sorted(path.name for path in out.iterdir()) == sorted(store.RUN_FILE_NAMES)
 
 
 @pytest.mark.parametrize(

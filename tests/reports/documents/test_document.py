@@ -36,7 +36,7 @@ from fedrec_auditor.reports.say import (
     make_lower_bound_fact,
     make_upper_bound_fact,
 )
-from fedrec_auditor.reports.say.metrics import CUT_WORDS
+from fedrec_auditor.reports.say.metrics import CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
 from fedrec_auditor.reports.writers.terminal import write_blocks
@@ -234,7 +234,7 @@ def test_a_system_without_a_claim_is_filed(record: Record) -> None:
 def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record) -> None:
     """Nothing to copy without severity, what was cut short, broke down, or is another's code."""
     empty = MessagesRow(target="fmf-ldp", sent=600, empty=570, oversized=0)
-    cut = f"{CUT_WORDS}20 of 1,000 rounds."
+    cut = f"{CUT_TRAINING_NOTE_PREFIX}20 of 1,000 rounds."
     utility = tuple(vary(row, paper_note=cut, ci_low=0.0) for row in record.utility)
     lost = {"plan": {"quick": True}, "messages": (empty,), "utility": utility}
     broken = vary(record, **lost)

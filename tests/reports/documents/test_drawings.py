@@ -20,13 +20,13 @@ from fedrec_auditor.reports.documents import overview
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import place_labels
 from fedrec_auditor.reports.documents.figures import (
-    ALARM_RATES,
+    MARKED_FALSE_ALARM_RATES,
     draw_all_figures,
     draw_roc_curve,
     find_min_alarm_rate,
     read_tpr,
 )
-from fedrec_auditor.reports.record.leaks import DISTINGUISHER
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, group_by_system
@@ -89,11 +89,13 @@ def inside(drawing: str) -> None:
 
 
 @settings(max_examples=60)
-@given(rocs(), st.dictionaries(st.sampled_from(ALARM_RATES), st.floats(0, 1)))
+@given(rocs(), st.dictionaries(st.sampled_from(MARKED_FALSE_ALARM_RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
     if find_min_alarm_rate(curve) is not None:
         inside(
-            draw_roc_curve(curve, {rate: read_tpr(curve, rate) for rate in ALARM_RATES}, guessed)
+            draw_roc_curve(
+                curve, {rate: read_tpr(curve, rate) for rate in MARKED_FALSE_ALARM_RATES}, guessed
+            )
         )
 
 
@@ -171,7 +173,7 @@ def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(reco
     )
     assert best.attack_gain == max(leak.advantage for leak in leaks)
     assert best.attack_text == "membership (≥ 92.8% of the gap)"
-    games = (vary(row, family=DISTINGUISHER) for row in record["fcf"].attacks)
+    games = (vary(row, family=DISTINGUISHER_FAMILY) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
     mixed = overview.make_overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
     assert 0.3 < mixed.attack_gain < 0.4  # as in dplcf-sp

@@ -23,13 +23,18 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.leaks import rank_leaks
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, MessagesRow, UtilityRow
+from fedrec_auditor.reports.record.rows import (
+    RECORD_SCHEMA_VERSION,
+    Finding,
+    MessagesRow,
+    UtilityRow,
+)
 from fedrec_auditor.reports.record.sections import assign_html_ids
-from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
+from fedrec_auditor.reports.record.store import RECORD_SCHEMA_URN
 from fedrec_auditor.reports.say import describe_basis
 from fedrec_auditor.reports.say.summary import count_protected, count_verdicts, summarize_systems
 from fedrec_auditor.reports.writers import html
-from fedrec_auditor.reports.writers.files import TABLE_NAMES, format_csv_table, write_tables
+from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table, write_tables
 from tests.reports.conftest import finding, glance_of, scope, upper, vary
 from tests.reports.schema import schema, schema_text
 from tests.reports.writers.test_html import Page
@@ -115,7 +120,7 @@ def test_the_record_is_moved_into_place_last(
 
     monkeypatch.setattr(Path, "replace", spy)
     store.write_run_files(record, tmp_path)
-    assert sorted(moved) == sorted(store.FILE_NAMES)
+    assert sorted(moved) == sorted(store.RUN_FILE_NAMES)
     assert moved[-1] == "report.json"
 
 
@@ -233,7 +238,7 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
     finding = vary(record.findings[0], target=evil, reason=evil, note=evil)
     told = vary(record, **rows, attacks=(attack,), findings=(finding,))
     store.write_run_files(told, tmp_path)
-    for name in store.FILE_NAMES:
+    for name in store.RUN_FILE_NAMES:
         text = (tmp_path / name).read_bytes().decode()
         assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text), name
     assert json.loads((tmp_path / "report.json").read_text())["notes"] == [evil]
@@ -317,8 +322,8 @@ def test_it_is_published() -> None:
 
 def test_it_is_versioned_and_is_json() -> None:
     told = json.loads(schema_text(), parse_constant=lambda name: pytest.fail(name))
-    assert told["$id"] == SCHEMA_ADDRESS == f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
-    assert f"schema version {SCHEMA_VERSION}" in told["title"]
+    assert told["$id"] == RECORD_SCHEMA_URN == f"urn:fedrec-auditor:report:{RECORD_SCHEMA_VERSION}"
+    assert f"schema version {RECORD_SCHEMA_VERSION}" in told["title"]
     assert ">>>" not in schema_text()
     assert told["$defs"]["Bound"]["properties"]["largest"]["default"] == "inf"
 
@@ -521,12 +526,12 @@ def test_a_figure_of_an_attack_is_a_row_and_an_advantage_a_cell(record: Record) 
 
 
 def test_all_are_written(record: Record, tmp_path: Path) -> None:
-    assert write_tables(record, tmp_path / "new") == TABLE_NAMES
+    assert write_tables(record, tmp_path / "new") == CSV_TABLE_NAMES
     files = {path.name for path in (tmp_path / "new").iterdir()}
-    assert files == {f"{name}.csv" for name in TABLE_NAMES}
+    assert files == {f"{name}.csv" for name in CSV_TABLE_NAMES}
 
 
-@pytest.mark.parametrize("name", TABLE_NAMES)
+@pytest.mark.parametrize("name", CSV_TABLE_NAMES)
 def test_an_empty_table_is_a_table(record: Record, name: str) -> None:
-    empty = record.model_copy(update=dict.fromkeys(TABLE_NAMES, ()))
+    empty = record.model_copy(update=dict.fromkeys(CSV_TABLE_NAMES, ()))
     assert format_csv_table(empty, name) == "target\n"

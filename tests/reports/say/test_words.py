@@ -31,7 +31,7 @@ from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say import describe_ratio, format_probability, label_probability
 from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.say.metrics import (
-    CUT_WORDS,
+    CUT_TRAINING_NOTE_PREFIX,
     beats_guessing,
     count_trainings,
     describe_shortfall,
@@ -47,15 +47,15 @@ from tests.reports.printing import printed
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (Unit, say.UNITS),
-        (Adjacency, say.ADJACENCIES),
-        (Vantage, say.VANTAGES),
-        (Vantage, say.LOOKERS),
-        (Vantage, say.VIEWS),
-        (Basis, say.BASIS_WORDS),
+        (Unit, say.UNIT_TEXTS),
+        (Adjacency, say.ADJACENCY_TEXTS),
+        (Vantage, say.VANTAGE_TEXTS),
+        (Vantage, say.ADVERSARY_LABELS),
+        (Vantage, say.ADVERSARY_PHRASES),
+        (Basis, say.BASIS_TEXTS),
         (Verdict, say.TEXT_TABLES["sentence"]),
-        (Horizon, say.HORIZONS),
-        (Verdict, say.SIGNS),
+        (Horizon, say.HORIZON_TEXTS),
+        (Verdict, say.VERDICT_SIGNS),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
@@ -232,7 +232,7 @@ def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Re
 
 def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
     weak = utility("dplcf-sp", 0.09, None)
-    cut = vary(weak, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
+    cut = vary(weak, paper_note=f"{CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
     assert "after 20 of 1000 rounds" in of(record, cut)
     assert "useless" not in of(record, cut)
 
@@ -309,7 +309,7 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     useless = f"{NOT} better than guessing {ONE}: the recommendations are useless."
     assert f"{HR} is 0.09 for the system, and 0.1 by guessing. {useless}" in said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
-    cut = vary(below, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
+    cut = vary(below, paper_note=f"{CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
     told = describe_shortfall(vary(record, utility=(cut,))["fcf"])
     assert f"{NOT} shown to be better than {POPULAR} {ONE} after 20 of 1000 rounds" in told
     assert "learned" not in told

@@ -13,7 +13,7 @@ import pytest
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.targets.cache import find_cached_data_set
 from fedrec_auditor.targets.datasets import ml_100k
-from fedrec_auditor.targets.datasets.ml_100k import ALL_GENRES, FILE_HEADERS, OCCUPATIONS, Ml100k
+from fedrec_auditor.targets.datasets.ml_100k import ALL_GENRES, HEADER_BY_FILE, OCCUPATIONS, Ml100k
 from tests.targets.datasets.written import SMALL, recbole_100k
 
 
@@ -61,7 +61,7 @@ def test_the_first_load_fetches_and_says_the_terms(
         assert len(caplog.records) == index.calls == 1
     assert first.digest() == second.digest() == SMALL.interactions(ALL_GENRES, OCCUPATIONS).digest()
     place = find_cached_data_set("ml-100k")
-    assert sorted(file.name for file in place.iterdir()) == sorted(FILE_HEADERS)
+    assert sorted(file.name for file in place.iterdir()) == sorted(HEADER_BY_FILE)
 
 
 def test_another_wheel_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets import ml_1m, ml_100k
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 from fedrec_auditor.targets.datasets.ml_1m import Ml1m
 from fedrec_auditor.targets.datasets.ml_100k import Ml100k
-from fedrec_auditor.targets.datasets.parts.joined import GENRES
+from fedrec_auditor.targets.datasets.parts.joined import MOVIELENS_GENRES
 from tests.targets.datasets import written
 from tests.targets.datasets.broken import check_named
 from tests.targets.datasets.written import Rows
@@ -41,7 +41,7 @@ class Layout:
 OF_100K = partial(Rows.interactions, genres=ml_100k.ALL_GENRES, jobs=ml_100k.OCCUPATIONS)
 OF_1M = partial(
     Rows.interactions,
-    genres=GENRES,
+    genres=MOVIELENS_GENRES,
     jobs=ml_1m.OCCUPATIONS,
     groups=lambda first: (first >= 35) + (first >= 45),
 )

@@ -12,7 +12,11 @@ from sklearn.naive_bayes import BernoulliNB
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.synthetic import CATEGORY_SHARES, MATCH_GAIN, Synthetic
+from fedrec_auditor.targets.datasets.synthetic import (
+    LOG_WEIGHT_PER_MATCH,
+    USER_SHARE_BY_CATEGORY,
+    Synthetic,
+)
 
 
 def law(model: Synthetic) -> NDArray[np.float64]:
@@ -21,10 +25,14 @@ def law(model: Synthetic) -> NDArray[np.float64]:
     for user in range(model.n_users):
         for item in range(model.n_items):
             log = -model.skew * np.log(item + 1)
-            log += MATCH_GAIN * model.taste * (truth.user_taste[user] == truth.item_taste[item])
+            log += (
+                LOG_WEIGHT_PER_MATCH
+                * model.taste
+                * (truth.user_taste[user] == truth.item_taste[item])
+            )
             for name in ("gender", "age_group"):
                 code, lean = truth.attributes[name].codes[user], truth.preferences[name][item]
-                log += MATCH_GAIN * model.signal * (code == lean)
+                log += LOG_WEIGHT_PER_MATCH * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)
 
@@ -109,7 +117,7 @@ def test_a_strong_signal_is_found_by_a_simple_classifier(attribute: str) -> None
 
 def test_attributes_have_the_stated_shares() -> None:
     attributes = Synthetic(n_users=20_000).draw_truth().attributes
-    for name, shares in CATEGORY_SHARES.items():
+    for name, shares in USER_SHARE_BY_CATEGORY.items():
         counts = np.bincount(attributes[name].codes)
         assert attributes[name].categories == tuple(shares)
         assert stats.chisquare(counts, np.array([*shares.values()]) * 20_000).pvalue > 0.001
@@ -143,7 +151,7 @@ def test_the_seed_decides_and_strengths_leave_users_alone() -> None:
     strong = Synthetic(seed=4, signal=1.0, taste=0.0).load()
     assert strong.digest() != one.digest()
     assert np.array_equal(strong.ratings.indptr, one.ratings.indptr)
-    for name in CATEGORY_SHARES:
+    for name in USER_SHARE_BY_CATEGORY:
         assert np.array_equal(strong.attributes[name].codes, one.attributes[name].codes)
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from fedrec_auditor.targets.datasets import ml_1m, ml_100k
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.joined import GENRES
+from fedrec_auditor.targets.datasets.parts.joined import MOVIELENS_GENRES
 
 GROUPS = ("under 35", "35 to 45", "over 45")
 
@@ -111,7 +111,7 @@ def recbole_100k(folder: Path, said: Rows) -> Path:
     }
     for end, found in files.items():
         name = f"ml-100k.{end}"
-        lines(folder / name, [ml_100k.FILE_HEADERS[name], *found])
+        lines(folder / name, [ml_100k.HEADER_BY_FILE[name], *found])
     return folder
 
 
@@ -139,7 +139,7 @@ def write_pairs(folder: Path, columns: dict[str, list[Any]]) -> Path:
 
 
 OF_100K = rows(ml_100k.ALL_GENRES, ml_100k.OCCUPATIONS, [1, 34, 35, 45, 46, 99])
-OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGE_GROUP_BY_CODE)])
+OF_1M = rows(MOVIELENS_GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGE_GROUP_BY_CODE)])
 # Rows in which user 9 rated nothing, and nobody rated item 7.
 SMALL = Rows(
     users={1: (45, "F", "doctor"), 2: (35, "M", "other"), 9: (18, "M", "other")},

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import NoScoresError
-from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE_PART, WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE_ARRAY, WrappedSystem
 from tests.contracts.laws import check_ranges
 
 DATA = Interactions.create((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
@@ -153,7 +153,7 @@ def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
     transcript = trained(system)
     for seen in (transcript.view(vantage) for vantage in (Vantage.SERVER, Vantage.AGGREGATE)):
         for one in seen.rounds:
-            shown = one.cleartext.components[PRESENCE_PART].to_dense(np.arange(DATA.n_users))[:, 0]
+            shown = one.cleartext.components[PRESENCE_ARRAY].to_dense(np.arange(DATA.n_users))[:, 0]
             assert np.flatnonzero(shown).tolist() == there.tolist()
             senders = one.senders if one.uploads is None else one.uploads.users
             assert senders.tolist() == there.tolist()
@@ -180,7 +180,7 @@ def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> Non
         ),
     ):
         sent = system.upload(some, model, np.random.default_rng(0), 2).components
-        there = sent.pop(PRESENCE_PART).to_dense(np.arange(2 * len(users)))[:, 0]
+        there = sent.pop(PRESENCE_ARRAY).to_dense(np.arange(2 * len(users)))[:, 0]
         assert there.tolist() == [user == 1 for user in users for _ in range(2)]
         (part,) = sent.values()
         still = 0 if model is None else model["item"]

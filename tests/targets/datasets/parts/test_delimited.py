@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.columns import (
     MAX_TEXT_BYTES,
     NUMBER_REGEX,
-    PADDED_REGEX,
+    PADDED_NUMBER_REGEX,
     Column,
     RowBlock,
 )
@@ -27,7 +27,7 @@ from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = Column(entry_name="user id")
 REAL = Column(entry_name="rating", low=-np.inf, high=np.inf, pattern=NUMBER_REGEX)
-SPACED_ID = Column(entry_name="user id", pattern=PADDED_REGEX)
+SPACED_ID = Column(entry_name="user id", pattern=PADDED_NUMBER_REGEX)
 TEXTS = {0: "name", 1: "name"}
 FIELDS = st.one_of(
     st.integers(0, 10**16 - 1).map(str),
@@ -229,7 +229,7 @@ class Slow(TextTable):
 
 KINDS = (
     Column(entry_name="user id"),
-    Column(entry_name="rating", low=1, high=5, pattern=PADDED_REGEX),
+    Column(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX),
     REAL,
     "name",
 )
