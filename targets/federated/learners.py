@@ -64,7 +64,7 @@ class _EmbeddingLearner(Checked):
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)), where (+)
     concatenates the embeddings u of the user and z_v of the item. The loss of a minibatch is the
     sum over its examples (equation 8 of the FedRec paper is a sum), and the last batch of an epoch
-    has the remaining examples. The linear term of ``LocalTraining.linear_term_scales`` is divided
+    has the remaining examples. The linear term of ``LocalSettings.linear_term_scales`` is divided
     equally among all examples, so that an epoch adds it once.
     """
 

@@ -501,12 +501,13 @@ class Target(Claimant, Protocol):
         messages_per_client: int = 1,
         compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
-        """Runs the clients' code without a training: ``messages_per_client`` independent messages per client.
+        """Runs the clients' code without a training: independent messages of every client.
 
         ``profiles``: interaction histories, one row per client.
         ``broadcast``: arrays that clients receive from the server, by name; None if they receive
             nothing.
         ``rng``: source of all randomness.
+        ``messages_per_client``: number of messages of every client.
         ``compute``: threads, memory and device of the computation.
 
         In the result, all messages of a client follow one another.

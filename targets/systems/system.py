@@ -238,7 +238,7 @@ class System(Checked, Target, ABC):
         ``progress``: function that is called after every step of ``train``.
         ``compute``: threads, memory and device. Messages are stored in memory up to
             ``compute.memory`` bytes, and beyond that on disk.
-        ``keep``: number of last steps whose messages are returned; None for all steps.
+        ``n_kept_rounds``: number of last steps whose messages are returned; None for all steps.
 
         Raises InputError if the data lack a part that the system needs, or if the training
         diverges.
@@ -308,12 +308,13 @@ class System(Checked, Target, ABC):
         messages_per_client: int = 1,
         compute: Machine = DEFAULT_MACHINE,
     ) -> Uploads:
-        """Runs the clients' code without a training: ``size`` independent messages per client.
+        """Runs the clients' code without a training: independent messages of every client.
 
         ``profiles``: interaction histories, one row per client.
         ``broadcast``: arrays that clients receive from the server, by name; None if they receive
             nothing.
         ``rng``: source of all randomness.
+        ``messages_per_client``: number of messages of every client.
         ``compute``: threads, memory and device of the computation.
 
         In the result, all messages of a client follow one another.

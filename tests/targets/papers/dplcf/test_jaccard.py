@@ -48,7 +48,7 @@ def test_the_printed_inverse_does_not_invert() -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from([DplcfSp, DplcfAp]))
 def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, system: type) -> None:
     """Pair by pair from the four counts of equation 5; blocks of rows give the same result."""
-    inverse = system(as_printed=True).printed_inverse
+    inverse = system(as_printed=True).misprinted_inverse
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
     found = solve_jaccard(counts(bits), 30, inverse)
     np.testing.assert_array_equal(solve_jaccard(counts(bits), 30, inverse, slice(1, 3)), found[1:3])

@@ -35,7 +35,8 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
-    ``noise_multiplier``: noise multiplier z, the deviation of the noise over the claimed sensitivity.
+    ``noise_multiplier``: noise multiplier z, the deviation of the noise over the claimed
+        sensitivity.
     ``sigma``: standard deviation of the noise: z Delta, with the sensitivity Delta that the paper
         claims for a rating or a user.
     ``clipping``: bounds of the gradients and embeddings.

@@ -74,10 +74,10 @@ class Party:
 
         ``descent``: settings of the steps, with clipping and noise.
         ``tables``: user and item embeddings before the steps.
-        ``step_scales``: factors on the learning rate for steps on users and on items; at 0 the table does
-            not move.
-        ``first_step``: index of the first of these steps in the whole training, on which the learning
-            rate depends.
+        ``step_scales``: factors on the learning rate for steps on users and on items; at 0 the
+            table does not move.
+        ``first_step``: index of the first of these steps in the whole training, on which the
+            learning rate depends.
         """
         users, items = tables
         return descent.train(
