@@ -208,7 +208,7 @@ class DesignedPair:
 
 
 class HoldOut(StrEnum):
-    """Part of the data that a paper holds out to measure utility."""
+    """Part of the data that a paper holds out of the training to measure utility."""
 
     LEAVE_LAST_OUT = "leave last out"  # the latest interaction of every user
     HELD_OUT_USERS = "held-out users"  # some users, whose devices fine-tune on half their history

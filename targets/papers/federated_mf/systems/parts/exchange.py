@@ -233,7 +233,7 @@ class ItemAveraging(AveragedExchange):
     shared_table = message_name = "items"
 
     def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
-        """Returns the arrays that the server sends: the current and the first item embeddings."""
+        """Returns the arrays that the server sends: current and initial item embeddings."""
         return {"items": shared, "first": initial}
 
     def finish_training(

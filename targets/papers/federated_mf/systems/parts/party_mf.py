@@ -204,7 +204,7 @@ class PartyMf(System):
 
     @property
     def n_fit_steps(self) -> int:
-        """Number of steps that fit user embeddings to the first item embeddings; by default 0."""
+        """Number of steps that fit user embeddings to the initial item embeddings; by default 0."""
         return 0
 
     @property
