@@ -201,7 +201,7 @@ class UserItemNoise(GradientNoise):
         ``clip``: C, the largest norm of a gradient.
         ``unit``: data whose gradient is scaled, "rating" or "user".
         """
-        return cls(multiplier=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
+        return cls(noise_multiplier=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
@@ -280,7 +280,7 @@ class ItemNoise(GradientNoise):
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
         return cls(
-            multiplier=z,
+            noise_multiplier=z,
             clipping=Clipping.of_embeddings(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
             has_fitted_users=follows,
