@@ -80,7 +80,10 @@ def evaluated(
 ) -> Finding:
     """The finding by all accountants and all exact bounds, unless others are given."""
     first = scoped or target.get_claims(population)[0]
-    known = {"exact": compute_exact_bounds(target, population), "accountants": list_accountants()}
+    known = {
+        "exact_bounds": compute_exact_bounds(target, population),
+        "accountants": list_accountants(),
+    }
     return judge_scoped_claim(target, first, population, **known | bounds)
 
 
@@ -90,13 +93,16 @@ def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
 
 
 def test_a_sample_in_a_scope_that_is_known_exactly_does_not_count() -> None:
-    assert verdict(0, sampled=[lower(1.02, REPORT)]) == (Verdict.CONSISTENT, pytest.approx(1.0))
+    assert verdict(0, sampled_bounds=[lower(1.02, REPORT)]) == (
+        Verdict.CONSISTENT,
+        pytest.approx(1.0),
+    )
 
 
 def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
     assert verdict(1)[0] is Verdict.UNSUBSTANTIATED
-    assert verdict(1, sampled=[lower(6.0, TRAINING)]) == (Verdict.VIOLATED, 6.0)
-    assert verdict(1, sampled=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
+    assert verdict(1, sampled_bounds=[lower(6.0, TRAINING)]) == (Verdict.VIOLATED, 6.0)
+    assert verdict(1, sampled_bounds=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("tight", "measured"), [(False, 3.0), (True, 1.0)])
@@ -104,7 +110,9 @@ def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
     tight: bool, measured: float
 ) -> None:
     exact = [replace(lower(1.0, REPORT, 1.0), tight=tight)]
-    found = evaluated(Ten(), exact=exact, sampled=[lower(3.0, REPORT)], accountants=())
+    found = evaluated(
+        Ten(), exact_bounds=exact, sampled_bounds=[lower(3.0, REPORT)], accountants=()
+    )
     assert found.measured.epsilon == measured
 
 
@@ -117,7 +125,9 @@ def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, de
     claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
     scoped = ScopedClaim(claim=claim, scope=scope, delta=delta)
     sampled = [replace(lower(6.0, scope), delta=delta)]
-    found = evaluated(Ten(), scoped, exact=[lower(10.0, TRAINING, 1.0)], sampled=sampled)
+    found = evaluated(
+        Ten(), scoped, exact_bounds=[lower(10.0, TRAINING, 1.0)], sampled_bounds=sampled
+    )
     assert (found.verdict, found.measured and found.measured.epsilon) == (Verdict.VIOLATED, 6.0)
 
 
@@ -128,19 +138,22 @@ def test_what_is_exact_at_a_larger_delta_silences_no_sample(delta: float, counts
     sampled = replace(lower(3.0, REPORT), delta=1e-6)
     claim = Claim(epsilon=4.0, delta=1e-6, scope=REPORT, statement="ours", source="paper")
     scoped = ScopedClaim(claim=claim, scope=REPORT, delta=1e-6)
-    found = evaluated(Ten(), scoped, exact=[exact], sampled=[sampled])
+    found = evaluated(Ten(), scoped, exact_bounds=[exact], sampled_bounds=[sampled])
     assert found.measured.epsilon == (3.0 if counts else 1.0)
 
 
 def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
     alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
-    assert verdict(0, sampled=[lower(1.05, REPORT)], alarms=[alarm]) == (Verdict.UNSOUND, 1.02)
-    assert verdict(0, alarms=[lower(0.98, REPORT, ALARM_CONFIDENCE)])[0] is Verdict.CONSISTENT
+    assert verdict(0, sampled_bounds=[lower(1.05, REPORT)], alarm_bounds=[alarm]) == (
+        Verdict.UNSOUND,
+        1.02,
+    )
+    assert verdict(0, alarm_bounds=[lower(0.98, REPORT, ALARM_CONFIDENCE)])[0] is Verdict.CONSISTENT
 
 
 def test_bounds_elsewhere_do_not_speak() -> None:
     wider = lower(9.0, TRAINING)
-    assert verdict(0, sampled=[wider]) == (Verdict.CONSISTENT, pytest.approx(1.0))
+    assert verdict(0, sampled_bounds=[wider]) == (Verdict.CONSISTENT, pytest.approx(1.0))
 
 
 def test_the_simplest_proof_wins_a_tie() -> None:
@@ -210,12 +223,12 @@ def test_repeated_laws_are_exact() -> None:
 
 def test_a_client_without_a_proof_is_not_said_to_send_in_the_clear() -> None:
     def noted(target: Any, **bounds: Any) -> str:
-        return evaluated(target, exact=[], **bounds).note
+        return evaluated(target, exact_bounds=[], **bounds).note
 
     claim = Claim(epsilon=1.0, scope=TRAINING, statement="ours", source="ours")
     stated = (ScopedClaim(claim=claim, scope=TRAINING),)
     system = WrappedSystem(client=lambda history, model, rng: history.dense(), stated_claims=stated)
     assert noted(system).startswith("No epsilon can be proved: no proof was given. Give one as")
-    assert noted(system, sampled=[lower(6.0, TRAINING)]) == ""
+    assert noted(system, sampled_bounds=[lower(6.0, TRAINING)]) == ""
     clear = noted(replace(system, proof={Horizon.TRAINING: NonPrivateDpEvent()}))
     assert clear.startswith("No epsilon can be proved: A part of the data is sent without")

@@ -175,7 +175,11 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
         return 5.0 if y > 4.0 else y
 
     trace = traced(far, [0, 1])
-    stated: Any = {"wrapped_object": trace, "log_density": trace.log_prob, "atoms": trace.atoms}
+    stated: Any = {
+        "wrapped_object": trace,
+        "log_density": trace.log_prob,
+        "atom_values": trace.atoms,
+    }
 
     def fitted(function: Callable[..., Any]) -> CheckStatus:
         dist = OutputDistribution(sampler=Sampler.wrap(function), **stated)
