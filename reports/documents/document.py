@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from fedrec_auditor.accountants.verdict import LabelEnum
 
 # Type of the objects that a table has rows for.
-RowObject = TypeVar("Item")
+RowObject = TypeVar("RowObject")
 
 
 @dataclass(frozen=True, slots=True)

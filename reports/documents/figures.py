@@ -118,7 +118,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
 
 def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
     """Selects the attack results whose ROC curves are drawn: of the most harmful leaks."""
-    # There are at most ``MAX_CURVES``. A leak is a result that beats guessing.
+    # There are at most ``MAX_ROC_CURVES``. A leak is a result that beats guessing.
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaks)
     rows = [row for row in glance.section.attacks if row.roc and find_min_alarm_rate(row.roc)]
     return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_ROC_CURVES]
@@ -158,8 +158,8 @@ def read_tpr(roc: RocRow, rate: float) -> float | None:
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """Returns the true positive rates of an attack, and of its baseline, at ``ALARM_RATES``."""
-    # Both mappings have false-alarm rates of ``ALARM_RATES`` as keys. A rate of the attack is that
+    """Returns the true positive rates of an attack, and of its baseline, at the marked rates."""
+    # Both mappings have ``MARKED_FALSE_ALARM_RATES`` as keys. A rate of the attack is that
     # of the record if the record has it, else it is read from the curve; None if it cannot be
     # resolved.
     shares: dict[float, float | None] = {}

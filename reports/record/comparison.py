@@ -48,7 +48,7 @@ from fedrec_auditor.reports.say.metrics import format_value, widen_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
 # Type of the rows that are compared, such as findings.
-ComparedRow = TypeVar("Item")
+ComparedRow = TypeVar("ComparedRow")
 
 
 class Trend(StrEnum):

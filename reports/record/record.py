@@ -131,7 +131,7 @@ class Record(Contents):
         return store.read_record(Path(location), cls)
 
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
-        """Writes all reports (``store.FILE_NAMES``) to a directory and returns its path.
+        """Writes all reports (``store.RUN_FILE_NAMES``) to a directory and returns its path.
 
         ``gate`` (the rule for failing CI) determines which test cases of junit.xml are failures,
         and the minimum advantage of a leak over guessing. Raises InputError if the directory cannot

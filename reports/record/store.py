@@ -166,8 +166,8 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version != RECORD_SCHEMA_VERSION:
         raise InputError(
-            f"Expected schema_version={RECORD_SCHEMA_VERSION} in {path}, got {version!r}. Read the file "
-            "with the version of the auditor that wrote it, or run the audit again."
+            f"Expected schema_version={RECORD_SCHEMA_VERSION} in {path}, got {version!r}. Read the "
+            "file with the version of the auditor that wrote it, or run the audit again."
         )
     stored = raw.pop("severity", None)
     raw.pop("$schema", None)

@@ -205,7 +205,8 @@ def describe_guess_rate(limit: str, guess: float) -> str:
 
 def describe_scope(scope: Scope) -> str:
     """Describes a scope as a phrase: protected unit, time span and adversary's view."""
-    return f"{UNIT_TEXTS[scope.unit]}, {HORIZON_TEXTS[scope.horizon]}, {ADVERSARY_PHRASES[scope.vantage]}"
+    unit, horizon = UNIT_TEXTS[scope.unit], HORIZON_TEXTS[scope.horizon]
+    return f"{unit}, {horizon}, {ADVERSARY_PHRASES[scope.vantage]}"
 
 
 def describe_full_scope(scope: Scope) -> str:

@@ -27,7 +27,7 @@ _INTERVAL = tuple(FurtherFigure.model_fields)
 
 
 def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes one file NAME.csv per table in ``TABLE_NAMES``; returns the names of the tables.
+    """Writes one file NAME.csv per table in ``CSV_TABLE_NAMES``; returns the names of the tables.
 
     Empty tables are written, too. Raises InputError if the directory cannot be written.
     """
@@ -44,7 +44,7 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
 def format_csv_table(record: Contents, name: str) -> str:
     """Formats one table of an audit's record as CSV, with all rows and columns except curves.
 
-    ``name`` is one of ``TABLE_NAMES``.
+    ``name`` is one of ``CSV_TABLE_NAMES``.
 
     - "attacks" has one row per number: an attack's metric, gain, baselines and further metrics.
     - "advantages" has one row per attack and one column per system.

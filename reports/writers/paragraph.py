@@ -23,8 +23,8 @@ MAX_TERMINAL_WIDTH = 160
 def get_output_width() -> int:
     """Returns the line width of standard output in columns.
 
-    The result is the terminal's width, but at most ``MAX_WIDTH``; or ``TEXT_WIDTH`` if the output
-    is not a terminal.
+    The result is the terminal's width, but at most ``MAX_TERMINAL_WIDTH``; or
+    ``NON_TERMINAL_WIDTH`` if the output is not a terminal.
     """
     if not sys.stdout.isatty():
         return NON_TERMINAL_WIDTH
@@ -34,8 +34,8 @@ def get_output_width() -> int:
 def get_console_width(console: Console) -> int:
     """Returns the line width of a console in columns.
 
-    The result is the console's width, but at most ``MAX_WIDTH``; or ``TEXT_WIDTH`` if the console
-    is not a terminal.
+    The result is the console's width, but at most ``MAX_TERMINAL_WIDTH``; or ``NON_TERMINAL_WIDTH``
+    if the console is not a terminal.
     """
     return min(MAX_TERMINAL_WIDTH, console.width) if console.is_terminal else NON_TERMINAL_WIDTH
 

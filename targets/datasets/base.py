@@ -47,7 +47,8 @@ class Attribute:
 
     codes: index of each user's category in ``categories`` (n_users,)
     categories: names of the categories. If some users have no value, the last category is
-        ``MISSING_VALUE``. Devices treat it like any other category, but attacks do not guess it
+        ``MISSING_VALUE_CATEGORY``. Devices treat it like any other category, but attacks do not
+        guess it
 
     >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_VALUE)).has_value
     array([ True, False,  True])
@@ -58,7 +59,7 @@ class Attribute:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the categories that an attack may guess: all except ``MISSING_VALUE``."""
+        """Names of the categories that an attack may guess: all except that of missing values."""
         return (
             self.categories[:-1]
             if self.categories[-1:] == (MISSING_VALUE_CATEGORY,)

@@ -57,10 +57,10 @@ ROLE_COLUMN_SPECS: Mapping[str, Column | str] = {
         low=-np.inf,
         high=np.inf,
         pattern=NUMBER_REGEX,
-        remedy=f"{REPAIR_FILE_ADVICE[:-1]}, or leave ratings out: --column rating={UNREAD_COLUMN_VALUE}.",
+        remedy=f"{REPAIR_FILE_ADVICE[:-1]}, or leave ratings out: --column rating=none.",
     ),
     "timestamp": TimeColumn(
-        remedy=f"{REPAIR_FILE_ADVICE[:-1]}, or leave times out: --column timestamp={UNREAD_COLUMN_VALUE}."
+        remedy=f"{REPAIR_FILE_ADVICE[:-1]}, or leave times out: --column timestamp=none."
     ),
 }
 
@@ -121,7 +121,7 @@ class Table:
         zeros = columns.pop("zeros", None)
         if zeros not in (None, *ZERO_RATING_MODES):
             raise InputError(
-                f"Expected zeros={' or '.join(ZERO_RATING_MODES)}, got {zeros!r}. Give one of these."
+                f"Expected zeros={' or '.join(ZERO_RATING_MODES)}, got {zeros!r}. Give one of them."
             )
         options = {key: columns.pop(key) for key in TEXT_FILE_KEYS if key in columns}
         file = open_table(
@@ -202,9 +202,9 @@ def find_columns(
     """
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in COLUMN_ROLES]:
+        known = ", ".join((*COLUMN_ROLES, "zeros", *TEXT_FILE_KEYS))
         raise InputError(
-            f"Expected keys of columns among {', '.join((*COLUMN_ROLES, 'zeros', *TEXT_FILE_KEYS))}, "
-            f"got {', '.join(strange)}. Use only these keys."
+            f"Expected keys of columns among {known}, got {', '.join(strange)}. Use only these."
         )
     given = {
         role: name

@@ -133,8 +133,8 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
             raise self._broken(error) from error
         if len(heads) > MAX_ARRAYS_PER_FILE:
             raise InputError(
-                f"Expected at most {MAX_ARRAYS_PER_FILE:,} arrays in {self.path}, got {len(heads):,}. "
-                "Put more messages into each array."
+                f"Expected at most {MAX_ARRAYS_PER_FILE:,} arrays in {self.path}, "
+                f"got {len(heads):,}. Put more messages into each array."
             )
         check_senders(index.get(SENDERS_NAME), self.path)
         object.__setattr__(self, "headers", heads)
@@ -367,7 +367,7 @@ def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
-    """Raises InputError if a sender's name has more than ``MAX_NAME_LEN`` characters.
+    """Raises InputError if a sender's name has more than ``MAX_SENDER_NAME_CHARS`` characters.
 
     senders: names or numbers of the senders; None if there are none
     path: name of the file in the error
@@ -378,8 +378,8 @@ def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
         and senders.itemsize > 4 * MAX_SENDER_NAME_CHARS
     ):
         raise InputError(
-            f"Expected senders of at most {MAX_SENDER_NAME_CHARS:,} characters in {path}, got a name of "
-            f"{senders.itemsize // 4:,}. Give shorter names."
+            f"Expected senders of at most {MAX_SENDER_NAME_CHARS:,} characters in {path}, "
+            f"got a name of {senders.itemsize // 4:,}. Give shorter names."
         )
 
 

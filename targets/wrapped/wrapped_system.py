@@ -134,7 +134,7 @@ class WrappedSystem(System):
         choose it
     n_users: number of users for which the claims are stated; None if they hold for any number
     drops_out: whether a device may return None and send no message in that round. Messages then
-        have the additional array ``PRESENCE_PART``, which reveals to every adversary who sent a
+        have the additional array ``PRESENCE_ARRAY``, which reveals to every adversary who sent a
         message, even under secure aggregation. A device that sent nothing has arrays that leave the
         model unchanged
     rows: public function ``rows(items)`` that returns the indices of the table rows of these items,

@@ -147,7 +147,8 @@ class Column:
     entry_name: name of one number of the column in error messages, such as "rating"
     low, high: smallest and largest allowed number
     pattern: pattern that a field of a text file must match in full: ``NUMBER_REGEX``, or for whole
-        numbers ``DIGITS_REGEX``, or ``PADDED_REGEX`` (any form of a number, with spaces around it)
+        numbers ``WHOLE_NUMBER_REGEX``, or ``PADDED_NUMBER_REGEX`` (any form of a number, with
+        spaces around it)
     remedy: advice at the end of an error message
     """
 
@@ -427,7 +428,7 @@ FIRST_DATE, END_DATE, END_DATE_SECONDS = 19700101, 21000101, 4_102_444_800
 class TimeColumn(Column):
     """Expected content of a column: times, which are in UTC unless they state a time zone.
 
-    A time is a number, an ISO 8601 date or time, or a text of the form ``TIME_FORMAT``.
+    A time is a number, an ISO 8601 date or time, or a text of the form ``AM_PM_TIME_FORMAT``.
 
     entry_name: name of one time in error messages
     high: largest allowed number

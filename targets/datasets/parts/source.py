@@ -89,7 +89,7 @@ class Source:
         """Reads the bytes of the file ``name`` block by block.
 
         Raises InputError if the file does not exist or is too large. A file may have
-        ``MAX_WHOLE_BYTES`` bytes if the caller keeps all of it in memory (``in_memory``), and
+        ``MAX_IN_MEMORY_BYTES`` bytes if the caller keeps all of it in memory (``in_memory``), and
         otherwise ``MAX_STREAMED_BYTES`` bytes.
         """
         max_size = MAX_IN_MEMORY_BYTES if in_memory else MAX_STREAMED_BYTES

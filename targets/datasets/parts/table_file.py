@@ -325,7 +325,7 @@ def open_table(
     """Opens a table file, or a folder with the parts of one table; detects its format.
 
     path: the file or folder
-    options: options of a text file that the caller states (keys ``TEXT_OPTIONS``)
+    options: options of a text file that the caller states (keys ``TEXT_FILE_KEYS``)
     choose_columns: function that chooses columns from the names of all columns; it raises
         InputError if a required column is missing
     usual_names: usual names of columns, in lower case

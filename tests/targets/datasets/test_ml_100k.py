@@ -45,7 +45,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     index = Index(wheel)
     monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(subprocess, "run", index)
-    monkeypatch.setattr(ml_100k, "WHEEL_SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    monkeypatch.setattr(ml_100k, "RECBOLE_WHEEL_SHA256", digest)
     return index
 
 
@@ -65,7 +66,7 @@ def test_the_first_load_fetches_and_says_the_terms(
 
 
 def test_another_wheel_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ml_100k, "WHEEL_SHA256", "0" * 64)
+    monkeypatch.setattr(ml_100k, "RECBOLE_WHEEL_SHA256", "0" * 64)
     with pytest.raises(IncompleteError, match="SHA-256 0000"):
         Ml100k().load()
     assert find_cached_data_set("ml-100k") is None

@@ -112,16 +112,16 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
 
 def test_declared_sizes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path / "a.zip", {"b.data": b"0" * 1001})
-    monkeypatch.setattr(_source, "MAX_WHOLE_BYTES", 1001)
+    monkeypatch.setattr(_source, "MAX_IN_MEMORY_BYTES", 1001)
     assert len(pick(path)["b.data"]) == 1001
-    monkeypatch.setattr(_source, "MAX_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(_source, "MAX_IN_MEMORY_BYTES", 1000)
     with pytest.raises(InputError, match="declares 1,001 bytes"):
         pick(path)
 
 
 def test_files_of_a_directory_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "b.data").write_bytes(b"0" * 1001)
-    monkeypatch.setattr(_source, "MAX_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(_source, "MAX_IN_MEMORY_BYTES", 1000)
     with pytest.raises(InputError, match="at most 1,000 bytes"):
         pick(tmp_path)
 
@@ -165,7 +165,7 @@ def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
 
 
 def test_blocks_are_what_pick_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_source, "BLOCK_BYTES", 3)
+    monkeypatch.setattr(_source, "BYTES_PER_BLOCK", 3)
     (tmp_path / "below" / "set").mkdir(parents=True)
     for place in (tmp_path, tmp_path / "below" / "set"):
         (place / "b.data").write_bytes(b"0123456789")
