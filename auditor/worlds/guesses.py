@@ -115,11 +115,11 @@ class GuessCounts:
         """
         (right, others), (wrong, rights) = table.tolist()
         return cls(
-            draws=draws,
+            n_draws=draws,
             first_counts=(right, wrong),
             second_counts=(rights, others),
             is_two_sided=both,
-            first_prob=share,
+            first_probability=share,
         )
 
     @classmethod
@@ -131,11 +131,11 @@ class GuessCounts:
         """
         first = round(draws * share)
         return cls(
-            draws=draws,
+            n_draws=draws,
             first_counts=(first, 0),
             second_counts=(draws - first, 0),
             is_two_sided=True,
-            first_prob=share,
+            first_probability=share,
         )
 
     def bound_epsilon(self, *, delta: float, alpha: float) -> float:

@@ -158,10 +158,10 @@ class CoordinateScorer:
         grid_steps, grid_offsets = _grids(worlds, size)
         return cls(
             coordinate_indices=noisy,
-            centers=centers[:, noisy],
-            scales=scales,
-            low=low,
-            high=high,
+            noise_centers=centers[:, noisy],
+            noise_scales=scales,
+            noise_lower_ends=low,
+            noise_upper_ends=high,
             density=NoiseDensity.fit(residuals) if len(noisy) else None,
             repeated_values=_atoms(worlds, size),
             grid_steps=grid_steps,
