@@ -180,7 +180,7 @@ class Scope:
 
         The tuple is empty if this scope covers the other one.
         """
-        presence, asked = self.is_user_presence, other.is_user_presence
+        presence, asked = self.protects_user_presence, other.protects_user_presence
         return tuple(
             field.name
             for field in fields(self)
@@ -190,12 +190,12 @@ class Scope:
         )
 
     @property
-    def is_rating_value(self) -> bool:
+    def protects_rating_value(self) -> bool:
         """Whether the scope protects the value of a rating, but not whether the rating exists."""
         return self.unit is Unit.RATING and self.adjacency is Adjacency.REPLACE
 
     @property
-    def is_user_presence(self) -> bool:
+    def protects_user_presence(self) -> bool:
         """Whether the scope protects the fact that a user takes part: its unit is the user, and its
         adjacency is add-remove.
         """

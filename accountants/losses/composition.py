@@ -75,7 +75,7 @@ class _Grid:
         return np.array([logsumexp(log_mass + tilt * loss) for tilt in tilts])
 
 
-def bound_epsilon_above(uses: PairCounts, delta: float) -> float:
+def compute_upper_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
     ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
@@ -103,7 +103,7 @@ def bound_epsilon_above(uses: PairCounts, delta: float) -> float:
     return _remembered(tuple(uses), delta, True)
 
 
-def bound_epsilon_below(uses: PairCounts, delta: float) -> float:
+def compute_lower_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes a lower bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
     ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).

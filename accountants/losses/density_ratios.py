@@ -94,7 +94,9 @@ def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
 
-def find_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> DistinguishingEvent:
+def find_distinguishing_event(
+    p: Mixture, q: Mixture, apart: Iterable[float] = ()
+) -> DistinguishingEvent:
     """Finds an interval or a single number with almost the largest log-ratio ln(P(event)/Q(event)).
 
     - ``p``, ``q``: the distributions P and Q of a number.

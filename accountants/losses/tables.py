@@ -15,7 +15,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
+from fedrec_auditor.accountants.losses.composition import compute_lower_epsilon
 from fedrec_auditor.accountants.losses.divergences import (
     WorstEvent,
     compute_hockey_stick,
@@ -169,7 +169,7 @@ class ProbabilityTable:
         source = "exact hockey-stick divergence"
         if self._ratios() > 2:
             least = max(
-                bound_epsilon_below(((make_loss_pair(*pair), self.n_copies),), delta)
+                compute_lower_epsilon(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
             source += f" of {self.n_copies} copies from below"

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import get_sampling_rate
-from fedrec_auditor.accountants.losses.composition import bound_epsilon_above
+from fedrec_auditor.accountants.losses.composition import compute_upper_epsilon
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_min_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     MAX_LOSS,
@@ -234,7 +234,7 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """The exact epsilon of ``count`` uses of one response, whose privacy loss is L, 0 or -L."""
     pair = ThreePointLoss.from_event(leaf)
     if pair.p_uninformative > _PLD_ROUNDING:
-        return bound_epsilon_above(((make_dominating_pair(leaf), count),), delta)
+        return compute_upper_epsilon(((make_dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)
     # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
@@ -264,10 +264,10 @@ def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         pairs.append((make_gaussian_pair(_joint_mu(gaussians)), 1))
     others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, dp.GaussianDpEvent)]
     pairs += [(make_dominating_pair(leaf), n) for leaf, n in others]
-    found = bound_epsilon_above(tuple(pairs), delta)
+    found = compute_upper_epsilon(tuple(pairs), delta)
     if any(isinstance(pair, _DIRECTED) for pair, _ in pairs) and found < math.inf:
         turned = ((ReversedPair(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs)
-        found = max(found, bound_epsilon_above(tuple(turned), delta))
+        found = max(found, compute_upper_epsilon(tuple(turned), delta))
     return found
 
 
@@ -425,7 +425,7 @@ class Shuffle(LeafAccountant):
         # The uses are sorted, so that equal sets of shuffles are composed once.
         kinds = sorted((float(s.epsilon), int(s.n_users), bool(s.binary), n) for s, n in uses)
         pairs = tuple((_pair(e, users, b), n) for e, users, b, n in kinds if e > 0)
-        return min(local, bound_epsilon_above(pairs, delta))
+        return min(local, compute_upper_epsilon(pairs, delta))
 
 
 def _pair(epsilon: float, n_users: int, binary: bool) -> Pair:

@@ -239,15 +239,15 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     same = replace(high, vantage=low.vantage, horizon=low.horizon)
     if low.covers(same):
         return []
-    if low.is_user_presence:
+    if low.protects_user_presence:
         stays = "a change by a user who stays is a removal and an addition"
         return [ConversionStep(GroupPrivacyRule(2), (stays,))]
-    if low.unit is Unit.USER and not high.is_user_presence:
+    if low.unit is Unit.USER and not high.protects_user_presence:
         # The data of a user is replaced by the data of another user, of any length.
         if low.adjacency is Adjacency.REPLACE and high.unit is not Unit.USER:
             return [ConversionStep(None, ("another history may be longer or shorter",))]
         raise _refusal(low, high, "replacing a history does not cover an empty one")
-    if high.is_user_presence and low.adjacency is not Adjacency.ADD_REMOVE:
+    if high.protects_user_presence and low.adjacency is not Adjacency.ADD_REMOVE:
         raise _refusal(low, high, "hiding what a user sends does not hide that the user sends")
     if low.unit in (Unit.REPORT, Unit.COORDINATE) and high.unit is Unit.USER:
         return _sent(low, high, sizes)
@@ -314,7 +314,7 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     if low.horizon is Horizon.TRAINING:
         count *= sizes.require("rounds", purpose)
     assumed = ["an interaction is one bit of an upload, and a round has one upload"]
-    if high.is_user_presence:
+    if high.protects_user_presence:
         assumed.append("an absent user looks like a user without interactions")
     if high.unit is Unit.INTERACTION and high.adjacency is Adjacency.REPLACE:
         count *= 2
@@ -331,7 +331,7 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
         raise _refusal(low, high, f"replacement hides values of {low.unit}s, not their number")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
     count = sizes.require(name, f"{low.unit} to user")
-    if high.is_user_presence:
+    if high.protects_user_presence:
         assumed = (f"an absent user looks like a user without {low.unit}s",)
     elif low.unit is Unit.RATING:
         # The ratings of one history are removed, and the ratings of the other are added.

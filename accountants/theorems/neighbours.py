@@ -12,7 +12,7 @@ import scipy
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp, leaves
-from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
+from fedrec_auditor.accountants.losses.composition import compute_lower_epsilon
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     MAX_LOSS,
@@ -86,7 +86,7 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
         adjacency not in leaves.SAMPLING_ADJACENCIES.get(k, (adjacency,)) for k in kinds
     ):
         raise InputError(
-            f"{explain_unknown_event(event, adjacency)} Choose another adjacency, or account the "
+            f"{explain_unsupported_event(event, adjacency)} Choose another adjacency, or account the "
             "parts separately."
         )
     return charged
@@ -104,7 +104,7 @@ def format_leaf_names(event: dp.DpEvent) -> str:
     return ", ".join(names)
 
 
-def explain_unknown_event(event: dp.DpEvent, adjacency: Adjacency) -> str:
+def explain_unsupported_event(event: dp.DpEvent, adjacency: Adjacency) -> str:
     """Returns a sentence for an error message that names the mechanisms of ``event`` that cannot be
     accounted under ``adjacency``.
     """
@@ -226,7 +226,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
         return _normal(mu, delta)
     noisy: list[tuple[Pair, int]] = [(make_gaussian_pair(mu), 1)] if mu > 0 else []
     orders = {tuple(noisy + [(pairs[way], n) for pairs, n in known]) for way in (0, 1)}
-    return max(bound_epsilon_below(order, delta) for order in orders)
+    return max(compute_lower_epsilon(order, delta) for order in orders)
 
 
 def bound_shuffle_epsilon(
@@ -249,7 +249,7 @@ def bound_shuffle_epsilon(
         both = math.log((1.0 - miss) / false_alarm), math.log((1.0 - false_alarm) / miss)
         return rounds * max(both)
     pairs = make_shuffled_pairs(miss, false_alarm, n_users)
-    return max(bound_epsilon_below(((pair, rounds),), delta) for pair in pairs)
+    return max(compute_lower_epsilon(((pair, rounds),), delta) for pair in pairs)
 
 
 def list_attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
@@ -276,7 +276,7 @@ def _normal(mu: float, delta: float) -> float:
     standard deviation ``mu``.
     """
     if mu > _MOST_MU:
-        return bound_epsilon_below(((make_gaussian_pair(mu), 1),), delta)
+        return compute_lower_epsilon(((make_gaussian_pair(mu), 1),), delta)
     return max(0.0, (find_gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 

@@ -243,7 +243,7 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
             for ratings in (nothing, history(new), history(known)):
                 names = f"the canary's {name} is {first}", f"the canary's {name} is {last}"
                 yield canary(names, (ratings, ratings), (name,))
-    elif scope.is_rating_value:
+    elif scope.protects_rating_value:
         if high > low:
             lowest = history(single, value=low)
             yield pair(f"{text} with {high:g}", f"{text} with {low:g}", history(single), lowest)
@@ -423,9 +423,9 @@ def design_canaries(
     """
     data = interactions.ratings.data
     high, low = (float(data.max()), float(data.min())) if len(data) else (1.0, 1.0)
-    if scope.is_rating_value and high == low:
+    if scope.protects_rating_value and high == low:
         return None
-    swapped = scope.adjacency is not Adjacency.ADD_REMOVE and not scope.is_rating_value
+    swapped = scope.adjacency is not Adjacency.ADD_REMOVE and not scope.protects_rating_value
     wide = 1 if count * (1 + swapped) <= interactions.n_items else 2
     is_single = scope.unit is not Unit.USER  # histories differ in one rating only
     first, common = (1, wide - 1) if is_single else (wide, 0)
@@ -435,7 +435,7 @@ def design_canaries(
     first_items, second_items = words[:, :first], words[:, first : width - common]
     common_items = words[:, width - common :]
     text = f"{first} new items" if first > 1 else "a new item"
-    if scope.is_rating_value:
+    if scope.protects_rating_value:
         second_items, names = first_items, (f"{text} with {high:g}", f"{text} with {low:g}")
     elif swapped:
         names = text, "other new items" if first > 1 else "another new item"
@@ -454,7 +454,7 @@ def design_canaries(
         )
         for items, value in (
             (first_items, high),
-            (second_items, low if scope.is_rating_value else high),
+            (second_items, low if scope.protects_rating_value else high),
         )
     ]
     ratings = sparse.csr_array(sparse.vstack(history, format="csr"))

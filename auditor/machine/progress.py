@@ -159,7 +159,7 @@ class ProgressTracker:
             self._observe = None
 
     @contextmanager
-    def open_notes(self) -> Iterator[Path]:
+    def open_notes_file(self) -> Iterator[Path]:
         """Context manager that provides a file to which ``write_note`` writes progress.
 
         Any process of this machine can write to the file. A thread reads the notes, and all

@@ -214,7 +214,7 @@ def run_audits(
         done=sum(len(queue.results) for queue in queues),
         total=sum(len(queue.tasks) for queue in queues),
     )
-    with watch.open_notes() as notes:
+    with watch.open_notes_file() as notes:
         runners = [_TaskRunner(*pair, notes) for pair in audits]
         # Workers of a cluster have no access to local files: their results are stored here.
         remote = runners if cluster is None else [_TaskRunner(audit) for audit, _ in audits]

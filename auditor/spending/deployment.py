@@ -37,7 +37,7 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.theorems.neighbours import (
     convert_event,
     convert_event_or_raise,
-    explain_unknown_event,
+    explain_unsupported_event,
     make_group_event,
 )
 from fedrec_auditor.reports.say import format_count
@@ -339,7 +339,7 @@ class Deployment:
             yield f"The sum of the epsilons of the rounds holds at delta {together:g} only."
         for asked in self.adjacencies:
             if convert_event(self.round_event, asked) is None:
-                yield explain_unknown_event(self.round_event, asked)
+                yield explain_unsupported_event(self.round_event, asked)
 
 
 def list_leaf_types(event: DpEvent) -> set[type[DpEvent]]:

@@ -212,7 +212,7 @@ def apply_to_noise(
         yield part.cells, value if plain or kind is None else kind(value)
 
 
-def select(condition: Any, a: Any, b: Any) -> Any:
+def choose_value(condition: Any, a: Any, b: Any) -> Any:
     """Chooses between two values, as ``numpy.where`` does for one entry.
 
     Returns ``a`` if ``condition`` is true, else ``b``.
@@ -424,7 +424,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
         (_minimum, (np.minimum, np.fmin)),
         (_maximum, (np.maximum, np.fmax)),
         (_clip, (np.clip,)),
-        (_where, (select,)),
+        (_where, (choose_value,)),
         (_absolute, (np.absolute, np.fabs, operator.abs)),
         (_sign, (np.sign,)),
         (_copysign, (np.copysign, math.copysign)),

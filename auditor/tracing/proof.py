@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.losses.densities import Mixture
 from fedrec_auditor.accountants.losses.density_ratios import (
     bound_divergence,
     bound_log_ratio,
-    find_event,
+    find_distinguishing_event,
 )
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
 from fedrec_auditor.accountants.losses.tables import ProbabilityTable, make_exact_bound
@@ -514,7 +514,7 @@ def _of_key(
         words = [_value_name(structure, value) for value in key]
         return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
     apart = list_numbers_at(atoms, key.index(DENSITY_SLOT))
-    event = find_event(p.mixture, q.mixture if q else Mixture(), apart)
+    event = find_distinguishing_event(p.mixture, q.mixture if q else Mixture(), apart)
     words = []
     for value in key:
         if value is not DENSITY_SLOT and not isinstance(value, tuple):

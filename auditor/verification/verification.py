@@ -22,19 +22,19 @@ _LONGEST = 500
 _WRITABLE = 40.0
 
 
-def format_ratio(witness: Witness, delta: float, known: float) -> str:
+def format_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
     """Describes the ratio of an event's probabilities under two inputs as text, such as "e^45".
 
     ``witness``: the event, with its probabilities P and Q under the two inputs for one copy, and
         the number of copies (independent repetitions).
     ``delta``: delta of the claim. If it is positive, the ratio is (P - delta) / Q.
-    ``known``: logarithm of the ratio, for probabilities that underflow; infinite if it is unknown.
+    ``log_ratio``: logarithm of the ratio, for probabilities that underflow; infinite if it is unknown.
     """
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
         return "none, P is at most delta" if delta > 0 else "both probabilities underflow"
-    if (q == 0 or math.isinf(p)) and math.isfinite(known):
-        return f"{format_exponential(known)}; the probabilities underflow double precision"
+    if (q == 0 or math.isinf(p)) and math.isfinite(log_ratio):
+        return f"{format_exponential(log_ratio)}; the probabilities underflow double precision"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)

@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.auditor.machine.progress import ProgressObserver, show_task_progress
 from fedrec_auditor.auditor.tracing.trace import prove_epsilon
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
-    OUTPUTS_PER_CALL,
+    N_COMPARED_OUTPUTS,
     ClockColumns,
     detect_clocks,
     find_deviating_position,
@@ -441,11 +441,11 @@ class _Trial:
             place = find_deviating_position(sampler, inputs, self.places, calls)
             if place is None:
                 return None
-            row = sampler.without_batches(OUTPUTS_PER_CALL, place)
+            row = sampler.without_batches(N_COMPARED_OUTPUTS, place)
             bound, _ = self._measure(row, inputs, min(draws, DEFAULT_SINGLE_SAMPLES))
             if exceeds(bound.epsilon, self.claim.epsilon):
                 reason = (
-                    f"Output number {place} of each call for {OUTPUTS_PER_CALL} outputs differs "
+                    f"Output number {place} of each call for {N_COMPARED_OUTPUTS} outputs differs "
                     "from the others and is measured here: whose output comes there is told apart. "
                     "Treat all outputs of a call alike."
                 )
@@ -492,7 +492,7 @@ class _Trial:
                 read, planned, paced = self.budget.plan_draws(together, inputs, draws)
             most = planned * MIN_PER_CALL // read.min_call_size
             clocks = _clocks(together, inputs, self.turning, most)
-            if clocks.is_per_call:
+            if clocks.is_varying:
                 read = together.without_batches()
                 if dist is None:
                     read, planned, paced = self.budget.plan_draws(read, inputs, draws)

@@ -261,7 +261,7 @@ class ComposedSystem(System):
         If only a share of users takes part in a round, the result for a training is exact only at
         delta 0, because a user may, but need not, be drawn for all rounds.
         """
-        if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
+        if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
         randomizer: Mechanism | None = None
         if scope.unit is Unit.COORDINATE:
@@ -269,7 +269,7 @@ class ComposedSystem(System):
         elif scope.unit in (Unit.USER, Unit.REPORT):
             randomizer = self.protection.get_upload_randomizer(self.count_entries(population))
         visible = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
-        if randomizer is None and scope.unit in visible and not scope.is_rating_value:
+        if randomizer is None and scope.unit in visible and not scope.protects_rating_value:
             randomizer = self.get_row_mechanism(population)
         if randomizer is None or scope.horizon is not Horizon.TRAINING:
             return randomizer
@@ -305,7 +305,7 @@ class ComposedSystem(System):
         whole = protection.get_attribute_event() if scope.unit is Unit.ATTRIBUTE else None
         if whole is not None:
             return whole
-        if scope.is_user_presence:
+        if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()  # noise hides the content of uploads, not the senders
         counts = self.count_entries(population)
         entry, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING

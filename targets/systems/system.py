@@ -498,7 +498,7 @@ class ReportingSystem(System):
         too, so the event also holds for them. ``NonPrivateDpEvent`` if the claim is about whether a
         user takes part.
         """
-        if scope.is_user_presence:
+        if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()
         one = self.make_randomizer(population.n_items).event()
         if scope.vantage is not Vantage.SERVER:

@@ -46,12 +46,12 @@ class ClockColumns(NamedTuple):
     Clocks and counters follow the order of calls.
 
     ``columns``: indices of these columns.
-    ``is_per_call``: whether the columns differ between calls (each for several outputs). It is
+    ``is_varying``: whether the columns differ between calls (each for several outputs). It is
         false if they never change.
     """
 
     columns: tuple[int, ...] = ()
-    is_per_call: bool = False
+    is_varying: bool = False
 
 
 def detect_clocks(
@@ -80,7 +80,7 @@ def detect_clocks(
     return ClockColumns(columns, bool((first != first[:1]).any()))
 
 
-OUTPUTS_PER_CALL = 4  # outputs of a call whose places are compared
+N_COMPARED_OUTPUTS = 4  # outputs of a call whose places are compared
 
 
 def find_deviating_position(
@@ -100,7 +100,7 @@ def find_deviating_position(
     """
     rng = np.random.default_rng(seed)
     for value in (inputs[0], inputs[-1]):
-        outputs = stack_draws([sampler.draw(value, rng, OUTPUTS_PER_CALL) for _ in range(calls)])
+        outputs = stack_draws([sampler.draw(value, rng, N_COMPARED_OUTPUTS) for _ in range(calls)])
         if (outputs == outputs[:1]).all():  # predictable noise, which another check names
             continue
         variants = [outputs]
@@ -109,10 +109,10 @@ def find_deviating_position(
             variants.append(np.abs(numbers - np.median(numbers, axis=(0, 1))))
         every = [bits for each in variants for _, bits in _large(each)]
         for bits in every:
-            urn = scipy.stats.hypergeom(OUTPUTS_PER_CALL * calls, int(bits.sum()), calls)
+            urn = scipy.stats.hypergeom(N_COMPARED_OUTPUTS * calls, int(bits.sum()), calls)
             counts = bits.sum(axis=0)
             rarest = np.minimum(urn.cdf(counts), urn.sf(counts - 1))
-            if 4 * OUTPUTS_PER_CALL * len(every) * rarest.min() < MAX_FALSE_ALARM_PROB:
+            if 4 * N_COMPARED_OUTPUTS * len(every) * rarest.min() < MAX_FALSE_ALARM_PROB:
                 return int(rarest.argmin())
     return None
 

@@ -100,10 +100,10 @@ class BitUploadSystem(System):
         None for data that are not sent (a rating's value, an attribute) and for adversaries other
         than the server.
         """
-        unsent = scope.unit is Unit.ATTRIBUTE or scope.is_rating_value
+        unsent = scope.unit is Unit.ATTRIBUTE or scope.protects_rating_value
         if scope.vantage is not Vantage.SERVER or unsent:
             return None
-        if scope.is_user_presence:
+        if scope.protects_user_presence:
             return Identity()
         return self._before_server(scope, population)
 
@@ -113,7 +113,7 @@ class BitUploadSystem(System):
         Weaker adversaries see functions of the uploads, so the event also holds for them. The
         participation of a user is not hidden, so its event is that of the identity.
         """
-        if scope.is_user_presence:
+        if scope.protects_user_presence:
             return Identity().event()
         return self._before_server(scope, population).event()
 

@@ -144,7 +144,7 @@ class RatingGraphSystem(System):
         adversaries other than the server.
         """
         found: Mechanism
-        if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
+        if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
         if scope.unit is Unit.COORDINATE:
             found = Clipped(Laplace(scale=self.noise, low=-self.max_entry, high=self.max_entry))
@@ -172,7 +172,7 @@ class RatingGraphSystem(System):
         clipped together by L2, the sensitivity is the diameter of their ball in L1 norm, which is
         sqrt(n) times that in L2 norm. Opposite corners of the cube in the ball attain it.
         """
-        if scope.is_user_presence:
+        if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon

@@ -310,7 +310,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
 
         Messages depend on which items are rated, but not on a rating's value or on attributes.
         """
-        return scope.unit is not Unit.ATTRIBUTE and not scope.is_rating_value
+        return scope.unit is not Unit.ATTRIBUTE and not scope.protects_rating_value
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: unprotected gradients of all items (equation 5).

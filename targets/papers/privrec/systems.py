@@ -273,7 +273,7 @@ class DpPrivrec(Privrec):
         hidden = population.n_users - (scope.vantage is Vantage.PEERS)
         if m < population.n_users and scope.adjacency is Adjacency.REPLACE:
             one = dp.SampledWithoutReplacementDpEvent(hidden, m, one)
-        elif m < population.n_users and scope.is_user_presence:
+        elif m < population.n_users and scope.protects_user_presence:
             one = dp.PoissonSampledDpEvent(m / hidden, one)
         return dp.SelfComposedDpEvent(one, self.count_randomizer_uses(scope.horizon))
 

@@ -201,7 +201,7 @@ class FlowerPromise:
             apart = (self.randomizer.mu,)
         if self.proof_gap or not apart or scope.vantage is not self.scope.vantage:
             return None
-        if scope.is_user_presence != self.scope.is_user_presence:
+        if scope.protects_user_presence != self.scope.protects_user_presence:
             return None
         parts = [dp.GaussianDpEvent(1.0 / far) for far in apart]
         event = parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.losses import composition
 from fedrec_auditor.accountants.losses.composition import (
     PairCounts,
-    bound_epsilon_above,
-    bound_epsilon_below,
     compute_lower_curve,
+    compute_lower_epsilon,
+    compute_upper_epsilon,
     convolve_distributions,
 )
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
@@ -45,7 +45,7 @@ def test_gaussians_are_bracketed_however_rare_the_event(
 ) -> None:
     uses = ((GaussianPair(mu), count),)
     truth = find_gaussian_epsilon(delta, mu * math.sqrt(count))
-    above, below = bound_epsilon_above(uses, delta), bound_epsilon_below(uses, delta)
+    above, below = compute_upper_epsilon(uses, delta), compute_lower_epsilon(uses, delta)
     assert below <= truth * (1 + 1e-9) <= above * (1 + 2e-9) + 1e-12
     assert above <= truth * (1 + 2e-3) + 1e-4
     assert below >= truth * (1 - 1e-2) - 1e-3
@@ -56,8 +56,8 @@ def test_gaussians_are_bracketed_however_rare_the_event(
 def test_responses_are_bracketed(local: float, count: int, delta: float) -> None:
     uses = ((responses(local), count),)
     truth = response(local)(count, delta)
-    assert bound_epsilon_below(uses, delta) <= truth * (1 + 1e-9) + 1e-9
-    assert truth <= bound_epsilon_above(uses, delta) <= truth * (1 + 1e-5) + 1e-6
+    assert compute_lower_epsilon(uses, delta) <= truth * (1 + 1e-9) + 1e-9
+    assert truth <= compute_upper_epsilon(uses, delta) <= truth * (1 + 1e-5) + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_poisson_samples_agree_with_the_library(rate: float, noise: float, count
 def assert_equal_costs(slow: Any, pair: PoissonPair, count: int) -> None:
     ways = (pair, ReversedPair(pair))
     for delta in (1e-8, 1e-5, 1e-2):
-        ours = max(bound_epsilon_above(((way, count),), delta) for way in ways)
+        ours = max(compute_upper_epsilon(((way, count),), delta) for way in ways)
         assert ours == pytest.approx(slow.get_epsilon_for_delta(delta), rel=1e-3, abs=1e-3)
 
 
@@ -91,7 +91,7 @@ def test_unlike_leaves_agree_with_the_library() -> None:
     uses = ((LaplacePair(1 / 3.0), 40), (GaussianPair(1 / 1.3), 1))
     for delta in (1e-8, 1e-5, 1e-2):
         truth = slow.get_epsilon_for_delta(delta)
-        assert bound_epsilon_above(uses, delta) == pytest.approx(truth, rel=1e-3, abs=1e-3)
+        assert compute_upper_epsilon(uses, delta) == pytest.approx(truth, rel=1e-3, abs=1e-3)
 
 
 PAIRS = st.sampled_from(
@@ -116,12 +116,12 @@ PAIRS = st.sampled_from(
     delta=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]),
 )
 def test_the_two_ends_meet(uses: PairCounts, delta: float) -> None:
-    below, above = bound_epsilon_below(uses, delta), bound_epsilon_above(uses, delta)
+    below, above = compute_lower_epsilon(uses, delta), compute_upper_epsilon(uses, delta)
     assert below <= above
     assert above - below <= 0.05 * above + 0.05
     more = tuple((pair, count + 1) for pair, count in uses)
-    assert bound_epsilon_above(more, delta) >= above - 1e-3
-    assert bound_epsilon_above(uses, 2 * delta) <= above
+    assert compute_upper_epsilon(more, delta) >= above - 1e-3
+    assert compute_upper_epsilon(uses, 2 * delta) <= above
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,15 @@ def test_the_two_ends_meet(uses: PairCounts, delta: float) -> None:
     ],
 )
 def test_extremes_are_bracketed(uses: PairCounts) -> None:
-    above = bound_epsilon_above(uses, 1e-6)
-    assert bound_epsilon_below(uses, 1e-6) <= above < math.inf
+    above = compute_upper_epsilon(uses, 1e-6)
+    assert compute_lower_epsilon(uses, 1e-6) <= above < math.inf
 
 
 def test_an_impossible_output_is_told_with_its_probability() -> None:
     pair = AtomicPair.from_atoms((0.0, 0.99), infinite=0.01)
-    assert math.isinf(bound_epsilon_above(((pair, 3),), 0.0297))
-    assert math.isinf(bound_epsilon_below(((pair, 3),), 0.0297))
-    assert bound_epsilon_above(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
+    assert math.isinf(compute_upper_epsilon(((pair, 3),), 0.0297))
+    assert math.isinf(compute_lower_epsilon(((pair, 3),), 0.0297))
+    assert compute_upper_epsilon(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
 
 
 @given(
@@ -182,7 +182,7 @@ def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: PairCounts) 
     """Below the proof at the same delta, and within 2% of the bound for this delta alone."""
     curve = compute_lower_curve(uses)
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
-        above, below = bound_epsilon_above(uses, delta), bound_epsilon_below(uses, delta)
+        above, below = compute_upper_epsilon(uses, delta), compute_lower_epsilon(uses, delta)
         if math.isfinite(above):
             assert curve.compute_delta(above) <= delta
         if math.isfinite(below) and below > 0.1:

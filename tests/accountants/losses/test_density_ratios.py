@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.losses.density_ratios import (
     _supports,
     bound_divergence,
     bound_log_ratio,
-    find_event,
+    find_distinguishing_event,
 )
 
 INF = math.inf
@@ -355,7 +355,7 @@ def test_a_sliver_that_no_density_goes_on_into_is_refused(low: float) -> None:
 
 def test_the_event_is_where_the_bound_is_attained() -> None:
     def ends(p: Mixture, q: Mixture) -> tuple[float, float]:
-        found = find_event(p, q)
+        found = find_distinguishing_event(p, q)
         return found.low, found.high
 
     assert ends(of(*uniform(0.0, 2.0)), of(*uniform(0.0, 1.0))) == (1.0, 2.0)
@@ -504,7 +504,10 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
 @given(laws(DENSITIES), laws(DENSITIES))
 def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law, q: Law) -> None:
     apart = [-0.75, 0.5, 2.25]
-    ratio, event = (bound_log_ratio(p.mixture, q.mixture), find_event(p.mixture, q.mixture, apart))
+    ratio, event = (
+        bound_log_ratio(p.mixture, q.mixture),
+        find_distinguishing_event(p.mixture, q.mixture, apart),
+    )
     assert event.low < event.high
     assert not any(event.low < place < event.high for place in apart)
     low, high = max(event.low, -80.0), min(event.high, 80.0)
@@ -520,7 +523,10 @@ def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law
 
 @given(laws(MASSES), laws(MASSES))
 def test_the_event_of_a_ratio_of_masses_is_a_point(p: Law, q: Law) -> None:
-    found, event = bound_log_ratio(p.mixture, q.mixture), find_event(p.mixture, q.mixture)
+    found, event = (
+        bound_log_ratio(p.mixture, q.mixture),
+        find_distinguishing_event(p.mixture, q.mixture),
+    )
     assert event.low == event.high
     place = np.array([event.low])
     expected = [math.exp(law.log(place)[0]) for law in (p, q)]

@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.losses.composition import bound_epsilon_above, bound_epsilon_below
+from fedrec_auditor.accountants.losses.composition import (
+    compute_lower_epsilon,
+    compute_upper_epsilon,
+)
 from fedrec_auditor.accountants.losses.divergences import find_min_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     GaussianMixturePair,
@@ -55,7 +58,7 @@ def test_shuffled_bits_are_those_enumerated(
     ):
         order = np.argsort(-(one / other))
         exact = find_min_epsilon(np.log(one[order]), np.log(other[order]), delta)
-        found = bound_epsilon_below(((pair, 1),), delta)
+        found = compute_lower_epsilon(((pair, 1),), delta)
         assert found <= exact + 1e-9
         assert found == pytest.approx(exact, rel=1e-3, abs=1e-5)
 
@@ -65,14 +68,14 @@ def test_a_flip_has_its_own_pair_either_way() -> None:
     pairs = find_attained_pairs(BitFlipDpEvent(0.9, 0.2))
     for pair, (p, q) in zip(pairs, ((0.9, 0.2), (0.2, 0.9)), strict=True):
         exact = max(math.log((a - 0.05) / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0.05)
-        assert bound_epsilon_below(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
+        assert compute_lower_epsilon(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
     certain = find_attained_pairs(BitFlipDpEvent(1.0, 0.2))
     assert [pair.infinite_mass for pair in certain] == [0.0, pytest.approx(0.8)]
 
 
 def test_a_report_alone_is_not_hidden() -> None:
     pairs = find_attained_pairs(ShuffledDpEvent(1.0, 1))
-    assert bound_epsilon_below(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
+    assert compute_lower_epsilon(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +112,9 @@ def test_it_costs_what_another_library_says(
     pair = group(rate, size, noise)
     for delta in (1e-6, 1e-3):
         theirs = other.get_epsilon_for_delta(delta)
-        shown = bound_epsilon_below(((pair, uses),), delta)
+        shown = compute_lower_epsilon(((pair, uses),), delta)
         ways = (pair, ReversedPair(pair))
-        proved = max(bound_epsilon_above(((way, uses),), delta) for way in ways)
+        proved = max(compute_upper_epsilon(((way, uses),), delta) for way in ways)
         assert shown <= theirs * (1 + 1e-9)
         assert shown <= proved
         assert proved == pytest.approx(shown, rel=1e-3, abs=1e-4)

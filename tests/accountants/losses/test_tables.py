@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.losses import tables
-from fedrec_auditor.accountants.losses.composition import bound_epsilon_below
+from fedrec_auditor.accountants.losses.composition import compute_lower_epsilon
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold, find_min_epsilon
 from fedrec_auditor.accountants.losses.tables import (
     MAX_RELATIVE_ERROR,
@@ -91,7 +91,7 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
         return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
 
     truth = bisect_threshold(lambda epsilon: delta_of(epsilon) <= 1e-3, precision=1e-12)
-    found = bound_epsilon_below(((make_loss_pair(*laws), 100),), 1e-3)
+    found = compute_lower_epsilon(((make_loss_pair(*laws), 100),), 1e-3)
     assert truth - 0.1 <= found <= truth + 1e-9
 
 
@@ -101,7 +101,7 @@ def test_millions_of_copies_from_below_against_an_exact_sum(
 ) -> None:
     """Bits of rates 0.5 and 0.55: on a grid, and with the likely counts instead of all."""
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
-    on_grid = bound_epsilon_below(((make_loss_pair(*pair), count),), 1e-6)
+    on_grid = compute_lower_epsilon(((make_loss_pair(*pair), count),), 1e-6)
     monkeypatch.setattr(tables, "_MANY_COPIES", 0)
     bulk = tables.merge_copies(*pair, count)
     assert len(bulk[0]) < count

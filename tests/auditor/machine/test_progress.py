@@ -215,7 +215,7 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
     def ended() -> list[str]:
         return [each.finished for each in seen if each.finished]
 
-    with watch.open_notes() as path:
+    with watch.open_notes_file() as path:
         other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)
         until = time.monotonic() + 60
         while len(ended()) < 50 and time.monotonic() < until:

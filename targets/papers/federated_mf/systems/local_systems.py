@@ -119,7 +119,7 @@ class LflLdp(PretrainedMf):
         changes.
         """
         apart = Clipping.of_embeddings(self.bound).max_user_distance
-        z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
+        z = self.noise_multiplier / (1.0 if scope.protects_user_presence else apart)
         return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def run_devices(

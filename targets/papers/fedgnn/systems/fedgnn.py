@@ -135,7 +135,11 @@ class FedGnn(RatingGraphSystem):
         For example, an interaction with an item means that the item's row is sent. If ``pseudo`` is
         at least the number of items, all rows are sent, and the choice reveals nothing.
         """
-        numbers = scope.unit is Unit.COORDINATE or scope.is_rating_value or scope.is_user_presence
+        numbers = (
+            scope.unit is Unit.COORDINATE
+            or scope.protects_rating_value
+            or scope.protects_user_presence
+        )
         return self.pseudo < population.n_items and not numbers
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:

@@ -432,7 +432,7 @@ def bound_gradient_change(
     if scope.unit in RATING_UNITS and not has_fitted_users:
         swapped = scope.unit is not Unit.RATING and not presence
         return (2.0 if swapped else 1.0) * clipping.get_sensitivity(1, False)
-    if scope.is_user_presence:
+    if scope.protects_user_presence:
         return clipping.get_sensitivity(count, False)
     if scope.unit in RATING_UNITS and presence and max_ratings is None:
         return clipping.get_sensitivity(2 * count - 1, False)
