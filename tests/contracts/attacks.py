@@ -262,7 +262,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             trainings, empty = replace(trainings, is_included=coins), view
         else:
             empty = emptied(shown[seed % len(shown)], rng, always=not linking)
-        given = {"user_vectors": case.run.user_vectors, "halves": trainings}
+        given = {"user_vectors": case.run.user_vectors, "half_trainings": trainings}
         rows = rows_of(attack, empty, rng, interactions=data(), **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
