@@ -316,8 +316,8 @@ class RunSampler:
         ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
         ``source``: name of the adversary, such as "server".
         ``score_description``: description of the score in reports.
-        ``n_pilot_runs``: number of runs per world to which the decision rule is fitted. These runs are not
-            used for the bound.
+        ``n_pilot_runs``: number of runs per world to which the decision rule is fitted. These runs
+            are not used for the bound.
         ``rng``: random generator of the pilot runs.
         ``budget``: number of draws, delta and error probability for which the decision rule is
             chosen.

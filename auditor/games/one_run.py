@@ -545,8 +545,8 @@ def _n_canaries(case: GameInputs) -> int:
 
 
 def _target_at_length(case: GameInputs) -> Target:
-    """The target with the rounds that the game trains: all, or at most ``MAX_ROUNDS`` if the audit
-    is quick.
+    """The target with the rounds that the game trains: all, or at most ``MAX_GAME_ROUNDS`` if the
+    audit is quick.
     """
     return crowd_game.limit_rounds(case.target, quick=False) if case.is_quick else case.target
 

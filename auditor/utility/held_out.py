@@ -31,8 +31,8 @@ _NUMBERS = 1 << 23  # scores at once
 class HeldOutData:
     """Data that are split for an evaluation of utility: training data, and held-out data.
 
-    ``training_data``: the training data. Each subclass adds the held-out data of its protocol. Without a
-        subclass all data are training data, and utility is not measured.
+    ``training_data``: the training data. Each subclass adds the held-out data of its protocol.
+        Without a subclass all data are training data, and utility is not measured.
     """
 
     training_data: Interactions
