@@ -56,8 +56,8 @@ def search_with_hypothesis(
     - ``score``: function to maximize. Hypothesis steers the examples towards large values.
     - ``seed``: seed of Hypothesis.
     - ``max_examples``: largest number of examples.
-    - ``stop_above``: threshold. If a score exceeds it, the result is the simplest example with such a
-      score, as Hypothesis shrinks it.
+    - ``stop_above``: threshold. If a score exceeds it, the result is the simplest example with such
+      a score, as Hypothesis shrinks it.
 
     The result is (-inf, None) if the strategy produces no example. Equal seeds give equal examples,
     as long as the same modules are loaded (Hypothesis tries constants of the user's code). Nothing
@@ -120,9 +120,10 @@ class CandidateInputs:
 
     - ``input_strategy``: Hypothesis strategy that draws inputs.
     - ``all_inputs``: all inputs, if they are known; otherwise None.
-    - ``probe_inputs``: a few inputs, under which outputs are drawn to learn the form of the outputs.
-    - ``fixed_pairs``: pairs of inputs that are always tried: all pairs of ``all_inputs`` if there are
-      few, the smallest and the largest input of a domain if these are finite, and pairs of the
+    - ``probe_inputs``: a few inputs, under which outputs are drawn to learn the form of the
+      outputs.
+    - ``fixed_pairs``: pairs of inputs that are always tried: all pairs of ``all_inputs`` if there
+      are few, the smallest and the largest input of a domain if these are finite, and pairs of the
       worst-case inputs that the mechanism states.
     - ``is_user_given``: true if the user gave the inputs.
     - ``is_complete``: true if ``all_inputs`` contains every input of the domain. If no domain is
@@ -322,7 +323,8 @@ class CandidateOutputs:
       multiples of ``entry_step``.
     - ``is_continuous``: true if outputs are numbers that seldom repeat and are not on a grid; they
       are taken to have densities.
-    - ``entry_centre``, ``entry_width``: centre and width of the range of each entry, (*output shape).
+    - ``entry_centre``, ``entry_width``: centre and width of the range of each entry, (*output
+      shape).
     - ``all_outputs``: all possible outputs, (m, *output shape), if they are few enough to be
       determined; otherwise None.
     """

@@ -70,8 +70,8 @@ class OutputDistribution:
     - ``outputs``: all possible outputs, if the origin lists them; otherwise None.
     - ``batch_log_density``: ``log_density`` of many outputs that are not arrays, if the origin has
       such a function; otherwise None.
-    - ``atom_values``: numbers with a positive probability, if all other numbers have a density and the
-      origin states these atoms.
+    - ``atom_values``: numbers with a positive probability, if all other numbers have a density and
+      the origin states these atoms.
     """
 
     wrapped_object: Any
@@ -86,8 +86,8 @@ class OutputDistribution:
 
     @classmethod
     def wrap(cls, origin: Any) -> OutputDistribution:
-        """Wraps ``wrapped_object``: a ``Mechanism``, a ``Density``, or any object that samples outputs and
-        has a method ``log_prob`` for their log-probabilities.
+        """Wraps ``wrapped_object``: a ``Mechanism``, a ``Density``, or any object that samples
+        outputs and has a method ``log_prob`` for their log-probabilities.
 
         Raises InputError for other objects.
         """

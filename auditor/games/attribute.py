@@ -247,8 +247,8 @@ def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
     ):
         return ""
     return (
-        f"the true interaction set has {size:,} entries, and the attack sorts {MAX_TABLE_ENTRIES:,} at "
-        "most. The rows have no result from it."
+        f"the true interaction set has {size:,} entries, and the attack sorts "
+        f"{MAX_TABLE_ENTRIES:,} at most. The rows have no result from it."
     )
 
 

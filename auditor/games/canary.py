@@ -36,8 +36,8 @@ class CanarySet:
     ratings).
 
     ``history_names``: descriptions of the first and of the second history, for reports.
-    ``histories``: data set with 2 m rows and the item catalogue of ``other_users``: the first histories
-        of all m canaries, then their second histories.
+    ``histories``: data set with 2 m rows and the item catalogue of ``other_users``: the first
+        histories of all m canaries, then their second histories.
     ``other_users``: data of the users who are not canaries.
     ``n_old_items``: number of items at the start of the catalogue that are not new. New items are
         meant for canaries only. If it is 0, all items count as new.
@@ -54,7 +54,7 @@ class CanarySet:
     @classmethod
     def make_one(
         cls,
-        crowd: Interactions,
+        other_users: Interactions,
         names: tuple[str, str],
         histories: Sequence[NDArray[np.float32]],
         flipped_attributes: tuple[str, ...] = (),
@@ -65,14 +65,14 @@ class CanarySet:
         ``names``: descriptions of the two histories.
         ``histories``: ratings (n_items,) of each of the two histories, 0 for items without a
             rating.
-        ``flipped_attributes``: names of attributes that have their first category in the first history and
-            their last category in the second history. All other attributes have their first
-            category in both histories.
+        ``flipped_attributes``: names of attributes that have their first category in the first
+            history and their last category in the second history. All other attributes have their
+            first category in both histories.
         """
-        nobody = crowd.take_users(np.arange(0))
+        nobody = other_users.take_users(np.arange(0))
         both = add_user(add_user(nobody, histories[0]), histories[1], flipped_attributes)
-        profiles = replace(both, users=np.repeat(crowd.users.max(initial=-1) + 1, 2))
-        return cls(history_names=names, histories=profiles, other_users=crowd)
+        profiles = replace(both, users=np.repeat(other_users.users.max(initial=-1) + 1, 2))
+        return cls(history_names=names, histories=profiles, other_users=other_users)
 
     def __len__(self) -> int:
         return self.histories.n_users // 2
@@ -164,8 +164,8 @@ def shrink_data(
         kept. Users who rated more than half of these items come last, so that items that a user did
         not rate can be drawn.
     ``n_items``: number of items to keep; the items with the most ratings are kept.
-    ``fixed_n_items``: number of items of a catalogue that cannot change, or None. If given, all items
-        are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
+    ``fixed_n_items``: number of items of a catalogue that cannot change, or None. If given, all
+        items are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
 
     If the data have genres, new items have the genre that is rarest among the kept items.
     """

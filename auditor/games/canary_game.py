@@ -316,16 +316,16 @@ class RunSampler:
         ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
         ``source``: name of the adversary, such as "server".
         ``score_description``: description of the score in reports.
-        ``n_pilot_runs``: number of runs per world to which the decision rule is fitted. These runs are not
-            used for the bound.
+        ``n_pilot_runs``: number of runs per world to which the decision rule is fitted. These runs
+            are not used for the bound.
         ``rng``: random generator of the pilot runs.
         ``budget``: number of draws, delta and error probability for which the decision rule is
             chosen.
         ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
             regression.
 
-        If one of the last ``simulation.n_score_features`` numbers of a run promises a larger bound than the
-        rule, this number is the score.
+        If one of the last ``simulation.n_score_features`` numbers of a run promises a larger bound
+        than the rule, this number is the score.
         """
         first, second = (
             self.draw_features(source, world, n_pilot_runs, stream)
@@ -381,7 +381,8 @@ class GameInputs:
 
     ``target``: the system under audit.
     ``interactions``: the interactions of its users.
-    ``population_shape``: numbers of users and items of the small population in which games are played.
+    ``population_shape``: numbers of users and items of the small population in which games are
+        played.
     ``n_canaries``: number of canaries of the game that trains only once; None for the default.
     ``is_quick``: whether to make fewer runs.
     ``compute``: device and memory that trainings may use.
@@ -419,8 +420,8 @@ class GameSetup:
     ``has_two_removals``: whether the two worlds differ by two removals of a user, so that a
         measured bound is converted to one removal (``RemovalEstimator``). A replacement is two
         removals if a user without items also sends a message that is not zero.
-    ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a lower
-        bound at a delta without sampling error; None if the code is not available.
+    ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a
+        lower bound at a delta without sampling error; None if the code is not available.
     """
 
     target: Target
@@ -692,9 +693,9 @@ class CanaryGame(ABC):
         ``draws_text``: numbers of runs, in words.
         """
         note = (
-            f"The {self.name} game simulates {setup.run_description}. An invented user (the canary) has "
-            f"one of two inputs, '{setup.world_names[0]}' or '{setup.world_names[1]}'. An "
-            f"attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
+            f"The {self.name} game simulates {setup.run_description}. An invented user (the "
+            f"canary) has one of two inputs, '{setup.world_names[0]}' or '{setup.world_names[1]}'. "
+            f"An attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
             f"score is computed from {setup.score_description}."
         )
         if setup.has_two_removals:

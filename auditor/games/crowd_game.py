@@ -146,7 +146,7 @@ def select_predicted_users(
 
 
 def limit_rounds(target: Target, quick: bool) -> Target:
-    """Returns ``target`` with at most ``MAX_ROUNDS`` rounds of training, or a quarter of this
+    """Returns ``target`` with at most ``MAX_GAME_ROUNDS`` rounds of training, or a quarter of this
     number if ``quick``.
     """
     return target.limit_rounds(MAX_GAME_ROUNDS // 4 if quick else MAX_GAME_ROUNDS)
@@ -454,10 +454,10 @@ class TrainingGame(CrowdGame):
     chunk_size = 8
 
     def limit_rounds(self, target: Target, quick: bool) -> Target:
-        """Returns the target (system under audit), shortened to at most ``MAX_ROUNDS`` rounds.
+        """Returns the target (system under audit), shortened to at most ``MAX_GAME_ROUNDS`` rounds.
         Claims are judged for this number of rounds.
 
-        ``quick``: whether a quarter of ``MAX_ROUNDS`` is the limit.
+        ``quick``: whether a quarter of ``MAX_GAME_ROUNDS`` is the limit.
         """
         return limit_rounds(target, quick)
 

@@ -98,12 +98,14 @@ _Guess = TypeVar("_Guess", bound=AttackResult)
 class Game:
     """One attack, the view that its adversary sees, and the true data that score its guesses.
 
-    ``target_name``, ``attack_name``: names of the audited system and of the attack, as stated in the report.
+    ``target_name``, ``attack_name``: names of the audited system and of the attack, as stated in
+        the report.
     ``attack``: the attack.
     ``view``: the messages and public parameters that the attack sees.
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
-    ``half_trainings``: trainings on halves of the users, for attacks that infer a user's presence; or None.
+    ``half_trainings``: trainings on halves of the users, for attacks that infer a user's presence;
+        or None.
     ``is_quick``: whether to attack fewer users and to repeat draws less often.
     ``is_per_user``: whether the report lists the success for each user.
     ``attributes``: names of the attributes to infer; None for all attributes.
@@ -172,7 +174,8 @@ class Game:
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
                 raise ArithmeticError(
-                    f"Expected numbers from attack {self.attack_name}, got NaN in {part.name}. Correct it."
+                    f"Expected numbers from attack {self.attack_name}, got NaN in {part.name}. "
+                    "Correct infer."
                 )
         return guess
 

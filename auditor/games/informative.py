@@ -40,8 +40,8 @@ class InformativeView:
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
     ``n_unchanged``: number of removed messages that left the model unchanged.
-    ``n_oversized``: number of removed messages with numbers above ``MAX_NUMBER``, infinities or
-        NaN.
+    ``n_oversized``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``, infinities
+        or NaN.
     """
 
     view: View
@@ -74,8 +74,8 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     """Removes messages that leave the model unchanged or contain unusable numbers.
 
     ``view``: the messages that the adversary sees.
-    ``n_removed_before``: number of messages with NaN or infinities that were removed from ``view`` before;
-        the counts in the result include them.
+    ``n_removed_before``: number of messages with NaN or infinities that were removed from ``view``
+        before; the counts in the result include them.
 
     The function checks messages that are linked to users, and whole shuffled messages, but not
     messages of parties (organisations that take part as clients). Messages that leave the model
@@ -190,8 +190,8 @@ def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.boo
 
 
 def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
-    """Whether each of n messages contains a number above ``MAX_NUMBER`` in absolute value, or NaN
-    (n,).
+    """Whether each of n messages contains a number above ``MAX_USABLE_NUMBER`` in absolute value,
+    or NaN (n,).
     """
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():

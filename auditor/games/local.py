@@ -369,8 +369,9 @@ class LocalGame(CanaryGame):
                 ),
                 run_description=(
                     f"the first message of a client of a system with {sizes.n_items} items"
-                    f"{pair.broadcast_text}. The game uses the most revealing of {pair.n_tried_pairs} tried pairs "
-                    f"of an invented user's inputs{pair.refusal_text}"
+                    f"{pair.broadcast_text}. The game uses the most revealing of "
+                    f"{pair.n_tried_pairs} tried pairs of an invented user's "
+                    f"inputs{pair.refusal_text}"
                 ),
                 size_description=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 score_description=reading.LOCAL_SCORE_TEXT,
@@ -426,7 +427,9 @@ def make_designed_setup(
         world_names=pair.world_names,
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
-        run_description=f"a message in a system of {items} items after the most revealing broadcast",
+        run_description=(
+            f"a message in a system of {items} items after the most revealing broadcast"
+        ),
         size_description=f"over {items:,} items",
         score_description=reading.LOCAL_SCORE_TEXT
         if pair.reducer is None

@@ -526,8 +526,8 @@ def estimate_metrics(
     ``baseline``: guesses of a baseline for the same users and draws, or None.
 
     The metrics are averages of F1, balanced accuracy, and AUC if there are scores. With a
-    ``baseline``, ``GAIN`` is the macro F1 of ``guess`` minus that of ``baseline`` in the same
-    draws.
+    ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
+    same draws.
     """
     tallies = guess.class_counts
     _, n, _, classes = tallies.shape

@@ -58,11 +58,11 @@ class CanaryDirections:
     The direction of a canary is the message for its first history minus the message for its second
     history.
 
-    ``own_differences``: the directions in the canary's own rows (m, q). In an item table (one row per item),
-        these are the rows of the canary's own items, which contain nearly all information on its
-        history; in a user table, the canary's row.
-    ``placed_differences``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows of new
-        items or of canaries), in one dimension (m, p).
+    ``own_differences``: the directions in the canary's own rows (m, q). In an item table (one row
+        per item), these are the rows of the canary's own items, which contain nearly all
+        information on its history; in a user table, the canary's row.
+    ``placed_differences``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows
+        of new items or of canaries), in one dimension (m, p).
     ``midpoint_products``: inner product of each direction with the mean of the two messages (m,).
     ``sum_shape``: shape of ``CanarySet.sum_new_rows`` of the component.
     ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
@@ -499,8 +499,8 @@ class OneRunGame(CanaryGame):
                 ),
                 run_description=(
                     f"one training of {trained.sizes.rounds or 1} rounds of "
-                    f"{canaries.other_users.n_users:,} users and {interactions.n_items:,} items of the "
-                    f"data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
+                    f"{canaries.other_users.n_users:,} users and {interactions.n_items:,} items of "
+                    f"the data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
                     "canaries"
                 ),
                 size_description=f"of {sizes.n_users:,} users",
@@ -545,8 +545,8 @@ def _n_canaries(case: GameInputs) -> int:
 
 
 def _target_at_length(case: GameInputs) -> Target:
-    """The target with the rounds that the game trains: all, or at most ``MAX_ROUNDS`` if the audit
-    is quick.
+    """The target with the rounds that the game trains: all, or at most ``MAX_GAME_ROUNDS`` if the
+    audit is quick.
     """
     return crowd_game.limit_rounds(case.target, quick=False) if case.is_quick else case.target
 

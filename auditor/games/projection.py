@@ -159,11 +159,12 @@ def _mean(sent: Component) -> Array:
 
 
 def match_component(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
-    """Returns the name of the entry of ``directions`` on which a message array is projected, or None.
+    """Returns the name of the entry of ``directions`` on which a message array is projected, or
+    None.
 
     ``name``, ``shape``: name and shape of the array.
-    ``directions``: expected difference of the canary's (designed user's) messages between the two worlds
-        (neighbouring inputs), by array name.
+    ``directions``: expected difference of the canary's (designed user's) messages between the two
+        worlds (neighbouring inputs), by array name.
 
     The entry of the same name is preferred. If there is no such entry, or if it is 0, the first
     entry of the same ``shape`` that is not 0 is used. This happens, for example, if one array

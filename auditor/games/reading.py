@@ -86,11 +86,11 @@ class MessageStats:
     ``base_value``: value that is subtracted from messages to get changes of the model.
     ``average_mean``: mean message, averaged over the two worlds.
     ``mean_difference``: mean message of the first world minus that of the second world.
-    ``error_variance``: squared standard error of ``mean_difference``, due to the client's randomness
-        without added noise.
+    ``error_variance``: squared standard error of ``mean_difference``, due to the client's
+        randomness without added noise.
     ``message_variance``: variance of a message within a world.
-    ``mean_weight``: difference between the means of the two worlds divided by ``message_variance``; 0 if it is
-        not significant.
+    ``mean_weight``: difference between the means of the two worlds divided by ``message_variance``;
+        0 if it is not significant.
     ``square_weight``, ``zero_weight``, ``row_weight``: weights of squared deviations, of exact
         zeros and of rows that are sent; 0 if their difference is not significant.
     ``mean_distance``: squared distance of the worlds due to their means, in variances within a
@@ -183,7 +183,7 @@ class MessageStats:
         """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
         within a world.
 
-        ``message_variance``: variance of the noise per entry, which replaces the measured variance; None to
+        ``variance``: variance of the noise per entry, which replaces the measured variance; None to
             keep the measured variance.
         """
         means = self.mean_distance

@@ -525,8 +525,8 @@ def _assumption(
     return (
         f"Assumed: {first}, and so on (of {rows:,} rows {special:,} without an item of the truth). "
         "In this order, messages agree with their senders' items by "
-        f"{support[0]:.1f} standard errors; in the order of {MANIFEST_FILE}, by {support[1]:.1f}. If "
-        f'the order is right, state it: "items": [...] in {place}.'
+        f"{support[0]:.1f} standard errors; in the order of {MANIFEST_FILE}, by {support[1]:.1f}. "
+        f'If the order is right, state it: "items": [...] in {place}.'
     )
 
 

@@ -257,7 +257,8 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
         if key not in known:
             near = suggest_names(key, list(known), "") or "Rename it."
             raise PlanError(
-                f"Expected a setting of {name} ({', '.join(known)}), got {shorten_repr(key)}. {near}",
+                f"Expected a setting of {name} ({', '.join(known)}), got {shorten_repr(key)}. "
+                f"{near}",
                 *where,
             )
         if key in PART_FAMILIES:
@@ -330,8 +331,8 @@ def _setting_value(
         )
     if not isinstance(value, str) and MAX_SETTING < abs(value) < math.inf:
         raise PlanError(
-            f"Expected a number up to {MAX_SETTING:.0e} for {name} {key}, got {shorten_repr(value)}. "
-            "Give a smaller number.",
+            f"Expected a number up to {MAX_SETTING:.0e} for {name} {key}, got "
+            f"{shorten_repr(value)}. Give a smaller number.",
             *location,
         )
     return value

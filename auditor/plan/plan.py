@@ -339,15 +339,16 @@ class Plan(BaseModel):
             _check(kind, tuple(name for name in names if name not in own), kind)
             if twice := {name for name, times in Counter(names).items() if times > 1}:
                 raise PlanError(
-                    f"Expected each of the {kind} once, got {shorten_repr(min(twice))} twice. Omit one.",
+                    f"Expected each of the {kind} once, got {shorten_repr(min(twice))} twice. Omit "
+                    "one.",
                     kind,
                 )
         for name in self.settings:
             if name not in targets:
                 _check("targets", (name,), "settings", name)
                 raise PlanError(
-                    f"Expected settings of audited targets only, got settings for {shorten_repr(name)}. "
-                    "Add it to the targets, or remove its settings.",
+                    "Expected settings of audited targets only, got settings for "
+                    f"{shorten_repr(name)}. Add it to the targets, or remove its settings.",
                     "settings",
                     name,
                 )

@@ -124,8 +124,8 @@ def check_source(
         raise InputError(f"Expected a data set or a path, got {data!r}, which is not there. {hint}")
     if columns is not None and not _is_table(data):
         raise InputError(
-            f"Expected columns for {TABLE_DESCRIPTION} only, got data {data!r}. Leave the columns out, or give "
-            "the path of such a file."
+            f"Expected columns for {TABLE_DESCRIPTION} only, got data {data!r}. Leave the columns "
+            "out, or give the path of such a file."
         )
 
 
@@ -157,9 +157,9 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
         dataset = family.load_class("table")(columns=columns)
         return dataset.load(path)
     raise InputError(
-        f"Expected {TABLE_DESCRIPTION}, or a directory or archive of a data set, got {data!r} without such "
-        "files. Give the unpacked file of a table, such as ratings.csv, or the folder of MovieLens "
-        f"100K or 1M. Data sets: {', '.join(family.list_names())}."
+        f"Expected {TABLE_DESCRIPTION}, or a directory or archive of a data set, got {data!r} "
+        "without such files. Give the unpacked file of a table, such as ratings.csv, or the folder "
+        f"of MovieLens 100K or 1M. Data sets: {', '.join(family.list_names())}."
     )
 
 

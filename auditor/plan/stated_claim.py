@@ -195,4 +195,5 @@ def _message(error: ValidationError) -> str:
         known = ", ".join(StatedClaim.model_fields)
         return f"Expected one of {known} in the claim, got {key!r}. Remove or rename it."
     message = first["msg"].removeprefix("Input should be ")
-    return f"Expected {key} {message} in the claim, got {shorten_repr(first['input'])}. Give another value."
+    got = shorten_repr(first["input"])
+    return f"Expected {key} {message} in the claim, got {got}. Give another value."

@@ -23,7 +23,7 @@ VERSIONED_PACKAGES = (
 
 
 def get_versions() -> dict[str, str]:
-    """Returns the versions of Python, of ``PACKAGES`` and of distributions with plug-ins
+    """Returns the versions of Python, of ``VERSIONED_PACKAGES`` and of distributions with plug-ins
     (components that they add), by name.
     """
     own = {

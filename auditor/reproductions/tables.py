@@ -41,8 +41,8 @@ class PaperPart:
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
     - ``data_set``: name of the data set, or an empty string if none is needed.
-    - ``compute_rows``: function that computes the rows from the data (or None), a random generator, and
-      a flag that is true for a shorter run.
+    - ``compute_rows``: function that computes the rows from the data (or None), a random generator,
+      and a flag that is true for a shorter run.
     """
 
     name: str

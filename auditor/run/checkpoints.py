@@ -32,7 +32,8 @@ class Checkpoints:
     version; one file per task.
 
     - ``folder``: directory of the files.
-    - ``key_prefix``: hash of the plan, the data and the code, which is the first part of each file's name.
+    - ``key_prefix``: hash of the plan, the data and the code, which is the first part of each
+      file's name.
 
     The first line of a file is the SHA-256 of its name and content, so that the result of one task
     is not mistaken for the result of another. The second line is the result as JSON.

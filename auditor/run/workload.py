@@ -48,10 +48,10 @@ class Workload:
     - ``memory_bytes``: bytes in memory, without stored messages: the process, the interactions, the
       model, the messages of one round, tables of attacks and utility for some users and all items,
       and, if users have attributes, the messages that the largest attack holds.
-    - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk. The estimate is right
-      within a factor of 2, but not for messages that are drawn when they are read.
-    - ``training_seconds``: time of the training. The estimate is right within a factor of 20, and used only
-      to refuse trainings of weeks.
+    - ``stored_message_bytes``: bytes of all stored messages, in memory or on disk. The estimate is
+      right within a factor of 2, but not for messages that are drawn when they are read.
+    - ``training_seconds``: time of the training. The estimate is right within a factor of 20, and
+      used only to refuse trainings of weeks.
 
     All estimates follow from the ``TrainingCost`` that the system declares.
 

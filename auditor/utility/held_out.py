@@ -31,8 +31,8 @@ _NUMBERS = 1 << 23  # scores at once
 class HeldOutData:
     """Data that are split for an evaluation of utility: training data, and held-out data.
 
-    ``training_data``: the training data. Each subclass adds the held-out data of its protocol. Without a
-        subclass all data are training data, and utility is not measured.
+    ``training_data``: the training data. Each subclass adds the held-out data of its protocol.
+        Without a subclass all data are training data, and utility is not measured.
     """
 
     training_data: Interactions
@@ -183,8 +183,9 @@ def iter_ranking_rows(
 
     Each row also has the values for item popularity and for random scores.
 
-    - ``rival_counts``: for each of n tested items, the number of rivals (items with which it is ranked)
-      to which the system gives a higher score (first row) and an equal score (second row), (2, n).
+    - ``rival_counts``: for each of n tested items, the number of rivals (items with which it is
+      ranked) to which the system gives a higher score (first row) and an equal score (second row),
+      (2, n).
     - ``popularity_counts``: these numbers for scores by popularity, (2, n).
     - ``n_rivals``: number of rivals of each tested item, (n,).
     - ``average_per_user``: function that maps values of tested items, (n,), to one value per user.

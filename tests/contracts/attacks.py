@@ -232,7 +232,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
 def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -> list[AttackRow]:
     """Plays the attack's game on the view quickly, and returns its results at confidence 95%."""
     name = type(attack).__name__
-    settings = {"target": view.public.algorithm, "is_quick": True, "confidence": 0.95, **more}
+    settings = {"target_name": view.public.algorithm, "is_quick": True, "confidence": 0.95, **more}
     game = Game(attack_name=name, attack=attack, view=view, rng=rng, **settings)
     return [row for row in ATTACK_GAMES[attack.family](game) if isinstance(row, AttackRow)]
 
@@ -262,7 +262,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             trainings, empty = replace(trainings, is_included=coins), view
         else:
             empty = emptied(shown[seed % len(shown)], rng, always=not linking)
-        given = {"user_vectors": case.run.user_vectors, "halves": trainings}
+        given = {"user_vectors": case.run.user_vectors, "half_trainings": trainings}
         rows = rows_of(attack, empty, rng, interactions=data(), **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"

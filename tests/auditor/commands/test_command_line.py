@@ -152,7 +152,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
         ran.append(step)
         return real(self, step)
 
-    monkeypatch.setattr(AuditedTarget, "run", counted)
+    monkeypatch.setattr(AuditedTarget, "run_step", counted)
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(plan, make_resources(1), out=tmp_path)
     assert not (tmp_path / "report.json").exists()
@@ -162,7 +162,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     flipped = bytearray(other.read_bytes())
     flipped[-40] ^= 1
     other.write_bytes(flipped)
-    monkeypatch.setattr(AuditedTarget, "run", real)
+    monkeypatch.setattr(AuditedTarget, "run_step", real)
     seen: list[int] = []
     record = runner.run_plan(
         plan, make_resources(1), out=tmp_path, observe=lambda s: seen.append(s.done)
@@ -183,7 +183,7 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(AuditedTarget, "run", interrupted)
+    monkeypatch.setattr(AuditedTarget, "run_step", interrupted)
     words = ("run", "fcf", "--data", "synthetic", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli(*words)
     assert code == 3
@@ -202,7 +202,7 @@ def test_a_fault_in_one_task_loses_no_other(
             raise ZeroDivisionError("a bug")
         return real(self, step)
 
-    monkeypatch.setattr(AuditedTarget, "run", faulty)
+    monkeypatch.setattr(AuditedTarget, "run_step", faulty)
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'targets = ["dplcf-sp"]\nattacks = ["interaction-reconstruction"]\ndata = "synthetic"\n'
@@ -226,7 +226,7 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
             raise InputError("Expected a training that stays finite, got none.")
         return real(self, step)
 
-    monkeypatch.setattr(AuditedTarget, "run", refusing)
+    monkeypatch.setattr(AuditedTarget, "run_step", refusing)
     words = ("--data", "synthetic", "--quick", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli("run", "fcf", *words)
     assert (code, err.count("stays finite")) == (2, 1)

@@ -219,7 +219,7 @@ def test_a_finite_law_with_a_curve_has_its_witness() -> None:
     many = find_exact_bound(Curved(law, copies=2), SCOPE, 0.05)
     assert (many.witness, many.source) == (
         None,
-        "exact hockey-stick divergence: the mechanism's own curve",
+        "exact hockey-stick divergence: the privacy curve of the mechanism",
     )
 
 

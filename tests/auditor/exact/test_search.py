@@ -272,7 +272,7 @@ def test_outputs_that_move_with_the_input_are_not_taken_for_all(delta: float) ->
 
 
 def test_what_has_no_answer_is_refused_with_a_remedy() -> None:
-    with pytest.raises(InputError, match="give the curve"):
+    with pytest.raises(InputError, match="add the method"):
         search(vector_laplace(3, 1.0), 1.0, 0.01)
     with pytest.raises(InputError, match="Expected inputs"):
         search(laplace(1.0, domain=None), 1.0)

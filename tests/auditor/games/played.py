@@ -24,8 +24,8 @@ SURE = 1 - 1e-6
 def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **kw: Any) -> Game:
     """A quick one at 95%, unless it is said otherwise."""
     usual: dict[str, Any] = {
-        "target": "it",
-        "name": "scripted",
+        "target_name": "it",
+        "attack_name": "scripted",
         "is_quick": True,
         "confidence": 0.95,
     }

@@ -249,7 +249,8 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
 
     (all_of, *_) = play(play_one, Scripted(family, guess))
     assert "were attacked" not in all_of.note
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_ENTRIES", 20 * DATA.n_items + 3)
+    limit = "fedrec_auditor.auditor.games.game.MAX_ATTACKED_PAIRS"
+    monkeypatch.setattr(limit, 20 * DATA.n_items + 3)
     monkeypatch.setattr("fedrec_auditor.auditor.games.game.MIN_USERS", 5)
     monkeypatch.setattr("fedrec_auditor.auditor.games.game._MANY", 50)
     (some, *_) = play(play_one, Scripted(family, guess))

@@ -55,7 +55,7 @@ def test_a_file_has_one_claim_or_several(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("epsilon =", "expected TOML"),
+        ("epsilon =", "Expected TOML"),
         ("", "got neither"),
         ("epsilon = 1\n[[claim]]\nepsilon = 2", "got both"),
         ("claim = [1]", "Expected a table as a claim"),

@@ -182,7 +182,7 @@ def test_a_failed_task_is_run_again_and_the_way_to_start_afresh_is_told(
             raise ZeroDivisionError("once")
         return real(self, step)
 
-    monkeypatch.setattr(AuditedTarget, "run", faulty)
+    monkeypatch.setattr(AuditedTarget, "run_step", faulty)
     words = ("run", "random", "--data", "synthetic", "--quick", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli(*words)
     assert code == 3
@@ -205,7 +205,7 @@ def test_a_result_that_no_record_can_hold_is_an_error_of_its_task(
     def nan(self: AuditedTarget, step: str) -> TaskResult:
         return TaskResult(findings=(broken,)) if step == "utility" else result
 
-    monkeypatch.setattr(AuditedTarget, "run", nan)
+    monkeypatch.setattr(AuditedTarget, "run_step", nan)
     record = runner.run_plan(PLAN, Resources(jobs=1), out=tmp_path)
     (error,) = record.errors
     assert error.startswith("dplcf-sp utility: Expected a number at findings[0].claimed_guess")

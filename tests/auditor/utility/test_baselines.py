@@ -203,7 +203,7 @@ def test_scores_as_good_as_popularity_seldom_beat_it_by_chance() -> None:
                 "all items",
                 *(places < cutoff).astype(float),
                 baseline=baselines.POPULARITY,
-                random=0.0,
+                random_value=0.0,
                 confidence=0.95,
             )
             for cutoff in range(4, 28, 2)
