@@ -49,7 +49,7 @@ CALLED = {
     "auditor.verification.verification": "Verification",
     "auditor.verification.verify": "verify_ldp",
     "auditor.worlds.estimators.lower_bound_estimators": "AllThresholds JointBinomial",
-    "auditor.worlds.measure": "measure",
+    "auditor.worlds.measure": "measure_bounds",
     "auditor.worlds.worlds": "Worlds",
     "reports.record.record": "Record",
     "reports.record.rows": "Finding",

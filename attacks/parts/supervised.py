@@ -35,19 +35,20 @@ def count_guesses_by_class(
 
 
 def get_class_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the F1 of each class, (..., C), from the counts (..., 3, C) of ``count_by_class``.
+    """Returns the F1 of each class, (..., C), from its counts (..., 3, C).
 
-    The counts are right guesses, users of the class, and guesses of the class.
+    The counts are those of ``count_guesses_by_class``: right guesses, users of the class, and
+    guesses of the class.
     """
     hits, truth, guessed = np.moveaxis(counts, -2, 0)
     return divide_or_zero(2.0 * hits, truth + guessed)
 
 
 def get_macro_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the mean F1 over classes, from the counts (..., 3, C) of ``count_by_class``.
+    """Returns the mean F1 over classes, from the counts (..., 3, C) of each class.
 
-    The counts are right guesses, users of the class, and guesses of the class. The F1 of a class
-    without users or guesses is 0.
+    The counts are those of ``count_guesses_by_class``: right guesses, users of the class, and
+    guesses of the class. The F1 of a class without users or guesses is 0.
     """
     return np.asarray(get_class_f1(counts).mean(axis=-1))
 
@@ -394,7 +395,7 @@ class SupervisedAttack(ABC):
         known, labels = background.known_users, background.known_classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
-                "Expected one of background.classes for each of background.known_users, got no "
+                "Expected background.known_classes with one class for each known user, got no "
                 "known users or a different number of classes. Give one class per known user."
             )
         among = background.subjects

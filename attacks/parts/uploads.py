@@ -688,7 +688,7 @@ def split_in_two_groups(
     smaller group and -1 at the mean of the larger group. The share is the part of the row's
     variance that lies between its groups.
 
-    >>> place, share = bisect(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
+    >>> place, share = split_in_two_groups(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
     >>> place.round(1).tolist(), share.round(2).tolist()
     ([[-1.0, -0.9, 1.0, 0.9, -1.0]], [0.99])
     """

@@ -419,8 +419,8 @@ class ThresholdLimits:
         return float(special.logsumexp(terms, axis=0).max() / (order - 1))
 
     def describe(self, k: int) -> str:
-        """Describes the event with index ``k`` in words, such as "score > 3"."""
-        return f"score {'>' if self.is_above[k] else '<'} {self.thresholds[k]:.6g}"
+        """Describes the event with index ``k`` in words, such as "output > 3"."""
+        return f"output {'>' if self.is_above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
 def _binary(one: Floats, other: Floats) -> bool:

@@ -60,8 +60,8 @@ def measure_bounds(
     returned. The smaller bound holds at ``confidence`` too, and refutes a true claim with
     probability (1 - confidence)^2 at most.
 
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
     >>> worlds = Worlds(
     ...     names=("a fair coin", "a biased coin"),
@@ -69,7 +69,7 @@ def measure_bounds(
     ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
     ... )
     >>> claim = Claim(epsilon=0.5, scope=scope, statement="A toss is 0.5-LDP.", source="Theorem 1")
-    >>> measured = measure(
+    >>> measured = measure_bounds(
     ...     worlds,
     ...     (claim,),
     ...     JointBinomial(),
@@ -175,8 +175,8 @@ class RefutationPower:
 
         epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
         measured_bound: the measured bound, which gives delta and confidence.
-        estimator: the estimator that measured the bound; the default one if None, or if the bound has
-            assumptions.
+        estimator: the estimator that measured the bound; the default one if it is None, or if the
+            bound has assumptions.
 
         The result is None if the bound is None or exact, or if the claim is 0 or infinite.
         """
@@ -188,7 +188,10 @@ class RefutationPower:
             return None
         member = _DEFAULT if estimator is None or measured_bound.assumptions else estimator
         return cls.compute(
-            epsilon, delta=measured_bound.delta, confidence=measured_bound.confidence, by=member
+            epsilon,
+            delta=measured_bound.delta,
+            confidence=measured_bound.confidence,
+            estimator=member,
         )
 
     def __str__(self) -> str:

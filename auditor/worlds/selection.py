@@ -191,8 +191,8 @@ def select_rules(
     worlds: the inputs and functions that draw their outputs.
     request: number of draws per world, delta and error of the test.
     rng: random generator of these outputs.
-    comparison_rng: random generator of fresh draws that compare candidate rules. If None, one rule is
-        selected without comparison, otherwise up to two (``SelectionSplit.select_rules``).
+    comparison_rng: random generator of fresh draws that compare candidate rules. If None, one rule
+        is selected without comparison, otherwise up to two (``SelectionSplit.select_rules``).
     """
     sizes = worlds.count_outputs(request.samples)
     split = SelectionSplit.draw(worlds, plan_split_size(min(sizes)), rng)

@@ -56,10 +56,10 @@ class Worlds:
 
     Examples
     --------
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
     >>> coins = Worlds(
     ...     names=("a fair coin", "a biased coin"),
-    ...     scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+    ...     scope=make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
     ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
     ... )
     >>> coins.sample(1, 3, np.random.default_rng(0))

@@ -52,7 +52,7 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
 @pytest.mark.parametrize(
     ("attack", "vantage", "background", "lacks"),
     [
-        (AttributeKnn(), Vantage.SERVER, Background(), "of at least one user"),
+        (AttributeKnn(), Vantage.SERVER, Background(), "one class per known user"),
         (InteractionMembership(), Vantage.SERVER, Background(), "background.candidates"),
         (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "known_items"),
         (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),

@@ -74,7 +74,7 @@ class Observation(NamedTuple):
     remark: text that is appended to the source of the bound.
 
     >>> Observation(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha))).compute_bound(1.0)
-    EpsilonLimit(epsilon=-0.0, largest=inf, witness=None)
+    EpsilonLimit(epsilon=-0.0, largest_possible=inf, witness=None)
     """
 
     draws: int

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers import report_readers
-from fedrec_auditor.attacks.readers.rating_rows import RatingRowsReader, fill_distances
+from fedrec_auditor.attacks.readers.rating_rows import RatingRowsReader, fill_rating_distances
 from fedrec_auditor.auditor.games.metrics import get_auc
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -125,7 +125,7 @@ def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
     fair = GuessCounts(n_draws=1_200, first_counts=first, second_counts=second, is_two_sided=True)
-    near = replace(fair, first_prob=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
+    near = replace(fair, first_probability=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
 
@@ -133,7 +133,7 @@ def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
     right, wrong = 10**6, 10**5
     counts = {"first_counts": (right, wrong), "second_counts": (right, wrong)}
     fair = GuessCounts(n_draws=8 * 10**6, **counts, is_two_sided=True)
-    near = replace(fair, first_prob=0.5 - 1e-12)
+    near = replace(fair, first_probability=0.5 - 1e-12)
     for delta in (0.0, 1e-5):
         exact = fair.bound_epsilon(delta=delta, alpha=1e-6)
         assert near.bound_epsilon(delta=delta, alpha=1e-6) == pytest.approx(exact, abs=1e-6)

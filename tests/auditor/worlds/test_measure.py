@@ -145,7 +145,7 @@ def test_so_many_draws_refute_half_of_what_is_spent(
     estimator: Any, world: Callable[[float], World], claimed: float
 ) -> None:
     """Twice the number of draws refutes mostly, a fifth of it hardly ever."""
-    power = RefutationPower.compute(claimed, delta=0.0, confidence=0.95, by=estimator)
+    power = RefutationPower.compute(claimed, delta=0.0, confidence=0.95, estimator=estimator)
     needed = power.response_draws if world is _response else power.gaussian_draws
     assert needed is not None
 

@@ -138,7 +138,7 @@ def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
     assert bound.epsilon == pytest.approx(max(math.log(low / high), 0.0))
     assert bound.epsilon > least
     assert bound.witness is not None
-    assert bound.witness.output == "score: score > 0.5"
+    assert bound.witness.output == "score > 0.5"
 
 
 @pytest.mark.parametrize("rare", [0.0, 0.001])
