@@ -38,8 +38,8 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 RESULTS = Path(__file__).with_name("RECOMMENDERS.md")
 SEEDS = 2
 RANKING = UtilityTest(cutoffs=(10,))
-NEW_USERS = UtilityTest(hold_out=HoldOut.HELD_OUT_USERS, cutoffs=(20,))
-RATINGS = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+NEW_USERS = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=(20,))
+RATINGS = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 METRICS = {
     RANKING: ("NDCG@10", "99 sampled negatives"),
     NEW_USERS: ("NDCG@20", "held-out users"),

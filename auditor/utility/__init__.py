@@ -29,4 +29,4 @@ def hold_out(
 
     ``rng`` draws the held-out data. Raises InputError if there are too few interactions.
     """
-    return _PROTOCOLS[evaluation.hold_out](interactions, rng)
+    return _PROTOCOLS[evaluation.split](interactions, rng)

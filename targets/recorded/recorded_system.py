@@ -208,7 +208,7 @@ class RecordedSystem(System):
     assumption: str = ""
     caveat: str = ""
     paper: str = "a recording"
-    evaluation: ClassVar[UtilityTest] = UtilityTest(hold_out=HoldOut.NOTHING)
+    evaluation: ClassVar[UtilityTest] = UtilityTest(split=HoldOut.NOTHING)
     reported: ClassVar[tuple[ReportedMetric, ...]] = ()
 
     def __repr__(self) -> str:

@@ -220,12 +220,12 @@ class HoldOut(StrEnum):
 class UtilityTest:
     """A paper's protocol for measuring utility.
 
-    hold_out: the part of the data that is held out for the test.
+    split: the part of the data that is held out for the test.
     cutoffs: lengths K of the recommendation lists for which HR@K and NDCG@K are computed; empty for
         systems that predict ratings.
     """
 
-    hold_out: HoldOut = HoldOut.LEAVE_LAST_OUT
+    split: HoldOut = HoldOut.LEAVE_LAST_OUT
     cutoffs: tuple[int, ...] = (10,)
 
 

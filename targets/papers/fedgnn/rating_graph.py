@@ -82,7 +82,7 @@ class RatingGraphSystem(System):
     user_rate: Annotated[NonNegative, "learning rate of a user's own vector; 0: no vector"] = 0.0
     norm: Literal["max", "l2"] = "l2"
 
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     def assumes(self) -> tuple[str, ...]:

@@ -257,7 +257,7 @@ class MetaLearnedSystem(NoiselessSystem):
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
     payload: ClassVar[Payload] = Payload.CHANGE
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.

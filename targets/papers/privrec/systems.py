@@ -333,7 +333,7 @@ class FcfMeta(Fcf):
     PrivRec's paper prints none for FCF. In Table 1 FCF is below all other systems.
     """
 
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
 
 @dataclass(frozen=True, kw_only=True)

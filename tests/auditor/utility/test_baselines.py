@@ -35,7 +35,7 @@ def evaluated(
     split: HoldOut, by: Callable[[Any, Interactions, Any], Any], cutoffs: tuple[int, ...] = (3, 10)
 ) -> tuple[Any, tuple[UtilityRow, ...]]:
     rng = np.random.default_rng(0)
-    evaluation = UtilityTest(hold_out=split, cutoffs=cutoffs)
+    evaluation = UtilityTest(split=split, cutoffs=cutoffs)
     held = hold_out(evaluation, groups(rng), rng)
     target: Any = Scorer(lambda mine, users: by(held, mine, users), evaluation)
     return held, held.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -159,7 +159,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     level = 3.0 + 0.7 * rng.normal(size=(80, 1)) + 0.7 * rng.normal(size=30)
     taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
     rated = (level + taste) * (rng.random((80, 30)) < 0.7)
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS)
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS)
     held: Any = hold_out(evaluation, Interactions.create(rated), rng)
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)

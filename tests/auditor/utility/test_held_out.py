@@ -38,7 +38,7 @@ def of_a_table(evaluation: UtilityTest) -> Any:
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused(split: HoldOut, wrong: float) -> None:
     rng = np.random.default_rng(1)
-    target = broken(UtilityTest(hold_out=split, cutoffs=(2,)), wrong)
+    target = broken(UtilityTest(split=split, cutoffs=(2,)), wrong)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match=f"finite scores from broken, got {wrong} for item 11"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -47,7 +47,7 @@ def test_a_score_that_is_not_finite_is_refused(split: HoldOut, wrong: float) -> 
 @pytest.mark.parametrize("split", SCORED)
 def test_scores_of_fewer_items_are_refused(split: HoldOut) -> None:
     rng = np.random.default_rng(1)
-    target = broken(UtilityTest(hold_out=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
+    target = broken(UtilityTest(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match="Expected scores of shape"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -57,7 +57,7 @@ def test_scores_of_fewer_items_are_refused(split: HoldOut) -> None:
 def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split: HoldOut) -> None:
     """Most users have fewer than 11 items without interaction, which is the number of negatives."""
     rng = np.random.default_rng(1)
-    target = broken(UtilityTest(hold_out=split, cutoffs=(1, 3)), 0.0)
+    target = broken(UtilityTest(split=split, cutoffs=(1, 3)), 0.0)
     held = hold_out(target.evaluation, DATA, rng)
     rows = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     assert len(rows) >= 4
@@ -69,7 +69,7 @@ def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split
 def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
     split: HoldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = of_a_table(UtilityTest(hold_out=split, cutoffs=(1, 3)))
+    target = of_a_table(UtilityTest(split=split, cutoffs=(1, 3)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
 
     def rows() -> Any:
@@ -87,7 +87,7 @@ def test_some_of_many_users_are_tested_and_rows_give_their_number(
     split: HoldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Drawn users have the same errors as among all users."""
-    target = of_a_table(UtilityTest(hold_out=split, cutoffs=(3,)))
+    target = of_a_table(UtilityTest(split=split, cutoffs=(3,)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
     every = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(2))
     assert not any("drawn at random" in row.paper_note for row in every)
@@ -107,7 +107,7 @@ def test_some_of_many_users_are_tested_and_rows_give_their_number(
 
 def test_without_held_out_data_nothing_is_measured() -> None:
     rng = np.random.default_rng(0)
-    held = hold_out(UtilityTest(hold_out=HoldOut.NOTHING), DATA, rng)
+    held = hold_out(UtilityTest(split=HoldOut.NOTHING), DATA, rng)
     assert held.training_data is DATA
     target = of_a_table(UtilityTest())
     with pytest.raises(NoScoresError, match="Nothing is held out"):

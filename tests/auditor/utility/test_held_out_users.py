@@ -15,7 +15,7 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 from tests.auditor.utility.scorer import Scorer
 
-EVALUATION = UtilityTest(hold_out=HoldOut.HELD_OUT_USERS, cutoffs=(3, 10))
+EVALUATION = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=(3, 10))
 
 
 def random_data(rng: np.random.Generator, users: int, items: int, rate: float) -> Interactions:

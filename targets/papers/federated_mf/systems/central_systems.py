@@ -220,7 +220,7 @@ class ObjPertb(System):
     trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 10
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
     noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:

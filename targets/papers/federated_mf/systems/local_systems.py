@@ -431,7 +431,7 @@ class LflPretrained(NoUploadSystem):
     bound: BestRating = 5.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.

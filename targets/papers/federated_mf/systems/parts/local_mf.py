@@ -79,7 +79,7 @@ class LocalMf(System):
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.

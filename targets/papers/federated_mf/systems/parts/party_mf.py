@@ -170,7 +170,7 @@ class PartyMf(System):
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
     division: ClassVar[DataDivision]
-    evaluation = UtilityTest(hold_out=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     @abstractmethod
