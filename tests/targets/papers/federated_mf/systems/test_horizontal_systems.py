@@ -165,7 +165,7 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
         ) -> StepRatings:
             return StepRatings.from_rows(ratings, np.zeros(1, int), np.array([next(rows)]), 1)
 
-        monkeypatch.setattr(GradientDescent, "sample", draw)
+        monkeypatch.setattr(GradientDescent, "sample_ratings", draw)
         target = HflSynsgd(
             rounds=2, parties=1, factors=2, noise_multiplier=0.0, learning_rate=3.0, tuning=0
         )
