@@ -179,7 +179,7 @@ def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
     one, two = (kind(rounds=3).run(data, np.random.default_rng(0)) for kind in (FcfMeta, Fcf))
     np.testing.assert_array_equal(one.transcript.release["items"], two.transcript.release["items"])
     assert FcfMeta.evaluation == Privrec.evaluation
-    assert Fcf.evaluation.hold_out is HoldOut.LEAVE_LAST_OUT
+    assert Fcf.evaluation.split is HoldOut.LEAVE_LAST_OUT
 
 
 def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
