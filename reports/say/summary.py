@@ -274,7 +274,8 @@ class Summary:
             f"claim: {self.verdict}", say.join_texts(self.claim_phrase, self.scope_phrase), by="; "
         )
         texts = (f"{claim}.", f"{self.full_result}.", self.shortfall, f"To do: {self.advice}")
-        return f"{self.section.target}: {self.assessment.severity_text}; {say.join_texts(*texts, by=' ')}"
+        text = say.join_texts(*texts, by=" ")
+        return f"{self.section.target}: {self.assessment.severity_text}; {text}"
 
     @property
     def severity_line(self) -> str:
