@@ -259,7 +259,7 @@ def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> 
         assert (own.scope, own.claim.scope) == (expected.scope, expected.claim.scope)
         assert (own.claim.epsilon, own.delta, own.note) == (0.7, expected.delta, expected.note)
         # the paper promises nothing of its centralised baselines
-        assert "one interaction 0.7-private against the server" in own.claim.statement
+        assert "protect one interaction with epsilon 0.7 against the server" in own.claim.statement
         assert "not completely protected" in own.claim.statement
         for stated in ("get_event", "get_mechanism"):
             ours, others = (getattr(t, stated)(own.scope, population) for t in (target, like))

@@ -196,7 +196,7 @@ def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
     assert system.get_event(server, population) == FmfLdp().get_event(server, population)
     (note,) = (q.note for q in system.get_claims(population) if q.scope == asked)
     assert "20 x 250 = 5000" in note
-    assert f"1000 users. Of these users, {left} do not collude" in note
+    assert f"1000 users, of whom {left} do not collude" in note
 
 
 def test_what_is_public_of_a_training() -> None:
