@@ -500,7 +500,7 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."
-    yield "ratio of larger to smaller", describe_ratio(measured)
+    yield "ratio of the two probabilities", describe_ratio(measured)
     if witness.copies > 1:
         yield "number of independent parts", f"{witness.copies:,}"
     if witness.note:
