@@ -31,8 +31,8 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.system import (
     Messages,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
@@ -225,9 +225,7 @@ class FederatedSystem(ComposedSystem):
         """
         return design_pairs(self)
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs federated averaging: yields each round's messages, and returns the final model.
 
         This is Algorithm 1 of Zhang et al. The users of each round are drawn at random by ``rng``.

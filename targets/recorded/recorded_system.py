@@ -45,8 +45,8 @@ from fedrec_auditor.targets.systems.base import (
 )
 from fedrec_auditor.targets.systems.system import (
     System,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
@@ -281,9 +281,7 @@ class RecordedSystem(System):
         """Strongest vantage (server, another client, ...) whose view was recorded."""
         return self.recording.max_vantage
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Yields the recorded rounds, and returns the recorded final model.
 
         The messages stay in their files. ``rng`` is not used. Raises InputError unless the users of

@@ -102,7 +102,7 @@ class UploadRequest:
         return Streams.spawn(self.rng, len(self.profile_ids))
 
 
-TrainingGenerator = Generator[Round | None, Round | None, TrainingResult]
+TrainingRounds = Generator[Round | None, Round | None, TrainingResult]
 """A training as a generator that runs one round per step.
 
 The generator yields each round's messages, or None for a step without messages. It receives the
@@ -280,7 +280,7 @@ class System(Checked, Target, ABC):
     @abstractmethod
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Machine
-    ) -> TrainingGenerator:
+    ) -> TrainingRounds:
         """Returns a generator that trains one round per step and yields the messages of the round.
 
         The value that the generator returns at the end is the result of the training. ``rng`` is

@@ -41,7 +41,7 @@ from fedrec_auditor.targets.systems.base import (
     SystemOrigin,
     UtilityTest,
 )
-from fedrec_auditor.targets.systems.system import System, TrainingGenerator, TrainingResult
+from fedrec_auditor.targets.systems.system import System, TrainingResult, TrainingRounds
 from fedrec_auditor.targets.transcript import (
     Broadcast,
     PublicInfo,
@@ -370,9 +370,7 @@ class WrappedSystem(System):
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Trains the system: yields the messages round by round, and returns the last model.
 
         Every sending device has a separate seed and state.

@@ -34,8 +34,8 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population,
 from fedrec_auditor.targets.systems.system import (
     Messages,
     System,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import PublicInfo, Round, Uploads
@@ -139,9 +139,7 @@ class BitUploadSystem(System):
             ),
         )
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Collects one upload from every user, learns from the uploads, and publishes the learned
         model once.
         """

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import Count, Positive
 from fedrec_auditor.targets.systems.base import Model, UtilityTest
-from fedrec_auditor.targets.systems.system import System, TrainingGenerator, TrainingResult
+from fedrec_auditor.targets.systems.system import System, TrainingResult, TrainingRounds
 from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, Uploads
 
 # User vectors in closed form and item gradients of implicit matrix factorization.
@@ -224,9 +224,7 @@ class ImplicitMf(System):
         ``items`` is the item matrix of the round, and ``uploads`` are the messages.
         """
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs the federated training (Algorithm 2), and yields the messages of every round.
 
         The training uses only the existence of ratings, not their values (equation 10).

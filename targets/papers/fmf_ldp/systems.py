@@ -49,8 +49,8 @@ from fedrec_auditor.targets.systems.system import (
     NoUploadSystem,
     ReportDistribution,
     ReportingSystem,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
     get_broadcast_array,
 )
@@ -380,9 +380,7 @@ class MfNp(CentralSystem):
         """Returns arguments of ``TrainingCost.estimate``, by name: one pass per epoch."""
         return {"width": self.factors, "passes": self.epochs}
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs alternating least squares, and publishes the item vectors; yields no messages."""
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         rows = interactions.ratings
@@ -422,9 +420,7 @@ class Random(NoUploadSystem):
 
     evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Draws one random stream per user, from which the user's scores of items are drawn.
 
         Nothing is sent or published.

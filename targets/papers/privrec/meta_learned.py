@@ -34,8 +34,8 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, Util
 from fedrec_auditor.targets.systems.system import (
     Messages,
     NoiselessSystem,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -356,9 +356,7 @@ class MetaLearnedSystem(NoiselessSystem):
         """Whether clients are trained on ``Machine.device``, which may be a GPU; true here."""
         return True
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs Algorithm 1; yields every broadcast together with the change of each drawn
         client.
         """

@@ -34,7 +34,7 @@ from fedrec_auditor.targets.systems.base import HoldOut, Population, UtilityTest
 from fedrec_auditor.targets.systems.system import (
     CentralSystem,
     Messages,
-    TrainingGenerator,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
@@ -314,9 +314,7 @@ class PrivrecCen(CentralSystem, Privrec):
     this model. The model is that of PrivRec for the same seed.
     """
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs PrivRec's training within the server."""
         return Privrec(**vars(self)).train(interactions, rng, compute)
 

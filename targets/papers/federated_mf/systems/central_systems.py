@@ -66,8 +66,8 @@ from fedrec_auditor.targets.systems.system import (
     ReportDistribution,
     ReportingSystem,
     System,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.systems.system import get_broadcast_array as table
@@ -243,9 +243,7 @@ class ObjPertb(System):
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Factorizes the ratings, perturbs the objective and publishes the items in one round.
 
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.

@@ -72,8 +72,8 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, Util
 from fedrec_auditor.targets.systems.system import (
     NoiselessSystem,
     NoUploadSystem,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
 )
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
@@ -440,9 +440,7 @@ class LflPretrained(NoUploadSystem):
         """
         return {"width": self.factors, "passes": self.fitting}
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Draws the item embeddings V at random; there are no messages."""
         check_ratings(interactions, self.bound)
         items = init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)

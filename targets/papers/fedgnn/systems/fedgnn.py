@@ -36,8 +36,8 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.system import (
     Messages,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -203,9 +203,7 @@ class FedGnn(RatingGraphSystem):
         layer = np.outer(turns, np.ones(self.dimension)) / self.dimension
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs Algorithm 1, and yields the messages of each round.
 
         ``rng`` draws the initial model, the users of each round and the clients' randomness.

@@ -22,8 +22,8 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import (
     Messages,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
@@ -127,9 +127,7 @@ class FedPerGnn(RatingGraphSystem):
         n = self.count_batches(interactions.n_users)
         return replace(super().get_public_info(interactions), n_silos=n)
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Trains on one batch per round, and yields the message of the batch.
 
         ``rng`` draws the initial model, the batches of each epoch and the noise.

@@ -51,8 +51,8 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import (
     Messages,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.systems.system import get_broadcast_array as table
@@ -95,7 +95,7 @@ class AveragedExchange(Exchange):
 
     def train(
         self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingGenerator:
+    ) -> TrainingRounds:
         """Runs the training of the system ``mf``; yields one round at a time, and returns the
         result.
 
@@ -303,7 +303,7 @@ class Publication(Exchange):
 
     def train(
         self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingGenerator:
+    ) -> TrainingRounds:
         """Yields one round, in which every party publishes the tables that it trained alone."""
         parties = mf.make_parties(interactions, None, rng)
         n, m, p = interactions.n_users, interactions.n_items, mf.factors
@@ -348,7 +348,7 @@ class NoExchange(Exchange):
 
     def train(
         self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingGenerator:
+    ) -> TrainingRounds:
         """Trains every party alone, in a single step of the generator; yields no messages."""
         first = init_embeddings(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []

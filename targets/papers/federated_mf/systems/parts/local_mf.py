@@ -46,8 +46,8 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, Util
 from fedrec_auditor.targets.systems.system import (
     Messages,
     System,
-    TrainingGenerator,
     TrainingResult,
+    TrainingRounds,
     UploadRequest,
 )
 from fedrec_auditor.targets.systems.system import get_broadcast_array as table
@@ -129,9 +129,7 @@ class LocalMf(System):
         """Draws further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs the training; yields one round at a time, and returns the result.
 
         A round has the broadcast and all devices' messages.

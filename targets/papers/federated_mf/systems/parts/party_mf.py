@@ -30,7 +30,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.settings import BestRating, Count, Positive, Probability, Share
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
-from fedrec_auditor.targets.systems.system import Messages, System, TrainingGenerator, UploadRequest
+from fedrec_auditor.targets.systems.system import Messages, System, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo
 
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
@@ -118,7 +118,7 @@ class Exchange(ABC):
     tuning: int = 0
 
     @abstractmethod
-    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingGenerator:
+    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
         """Runs the training of the system ``mf``; yields one round at a time, and returns the
         result.
         """
@@ -255,9 +255,7 @@ class PartyMf(System):
         guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
-    def train(
-        self, interactions: Interactions, rng: Generator, compute: Machine
-    ) -> TrainingGenerator:
+    def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs the training by the protocol ``exchange``, one round at a time."""
         return self.exchange.train(self, interactions, rng)
 
