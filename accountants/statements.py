@@ -35,7 +35,7 @@ class Basis(StrEnum):
     """Origin of a stated number: printed by the authors, computed from their formula, derived by
     the audit, or not recorded.
 
-    If a derived number is wrong, the authors need not have stated anything false.
+    The authors are not wrong if a derived number is wrong, because they did not state it.
 
     >>> Basis.pick_weaker(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>

@@ -340,9 +340,9 @@ def judge_number(
     claimed, correct : the stated number and the computed number. Equal infinities agree.
     tolerance : largest difference of numbers that agree: relative to ``correct``, or absolute if
         the absolute value of ``correct`` is below 1.
-    below : true if the paper states only that the number is below ``claimed``.
-    upper : true if the number is an upper bound (epsilon, sensitivity), so that a larger number is
-        valid.
+    is_below_claimed : true if the paper states only that the number is below ``claimed``.
+    is_upper_bound : true if the number is an upper bound (epsilon, sensitivity), so that a larger
+        number is valid.
     basis : origin of the claimed number. A number that the audit derived is labelled UNSTATED
         instead of WRONG.
     """

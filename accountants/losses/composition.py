@@ -89,7 +89,7 @@ def compute_upper_epsilon(uses: PairCounts, delta: float) -> float:
     The losses are then added by Fourier transform. All errors raise the bound.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
-    >>> round(bound_epsilon_above(((GaussianPair(0.1), 100),), 1e-5), 3)  # one Gaussian of mu = 1
+    >>> round(compute_upper_epsilon(((GaussianPair(0.1), 100),), 1e-5), 3)  # Gaussian, mu = 1
     4.377
     """
     # The error of connecting the dots is of second order in the step. Tails of 1e-5 delta in total

@@ -81,8 +81,9 @@ class DivergenceRange(NamedTuple):
 
 
 def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
-    """Returns an interval that contains the supremum of ln(P(event)/Q(event)) over all events, for
-    the distributions P = ``p`` and Q = ``q`` of a number.
+    """Returns an interval that contains the supremum of ln(P(event)/Q(event)) over all events.
+
+    ``p``, ``q``: the distributions P and Q of a number.
 
     The supremum is inf if Q has no mass on an event that is possible under P, and -inf if ``p`` is
     empty. Both ends of the interval equal the supremum, up to rounding, if the ratio is monotone or
@@ -118,11 +119,12 @@ def find_distinguishing_event(
 
 
 def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
-    """Returns an interval that contains the hockey-stick divergence, the largest P(event) -
-    e^epsilon Q(event), of the distributions P = ``p`` and Q = ``q``.
+    """Returns an interval that contains the hockey-stick divergence of two distributions P = ``p``
+    and Q = ``q``.
 
-    The interval allows for the rounding errors of the masses that contribute. A point at which P/Q
-    equals e^epsilon to all digits contributes nothing. Raises InputError if ``epsilon`` is below 0.
+    The divergence is the largest P(event) - e^epsilon Q(event) over all events. The interval allows
+    for the rounding errors of the masses that contribute. A point at which P/Q equals e^epsilon to
+    all digits contributes nothing. Raises InputError if ``epsilon`` is below 0.
     """
     if not epsilon >= 0.0:
         raise InputError(f"Expected epsilon >= 0, got epsilon={epsilon}. Exchange P and Q.")

@@ -22,18 +22,19 @@ EpsilonCounts = tuple[tuple[float, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreePointLoss:
-    """Dominating pair of distributions with three privacy losses L, 0 and -L, for a randomized
-    response or a bit flip.
+    """Dominating pair of distributions of a randomized response or a bit flip, with privacy losses
+    L, 0 and -L.
 
-    The pair dominates every pair of inputs, in both orders. An output is likely under the first
-    input (probability ``p_likely`` under the first and ``p_unlikely`` under the second input), or
-    likely under the second input (with these two probabilities exchanged), or uninformative (the
-    remaining probability).
+    The pair dominates every pair of inputs, in both orders. It has three kinds of outputs: likely
+    under the first input, likely under the second input, and uninformative.
 
-    For randomized response this is the distribution itself. For a bit flipped with P(1 | 1) = p >=
-    P(1 | 0) = q, unlikely = min(q, 1 - p) and likely = unlikely + p - q (the proof is in a comment
-    in the code). The pair also covers a composition in which some bits are flipped in one direction
-    and some in the other.
+    - ``p_likely``: probability of the output that is likely under the given input.
+    - ``p_unlikely``: probability of the output that is likely under the other input.
+
+    The remaining probability is that of the uninformative output. For randomized response this is
+    the distribution itself. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, unlikely = min(q,
+    1 - p) and likely = unlikely + p - q (the proof is in a comment in the code). The pair also
+    covers a composition in which some bits are flipped in one direction and some in the other.
     """
 
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+

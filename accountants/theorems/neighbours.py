@@ -86,8 +86,8 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
         adjacency not in leaves.SAMPLING_ADJACENCIES.get(k, (adjacency,)) for k in kinds
     ):
         raise InputError(
-            f"{explain_unsupported_event(event, adjacency)} Choose another adjacency, or account the "
-            "parts separately."
+            f"{explain_unsupported_event(event, adjacency)} Choose another adjacency, or account "
+            "the parts separately."
         )
     return charged
 

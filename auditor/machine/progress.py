@@ -231,10 +231,11 @@ def note_progress(path: Path | None, task: str) -> Iterator[None]:
 
 @contextmanager
 def show_progress(progress: bool | ProgressObserver | None) -> Iterator[ProgressObserver | None]:
-    """Context manager that provides a function which displays progress reports, or None.
+    """Context manager that provides the function to call with each progress report; None without a
+    display.
 
-    ``progress``: a function to be called instead, True to display, False not to display, or None to
-        display only in a terminal or a notebook.
+    ``progress``: True to display progress, False not to, None to display it only in a terminal or a
+        notebook; or a function that receives the reports instead.
     """
     if progress is False or callable(progress):
         yield progress or None
@@ -254,8 +255,8 @@ def show_progress(progress: bool | ProgressObserver | None) -> Iterator[Progress
 def show_task_progress(progress: bool | ProgressObserver | None, name: str) -> Iterator[None]:
     """Context manager that displays the progress of a single task.
 
-    ``progress``: True or False to display or not, None to display only in a terminal or a notebook,
-        or a function to be called instead.
+    ``progress``: True to display progress, False not to, None to display it only in a terminal or a
+        notebook; or a function that receives the reports instead.
     ``name``: name of the task.
     """
     started = last = time.monotonic()

@@ -493,8 +493,10 @@ class AccountRequest:
 
     @property
     def missing_name(self) -> str:
-        """Name of the first setting without a value: the symbol of the noise, such as "z", "rounds"
-        or "rate"; "" if all have values.
+        """Name of the first setting without a value: "rounds", "rate", or the symbol of the noise,
+        such as "z".
+
+        The name is "" if all settings have values.
         """
         noise = self.noise
         if noise is not None and noise.amount is None:

@@ -29,13 +29,14 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True)
 class AffineNoise:
-    """A random number, coefficient * variable + constant, for a variable that depends on one draw.
+    """A random number: coefficient * variable + constant, where the variable depends on one random
+    draw.
 
-    - ``source``: the random draw. If ``function`` is None, the variable is the value of this draw.
+    - ``source``: the random draw.
     - ``coefficient``: exact number, not 0.
     - ``constant``: exact number.
-    - ``function``: ``math.log`` (of a uniform draw) or ``math.floor``; None if there is none. If
-      given, the variable is this function of ``inner_noise``.
+    - ``function``: None if the variable is the value of the draw. Otherwise the variable is this
+      function, ``math.log`` (of a uniform draw) or ``math.floor``, of ``inner_noise``.
     - ``inner_noise``: the noise to which ``function`` is applied; None without ``function``.
     """
 

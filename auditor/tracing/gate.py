@@ -93,13 +93,14 @@ class CallGate(ABC):
 
     A run is one execution of the traced code along one execution path.
 
-    - ``own_objects``: objects that the present run created, by id; the run may write only to these.
-    - ``reads``: mutable objects from outside of the run, by id, with their content when first
-      read.
-    - ``name_reads``: names that were read outside of the run, with their values at that time.
-    - ``is_replayed``: whether a replay, which repeats a run with concrete numbers, can run the
-      callable itself. A replay cannot if the code draws from a global generator, is compiled by
-      Numba, or reads the class of the generator.
+    - ``own_objects``: objects that the present run created, by id. The run may write only to these.
+    - ``reads``: mutable objects that the code read but the run did not create, by id, with their
+      content when first read.
+    - ``name_reads``: names that are defined outside of the run and were read, with their values at
+      that time.
+    - ``is_replayed``: whether a replay, which repeats a run with concrete numbers, can call the
+      traced callable itself. That is impossible if the code draws from a global generator, is
+      compiled by Numba, or reads the class of the generator.
     """
 
     def __init__(self, rng: TracedGenerator) -> None:

@@ -413,10 +413,11 @@ class ExecutionPath:
             raise PathTooRare
 
     def merge_sum(self, total: Draw, *parts: tuple[Draw, float]) -> Draw:
-        """Replaces a weighted sum of draws by the single draw ``total``, and returns this draw.
+        """Replaces a weighted sum of random draws by the single draw ``total``, and returns this
+        draw.
 
         ``parts``: the summed draws and their weights; no other operation may use these draws
-        afterwards. If the sum is already known, its earlier draw is returned.
+            afterwards. If the same sum was replaced before, the draw of that time is returned.
         """
         for known, before in self.sums.items():
             if before == parts:

@@ -99,9 +99,11 @@ class Trace:
 
     @property
     def atoms(self) -> list[float]:
-        """Numbers that are the output with positive probability under some input, sorted.
+        """Numbers that have a positive probability as the output, although the output has a density
+        elsewhere; sorted.
 
-        The list is empty if no output distribution has a density.
+        The probability is positive under at least one of the inputs. The list is empty if no output
+        distribution has a density.
         """
         return sorted({number for dist in self.dists for number in dist.atoms})
 

@@ -139,9 +139,11 @@ class TracedDist:
 
     @property
     def atoms(self) -> list[float]:
-        """Numbers that are the output with positive probability under some input.
+        """Numbers that have a positive probability as the output, although the output has a density
+        elsewhere.
 
-        The list is empty if the distribution has no density, or outputs are not single numbers.
+        The probability is positive under at least one of the traced inputs. The list is empty if
+        the distribution has no density, or if outputs are not single numbers.
         """
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()

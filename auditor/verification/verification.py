@@ -28,7 +28,8 @@ def format_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
     ``witness``: the event, with its probabilities P and Q under the two inputs for one copy, and
         the number of copies (independent repetitions).
     ``delta``: delta of the claim. If it is positive, the ratio is (P - delta) / Q.
-    ``log_ratio``: logarithm of the ratio, for probabilities that underflow; infinite if it is unknown.
+    ``log_ratio``: logarithm of the ratio, for probabilities that underflow; infinite if it is
+        unknown.
     """
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
@@ -191,8 +192,8 @@ class Verification:
     def describe(self, *, command: str = "", width: int = NON_TERMINAL_WIDTH) -> str:
         """Describes verdict, bound, distinguishing event and checks, in lines of ``width`` columns.
 
-        ``command``: command line that repeats the verification with another number of draws, which
-            is appended to it.
+        ``command``: beginning of a command line that repeats the verification. If the sample was
+            too small, the description proposes this command with a larger number of draws.
         """
         lines = [wrap_paragraph(_headline(self, failures=len(self.faults)), width, hang=2)]
         lines += [wrap_entry(label, text, width) for label, text in _evidence(self)]

@@ -128,8 +128,8 @@ class DrawBudget(Checked):
         the checks. No clock is read afterwards: the load of the machine changes the number of
         draws, but not the distribution of their outputs.
 
-        Raises InputError if the time suffices for fewer than ``min_draws`` draws, or for fewer than 8
-        calls per input.
+        Raises InputError if the time suffices for fewer than ``min_draws`` draws, or for fewer than
+        8 calls per input.
         """
         if self.seconds is None:
             return sampler, limit, ""

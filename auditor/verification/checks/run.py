@@ -28,8 +28,8 @@ CHECK_FUNCTIONS: dict[str, Callable[[SharedEvidence], CheckResult]] = {
 def run_checks(evidence: SharedEvidence) -> tuple[CheckResult, ...]:
     """Runs all checks for faults that a ratio of probabilities does not reveal, in a fixed order.
 
-    Returns one ``CheckResult`` per kind of fault. At most 8 inputs are tried: the first, the last, and
-    some between.
+    Returns one ``CheckResult`` per kind of fault. At most 8 inputs are tried: the first, the last,
+    and some between.
 
     - A check has the status "not run", with a reason, if it is impossible, or if its share of the
       draws does not suffice for a conclusion.

@@ -115,7 +115,7 @@ def test_enough_draws_let_every_check_look_at_single_calls() -> None:
 def test_all_pairs_of_inputs_share_one_false_alarm(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All events of a check are tested at an error of ``MAX_FALSE_ALARM_PROB``, divided by its pairs."""
+    """All events of a check share the error ``MAX_FALSE_ALARM_PROB``, divided by its pairs."""
     held: list[int] = []
     for asked in ("compute_lower_epsilon", "bound_prob"):
         real = getattr(ClaimUnderTest, asked)
