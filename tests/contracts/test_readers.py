@@ -92,7 +92,7 @@ def check_last_digits(case: ReaderCase) -> None:
 
 def check_threads(case: ReaderCase) -> None:
     """Evidence is the same to the bit in any number of threads."""
-    with patch.object(uploads, "BLOCK_SIZE", 2**10):  # many blocks
+    with patch.object(uploads, "MAX_BLOCK_NUMBERS", 2**10):  # many blocks
         before = case.reader.read(case.view, case.users)
         with compute.use_threads(3):
             after = case.reader.read(case.view, case.users)
