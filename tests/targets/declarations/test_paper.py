@@ -258,9 +258,9 @@ def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) ->
     one, two = (
         part.compute_rows.args[0] for part in tables.iter_attack_parts(paper(printed=ATTACKS))
     )
-    assert (one.hit_cutoff, one.printed_hit_rate, one.part_scores) == (5, ("Table 8", 0.1), [])
+    assert (one.hit_cutoff, one.printed_hit_rate, one.component_scores) == (5, ("Table 8", 0.1), [])
     assert two.printed_hit_rate == ("Figure 7", None)
-    (cell,), (drawn,) = two.upload_scores, two.part_scores
+    (cell,), (drawn,) = two.upload_scores, two.component_scores
     assert (cell.table_name, cell.attack, cell.known_share, cell.printed_f1) == (
         "Table 9",
         "attribute-tree",
