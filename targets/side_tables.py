@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import (
-    MISSING_VALUE_CATEGORY,
+    MISSING_CATEGORY,
     Attribute,
     Interactions,
     find_indices,
@@ -360,7 +360,7 @@ def _attribute(
     of_users = codes[cells.codes].astype(np.int64)
     if not known.all():
         of_users[~known] = len(categories)
-        categories = (*categories, MISSING_VALUE_CATEGORY)
+        categories = (*categories, MISSING_CATEGORY)
     return Attribute(codes=of_users, categories=categories)
 
 

@@ -15,7 +15,7 @@ from fedrec_auditor.reports import say
 # Function that maps a value to its coordinate on an axis.
 AxisScale = Callable[[float], float]
 # Font sizes in drawing units (8 and 7 points if 366 units are a column of 86 mm).
-FONT_SIZE, SMALL_FONT_SIZE = 12.0, 10.5
+FONT_SIZE, SMALL_FONT = 12.0, 10.5
 
 
 def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> AxisScale:

@@ -20,12 +20,12 @@ from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import (
     FONT_SIZE,
-    SMALL_FONT_SIZE,
+    SMALL_FONT,
     AxisScale,
     estimate_text_width,
     make_axis,
 )
-from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
+from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import Summary
 
@@ -123,9 +123,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     beats guessing, because the lower bound of epsilon already states its success.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
-    best = min(
-        above, key=lambda x: (x.row.family == DISTINGUISHER_FAMILY, -x.advantage), default=None
-    )
+    best = min(above, key=lambda x: (x.row.family == DISTINGUISHERS, -x.advantage), default=None)
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
         row = replace(row, scope_label=_scope_label(finding))
@@ -226,12 +224,12 @@ def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) ->
         heads.append((max(place(10.0**power), 14.0), f"≤ {label}" if power == low else label))
     note = "epsilon; thick line: still possible; grey: guesses 99.9% right"
     drawn = [
-        drawing.draw_text(x, 28, words, anchor="middle", size=SMALL_FONT_SIZE) for x, words in heads
+        drawing.draw_text(x, 28, words, anchor="middle", size=SMALL_FONT) for x, words in heads
     ]
-    drawn.append(drawing.draw_text(layout.start, 12, note, muted=True, size=SMALL_FONT_SIZE))
+    drawn.append(drawing.draw_text(layout.start, 12, note, muted=True, size=SMALL_FONT))
     if layout is _BROAD:
         note = "best attack: share of the gap closed"
-        drawn += [drawing.draw_text(layout.bar[0], 12, note, muted=True, size=SMALL_FONT_SIZE)]
+        drawn += [drawing.draw_text(layout.bar[0], 12, note, muted=True, size=SMALL_FONT)]
     for number, row in enumerate(rows):
         parts = list(_row(row, 36 + number * layout.row, place, layout))
         drawn.append(drawing.make_titled_group(row.row_text, parts))
@@ -241,33 +239,29 @@ def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) ->
 def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
     """Yields the SVG elements of one row: label, marks with their numbers, and attack."""
     judged, size = (
-        (say.label_verdict(row.finding), FONT_SIZE) if row.attack_label else ("", SMALL_FONT_SIZE)
+        (say.label_verdict(row.finding), FONT_SIZE) if row.attack_label else ("", SMALL_FONT)
     )
     is_bad = row.finding is not None and row.finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     colour, end = "leak" if is_bad else "ink", layout.label
-    room = end - estimate_text_width(judged, SMALL_FONT_SIZE)
+    room = end - estimate_text_width(judged, SMALL_FONT)
     name = drawing.truncate(row.name, int(room / estimate_text_width("x", size)))
     scope = drawing.truncate(row.scope_label, int(end / _LETTER))
     y, (x, bar) = top + layout.axis, (layout.bar[0], top + layout.bar[1])
     yield drawing.draw_text(0, top + 14, name, bold=True, size=size)
     yield drawing.draw_text(
-        end, top + 14, judged, bold=True, colour=colour, anchor="end", size=SMALL_FONT_SIZE
+        end, top + 14, judged, bold=True, colour=colour, anchor="end", size=SMALL_FONT
     )
-    yield drawing.draw_text(0, top + 29, scope, muted=True, size=SMALL_FONT_SIZE)
+    yield drawing.draw_text(0, top + 29, scope, muted=True, size=SMALL_FONT)
     yield from _epsilons(row, y, place, layout)
-    yield drawing.draw_text(
-        layout.start, y + 20, row.epsilons_text, muted=True, size=SMALL_FONT_SIZE
-    )
+    yield drawing.draw_text(layout.start, y + 20, row.epsilons_text, muted=True, size=SMALL_FONT)
     if row.gain_percent:
         yield drawing.draw_rectangle(x, bar - 5, _BAR, 10, "shade")
         yield drawing.draw_rectangle(x, bar - 5, _BAR * row.attack_gain, 10, "leak")
-        yield drawing.draw_text(x + _BAR + 8, bar + 4, row.gain_percent, size=SMALL_FONT_SIZE)
+        yield drawing.draw_text(x + _BAR + 8, bar + 4, row.gain_percent, size=SMALL_FONT)
         bar += 16
     words = row.attack_label if layout is _BROAD else f"best attack: {row.attack_label}"
     if row.attack_label:
-        yield drawing.draw_text(
-            x, bar + 4, words, muted=bool(row.gain_percent), size=SMALL_FONT_SIZE
-        )
+        yield drawing.draw_text(x, bar + 4, words, muted=bool(row.gain_percent), size=SMALL_FONT)
 
 
 def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.drawing import (
     MAX_DISTANCE_WITHOUT_LINE,
-    SMALL_FONT_SIZE,
+    SMALL_FONT,
     AxisScale,
     LeftTopRightBottom,
     estimate_text_width,
@@ -55,7 +55,7 @@ def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
         for number, (strokes, _) in enumerate(blocks):
             drawn.append(drawing.move_group(number * (SYSTEM_BLOCK_WIDTH + _GAP), top, strokes))
         top += max(height for _, height in blocks)
-    for words in textwrap.wrap(note, int(width / estimate_text_width("x", SMALL_FONT_SIZE))):
+    for words in textwrap.wrap(note, int(width / estimate_text_width("x", SMALL_FONT))):
         drawn.append(_small(0.0, top, words))
         top += _LINE
     return drawing.make_svg(width, top, drawn)
@@ -89,7 +89,7 @@ def _legend(width: float) -> tuple[list[str], float]:
     }
     drawn, x, y = list[str](), 0.0, 8.0
     for words, sign in signs.items():
-        wide = 24.0 + estimate_text_width(words, SMALL_FONT_SIZE)
+        wide = 24.0 + estimate_text_width(words, SMALL_FONT)
         if x and x + wide > width:
             x, y = 0.0, y + _LINE + 2.0
         drawn += [sign(x + 9.0, y), _small(x + 22.0, y + 4.0, words)]
@@ -121,7 +121,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         ticks[high] = f"≥{high:.2g}"
     for value, words in ticks.items():
         y = height(value) + 4.0
-        drawn.append(drawing.draw_text(_LEFT - 4.0, y, words, anchor="end", size=SMALL_FONT_SIZE))
+        drawn.append(drawing.draw_text(_LEFT - 4.0, y, words, anchor="end", size=SMALL_FONT))
     drawn += _gains(system, height)
     drawn += _epsilons(system, height)
     attack = f"gain of {system.attack} over guessing" if system.attack else ""
@@ -247,12 +247,12 @@ def _labels(
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [truncate(each, _LETTERS) for each in words]
-    boxes = place_labels(at, words, SMALL_FONT_SIZE, within, marks, lines)
+    boxes = place_labels(at, words, SMALL_FONT, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
         if math.dist((x, y), near) > MAX_DISTANCE_WITHOUT_LINE:
             yield drawing.draw_line(x, y, *near, "muted", 0.6)
-        yield drawing.draw_text(box[0], box[3] - 1.5, name, size=SMALL_FONT_SIZE)
+        yield drawing.draw_text(box[0], box[3] - 1.5, name, size=SMALL_FONT)
 
 
 def _across(system: Frontier, left: float, height: AxisScale) -> list[LeftTopRightBottom]:
@@ -283,11 +283,11 @@ def _ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _tick(x: float, words: str, anchor: str = "middle") -> str:
-    return drawing.draw_text(x, _FLOOR + 13.0, words, anchor=anchor, size=SMALL_FONT_SIZE)
+    return drawing.draw_text(x, _FLOOR + 13.0, words, anchor=anchor, size=SMALL_FONT)
 
 
 def _small(x: float, y: float, words: str) -> str:
-    return drawing.draw_text(x, y, words, muted=True, size=SMALL_FONT_SIZE)
+    return drawing.draw_text(x, y, words, muted=True, size=SMALL_FONT)
 
 
 def _level(left: float, right: float, y: float, number: int) -> str:

@@ -325,7 +325,7 @@ MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE = 0.5, 0.2
 # severity medium.
 MIN_MEDIUM_GUESS_RATE = 0.9
 # Family of the attacks that guess which of two worst-case inputs was sent.
-DISTINGUISHER_FAMILY = "distinguisher"
+DISTINGUISHERS = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
 Such an attack alone makes a leak at most medium, because its epsilon states the same."""
@@ -457,10 +457,7 @@ def _unassessed(section: Section) -> str:
     counts, unplayed = section.messages, len(section.not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
-    if (
-        len({r.attack for r in list_comparable(section) if r.family != DISTINGUISHER_FAMILY})
-        > unplayed
-    ):
+    if len({r.attack for r in list_comparable(section) if r.family != DISTINGUISHERS}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:
@@ -473,9 +470,7 @@ def find_max_advantage(leaks: Sequence[Leak]) -> float:
 
     Attacks that guess which of two worst-case inputs was sent are left out.
     """
-    return max(
-        (leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER_FAMILY), default=0.0
-    )
+    return max((leak.advantage for leak in leaks if leak.row.family != DISTINGUISHERS), default=0.0)
 
 
 def list_lower_bounds(section: Section) -> tuple[Bound, ...]:

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    DISTINGUISHER_FAMILY,
+    DISTINGUISHERS,
     MIN_CRITICAL_ADVANTAGE,
     MIN_HIGH_ADVANTAGE,
     Leak,
@@ -52,7 +52,7 @@ _FAMILIES = (
     "membership inference",
     "user-level membership inference",
     "linkage",
-    DISTINGUISHER_FAMILY,
+    DISTINGUISHERS,
 )
 
 
@@ -254,7 +254,7 @@ class Summary:
         much = [
             x.row
             for x in self.leaks
-            if x.advantage >= MIN_HIGH_ADVANTAGE and x.row.family != DISTINGUISHER_FAMILY
+            if x.advantage >= MIN_HIGH_ADVANTAGE and x.row.family != DISTINGUISHERS
         ]
         alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
         if find_max_advantage(self.leaks) >= MIN_CRITICAL_ADVANTAGE:
@@ -392,7 +392,7 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
     step = sum(leak.advantage >= limit for limit in (MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE))
-    return family == DISTINGUISHER_FAMILY, -step, place, -leak.advantage
+    return family == DISTINGUISHERS, -step, place, -leak.advantage
 
 
 def _limit(shown: Bound, words: str) -> str:

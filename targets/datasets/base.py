@@ -19,7 +19,7 @@ from fedrec_auditor.targets.settings import Checked, CountOrZero, NonNegative
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 
 # Name of the category that stands for users without a value of an attribute.
-MISSING_VALUE_CATEGORY = ""
+MISSING_CATEGORY = ""
 
 
 def classify_age(age: Any) -> Any:
@@ -61,9 +61,7 @@ class Attribute:
     def classes(self) -> tuple[str, ...]:
         """Names of the categories that an attack may guess: all except that of missing values."""
         return (
-            self.categories[:-1]
-            if self.categories[-1:] == (MISSING_VALUE_CATEGORY,)
-            else self.categories
+            self.categories[:-1] if self.categories[-1:] == (MISSING_CATEGORY,) else self.categories
         )
 
     @property

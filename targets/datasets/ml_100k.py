@@ -36,7 +36,7 @@ HEADER_BY_FILE = {
     "ml-100k.user": "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
     "ml-100k.item": "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
 }
-RECBOLE_REQUIREMENT = "recbole==1.2.1"
+RECBOLE_PACKAGE = "recbole==1.2.1"
 # Required SHA-256 digest of the downloaded wheel.
 RECBOLE_WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 # Genres in the order of the official files' flags.
@@ -118,7 +118,7 @@ def _download() -> Path:
     differs.
     """
     logger.warning(
-        "Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_REQUIREMENT, LICENCE_NOTE
+        "Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_PACKAGE, LICENCE_NOTE
     )
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "
@@ -133,7 +133,7 @@ def _download() -> Path:
                 "--quiet",
                 "--dest",
                 folder,
-                RECBOLE_REQUIREMENT,
+                RECBOLE_PACKAGE,
             ],
             capture_output=True,
             text=True,
@@ -143,12 +143,12 @@ def _download() -> Path:
         if done.returncode or len(wheels) != 1:
             why = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
             raise IncompleteError(
-                f"Expected pip to download {RECBOLE_REQUIREMENT}, got: {why} {remedy}"
+                f"Expected pip to download {RECBOLE_PACKAGE}, got: {why} {remedy}"
             )
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
         if sha256 != RECBOLE_WHEEL_SHA256:
             raise IncompleteError(
-                f"Expected the wheel of {RECBOLE_REQUIREMENT} with SHA-256 {RECBOLE_WHEEL_SHA256}, "
+                f"Expected the wheel of {RECBOLE_PACKAGE} with SHA-256 {RECBOLE_WHEEL_SHA256}, "
                 f"got {sha256}. {remedy}"
             )
         return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))

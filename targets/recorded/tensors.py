@@ -65,7 +65,7 @@ MAX_FILE_BYTES = 2**40
 # Maximum size in bytes of one array of senders or of row counts in a compressed file.
 MAX_INDEX_BYTES = 2**28
 # Maximum number of characters in a sender's name.
-MAX_SENDER_NAME_CHARS = 1024
+MAX_SENDER_CHARS = 1024
 # Maximum number of arrays in a file.
 MAX_ARRAYS_PER_FILE = 10_000
 _SAFE = {
@@ -375,10 +375,10 @@ def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
     if (
         senders is not None
         and senders.dtype.kind == "U"
-        and senders.itemsize > 4 * MAX_SENDER_NAME_CHARS
+        and senders.itemsize > 4 * MAX_SENDER_CHARS
     ):
         raise InputError(
-            f"Expected senders of at most {MAX_SENDER_NAME_CHARS:,} characters in {path}, "
+            f"Expected senders of at most {MAX_SENDER_CHARS:,} characters in {path}, "
             f"got a name of {senders.itemsize // 4:,}. Give shorter names."
         )
 

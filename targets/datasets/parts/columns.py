@@ -207,7 +207,7 @@ class AnyColumn:
 
 # Expected content of columns, by their position in the file: numbers (``Column``), cells of any
 # type (``AnyColumn``), or identifiers (a str: the name of one identifier in error messages).
-ColumnSpecByPosition = Mapping[int, Column | AnyColumn | str]
+SpecByPosition = Mapping[int, Column | AnyColumn | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,7 @@ class RowBlock:
     """
 
     first_row: int
-    column_specs: ColumnSpecByPosition
+    column_specs: SpecByPosition
     columns: Mapping[int, Any]
     describe_row: Callable[[int], str]
     get_field_text: Callable[[int, int], str]

@@ -161,7 +161,7 @@ MOVIELENS_RATING_COLUMNS = {
     "timestamp": (3, Column(entry_name="timestamp", pattern=PADDED_NUMBER_REGEX)),
 }
 # Name of a cell in error messages and function that reads a cell, by position of the column.
-CellReaderByPosition = Mapping[int, tuple[str, Callable[[str], Any]]]
+ReaderByPosition = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +187,7 @@ class UserColumn:
         return f"{self.label}, one of {', '.join(words)},", words.__getitem__
 
 
-def make_word_reader(
-    position: int, names: Sequence[str], separator: str = "|"
-) -> CellReaderByPosition:
+def make_word_reader(position: int, names: Sequence[str], separator: str = "|") -> ReaderByPosition:
     """Creates the reader of a column that lists a movie's genres as words, in any order.
 
     position: position of the column in the file
@@ -208,7 +206,7 @@ def make_word_reader(
     return {position: (f"genres among {', '.join(names)},", read)}
 
 
-def make_flag_readers(first: int, names: Sequence[str]) -> CellReaderByPosition:
+def make_flag_readers(first: int, names: Sequence[str]) -> ReaderByPosition:
     """Creates the readers of columns with genre flags: one column per genre, with 0 or 1.
 
     first: position of the first genre's column; the other genres follow
@@ -227,7 +225,7 @@ def join_files(
     users: TextTable,
     attributes: Mapping[str, UserColumn],
     movies: TextTable,
-    genres: CellReaderByPosition,
+    genres: ReaderByPosition,
     genre_names: tuple[str, ...],
 ) -> Interactions:
     """Joins ratings with a file of users and a file of movies.
@@ -247,7 +245,7 @@ def join_files(
     """
     cells = {column.position: column.cell_reader for column in attributes.values()}
     codes = _read_cells(users, cells, pairs.users, "user", pairs.describe_row)
-    titled: CellReaderByPosition = {1: ("a title", str), **genres}
+    titled: ReaderByPosition = {1: ("a title", str), **genres}
     titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.describe_row)
     table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
@@ -270,7 +268,7 @@ def join_files(
 
 def _read_cells(
     file: TextTable,
-    cells: CellReaderByPosition,
+    cells: ReaderByPosition,
     wanted: EncodedIds,
     what: str,
     where: Callable[[int], str],

@@ -29,8 +29,8 @@ from fedrec_auditor.targets.datasets.parts.batches import (
 from fedrec_auditor.targets.datasets.parts.columns import (
     NUMBER_REGEX,
     REPAIR_FILE_ADVICE,
-    ColumnSpecByPosition,
     RowBlock,
+    SpecByPosition,
     copy_to_arrow,
     make_layout_error,
 )
@@ -39,7 +39,7 @@ from fedrec_auditor.targets.tables import is_table_path, list_part_files
 
 # Maximum length of a line of a text file in bytes.
 MAX_LINE_BYTES = 2**20
-UTF8_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF8_BOM = b"\xef\xbb\xbf"
 _UNIT = b"\x1f"
 _OPEN = UnicodeDecodeError, csv.Error
 
@@ -102,13 +102,10 @@ class TextTable:
     def read_first_line(self) -> bytes:
         """Reads the first line, without its line end."""
         return (
-            next(self.open_blocks(), b"")
-            .partition(b"\n")[0]
-            .removeprefix(UTF8_BYTE_ORDER_MARK)
-            .rstrip(b"\r")
+            next(self.open_blocks(), b"").partition(b"\n")[0].removeprefix(UTF8_BOM).rstrip(b"\r")
         )
 
-    def read_blocks(self, specs: ColumnSpecByPosition) -> Iterator[RowBlock]:
+    def read_blocks(self, specs: SpecByPosition) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block.
 
         ``specs`` holds the expected content of these columns, by their positions in the file.
@@ -200,9 +197,7 @@ class TextTable:
         if not data.endswith(b"\n"):
             yield b"\n"
 
-    def _quick(
-        self, data: bytes, width: int, specs: ColumnSpecByPosition
-    ) -> dict[int, pa.Array] | None:
+    def _quick(self, data: bytes, width: int, specs: SpecByPosition) -> dict[int, pa.Array] | None:
         """Reads the wanted columns by pyarrow; None if ``_slow`` might read them differently."""
         quotes, separator = self.has_quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
@@ -230,7 +225,7 @@ class TextTable:
         return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in specs}
 
     def _slow(
-        self, row: int, data: bytes, width: int, specs: ColumnSpecByPosition
+        self, row: int, data: bytes, width: int, specs: SpecByPosition
     ) -> dict[int, pa.Array]:
         """Reads the wanted columns line by line; InputError at the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
@@ -350,7 +345,7 @@ def open_table(
         if start.startswith(magic):
             opened = partial(unpacked, path)
             start = _start(opened, place)
-    start = start.removeprefix(UTF8_BYTE_ORDER_MARK).lstrip()
+    start = start.removeprefix(UTF8_BOM).lstrip()
     if start.startswith(b"PAR1"):
         return _typed(TypedTable(label=place, open_batches=partial(read_parquet, [path])), options)
     if start.startswith(b"ARROW1"):

@@ -26,7 +26,7 @@ from fedrec_auditor.reports.documents.figures import (
     find_min_alarm_rate,
     read_tpr,
 )
-from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
+from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, group_by_system
@@ -173,7 +173,7 @@ def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(reco
     )
     assert best.attack_gain == max(leak.advantage for leak in leaks)
     assert best.attack_text == "membership (≥ 92.8% of the gap)"
-    games = (vary(row, family=DISTINGUISHER_FAMILY) for row in record["fcf"].attacks)
+    games = (vary(row, family=DISTINGUISHERS) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
     mixed = overview.make_overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
     assert 0.3 < mixed.attack_gain < 0.4  # as in dplcf-sp
