@@ -136,7 +136,7 @@ class AttributeLogistic(SupervisedAttack):
         # With n equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared
         # error, whose penalty is estimated, has curvature 1.
         n = problem.n_classes
-        inverse = self.inverse_penalty or n**2 / ((n - 1) * size * problem.choose_penalty())
+        inverse = self.inverse_penalty or n**2 / ((n - 1) * size * problem.choose_ridge_penalty())
         model = LogisticRegression(
             C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
         )

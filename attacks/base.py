@@ -40,11 +40,11 @@ class Background:
     n_classes: number of classes
     attributes: other attributes of all users, as numeric features (n_users, d)
     subjects: users about whom to infer something, including known users; None for all users
-    candidates: (user, item) pairs to be classified by membership inference (m, 2)
+    candidate_pairs: (user, item) pairs to be classified by membership inference (m, 2)
     prior_log_odds: log-odds of interactions that are known without the messages, of each candidate
         pair (m,); if there are no candidates, of each item (n_items,)
     profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
-    references: views of trainings that the adversary ran itself, each on some users of
+    reference_views: views of trainings that the adversary ran itself, each on some users of
         ``profiles``, for user-level membership inference
     is_included: whether each reference training includes each user of ``profiles``
         (len(references), n)
@@ -57,10 +57,10 @@ class Background:
     n_classes: int = 0
     attributes: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
-    candidates: NDArray[np.int64] | None = None
+    candidate_pairs: NDArray[np.int64] | None = None
     prior_log_odds: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
-    references: tuple[View, ...] = ()
+    reference_views: tuple[View, ...] = ()
     is_included: NDArray[np.bool_] | None = None
     known_items: sparse.csr_array | None = None
 

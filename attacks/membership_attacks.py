@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, MemberScores
 from fedrec_auditor.attacks.parts import profile_fit, reading
 from fedrec_auditor.attacks.parts.reading import read_calibrated
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, match_senders
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, compute_sender_probs
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, compute_posterior, fit_prior
 from fedrec_auditor.targets.transcript import View
 
@@ -61,7 +61,7 @@ class InteractionMembership:
         Raises InputError if the background has no candidate pairs, or if senders are unknown and it
         has no ``known_items``.
         """
-        pairs = background.candidates
+        pairs = background.candidate_pairs
         if pairs is None:
             raise InputError("Expected background.candidates, got None. Give (user, item) pairs.")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
@@ -70,7 +70,7 @@ class InteractionMembership:
                 raise InputError("Expected background.known_items, got None. Give items per user.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
-            by_message = match_senders(chance, background.known_items[users])
+            by_message = compute_sender_probs(chance, background.known_items[users])
             odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(
                 -MAX_LOG_RATIO, MAX_LOG_RATIO
             )
@@ -154,13 +154,15 @@ class UserMembership:
         InputError unless the background has profiles and at least two reference trainings.
         """
         profiles, included = background.profiles, background.is_included
-        if profiles is None or included is None or len(background.references) < 2:
+        if profiles is None or included is None or len(background.reference_views) < 2:
             raise InputError(
                 "Expected profiles, is_included and at least 2 references in background, got an "
-                f"absent field or {len(background.references)} references. Give all three fields."
+                f"absent field or {len(background.reference_views)} references. Give all three fields."
             )
         features = _features(view, profiles)
-        known = np.stack([_features(reference, profiles) for reference in background.references])
+        known = np.stack(
+            [_features(reference, profiles) for reference in background.reference_views]
+        )
         # Training moves a value for everybody.
         features = features - features.mean(axis=0)
         known = known - known.mean(axis=1, keepdims=True)
@@ -177,7 +179,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
     whose, features = view.cache.get(_MEMO, (None, None))
     if whose is not profiles:
         parts = (
-            [profile_fit.measure_fit(view, profiles)]
+            [profile_fit.measure_profile_fit(view, profiles)]
             if profile_fit.has_readable_model(view)
             else []
         )

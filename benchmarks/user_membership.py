@@ -56,8 +56,8 @@ def compared(view: View, background: Background) -> NDArray[np.float64]:
     """
     assert background.profiles is not None
     fit, *others = (
-        profile_fit.measure_fit(each, background.profiles)[:, 0]
-        for each in (view, *background.references)
+        profile_fit.measure_profile_fit(each, background.profiles)[:, 0]
+        for each in (view, *background.reference_views)
     )
     return np.asarray(rankdata(fit / np.mean(others, axis=0)))
 
@@ -84,7 +84,7 @@ def lines(name: str) -> Iterator[str]:
         for k, view in enumerate(seen):
             background = Background(
                 profiles=profiles,
-                references=(*seen[:k], *seen[k + 1 :]),
+                reference_views=(*seen[:k], *seen[k + 1 :]),
                 is_included=np.delete(included, k, axis=0),
             )
             scores.append(told(view, background))

@@ -44,7 +44,7 @@ class ItemMarks:
 
     codes: the codes that may be marks, if messages are lists of whole numbers (v,); else empty
     positions: the positions that may be marks, if messages are arrays (v,); None for lists
-    unmarked: value of each of these positions in a message without the mark (v,)
+    unmarked_values: value of each of these positions in a message without the mark (v,)
     half_weights: weight of each code or position in each item's mark, (v, M), as two arrays, one
         learned from each half of the messages; the weights of an item add up to 1
     signatures: messages of devices whose history is a single item, (M, d), or None. In a MinHash
@@ -53,7 +53,7 @@ class ItemMarks:
 
     codes: NDArray[Any]
     positions: NDArray[np.intp] | None
-    unmarked: NDArray[Any]
+    unmarked_values: NDArray[Any]
     half_weights: tuple[Floats32, Floats32]
     signatures: NDArray[Any] | None
 
@@ -89,7 +89,7 @@ class ItemMarks:
         signed = whole and sent.shape[1] <= MAX_SIGNATURE_SIZE
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
-    def compute_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
+    def compute_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
         """Returns how much of each item's mark each message contains: two arrays (n, M) in [0, 1].
 
         The mark of an item is the set of codes in a list, or of positions in an array, that reveal
@@ -101,7 +101,7 @@ class ItemMarks:
         if self.positions is None:
             present = _find_codes(messages, self.codes)
         else:
-            present = (messages[:, self.positions] != self.unmarked).astype(np.float32)
+            present = (messages[:, self.positions] != self.unmarked_values).astype(np.float32)
         return present @ self.half_weights[0], present @ self.half_weights[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
@@ -327,7 +327,7 @@ def is_signature(part: Component) -> bool:
     return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIGNATURE_SIZE
 
 
-def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
+def find_list_names(components: Mapping[str, Component]) -> frozenset[str]:
     """Returns the names of components that are lists of integers, some of which exceed 1."""
     names_of_lists = []
     for name, part in components.items():

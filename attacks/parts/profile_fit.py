@@ -56,7 +56,7 @@ def has_readable_model(view: View) -> bool:
     )
 
 
-def measure_fit(view: View, profiles: sparse.csr_array) -> Floats:
+def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
     """Returns f features per user, (n, f), that show how well a model fits the user's ratings.
 
     view: messages, models and public parameters that the adversary sees; its last model is used

@@ -25,7 +25,7 @@ from fedrec_auditor.attacks.parts.shadow_reader import (
     FormReaders,
     ShadowReader,
     choose_rounds,
-    draw_like_users,
+    draw_similar_histories,
     run_on_accepted,
 )
 from fedrec_auditor.attacks.parts.uploads import (
@@ -320,7 +320,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
         return IDENTITY_CALIBRATION
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
-    met = draw_like_users(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
+    met = draw_similar_histories(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
     known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = run_on_accepted(

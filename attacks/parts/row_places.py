@@ -43,7 +43,7 @@ class RowPositions:
     The direction is the one in which interactions of the user change rows of the item table.
 
     senders: index of the user who sent each of T messages, ascending (T,)
-    values: positions of the rows, in standard deviations of the noise (T, M)
+    positions: positions of the rows, in standard deviations of the noise (T, M)
     has_common_direction: True if the data show that users' directions have a common part, so that
         they point the same way
     is_mostly_common: True if this common part is larger than the directions' deviations from it
@@ -51,7 +51,7 @@ class RowPositions:
     """
 
     senders: NDArray[np.int64]
-    values: NDArray[np.float32]
+    positions: NDArray[np.float32]
     has_common_direction: bool
     is_mostly_common: bool
     is_sign_known: bool
@@ -61,7 +61,7 @@ class RowPositions:
         rows = np.isin(self.senders, users)
         return RowPositions(
             self.senders[rows],
-            self.values[rows],
+            self.positions[rows],
             self.has_common_direction,
             self.is_mostly_common,
             self.is_sign_known,
@@ -455,7 +455,7 @@ def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
 
 Ints = NDArray[np.int64]
 # Minimum z-score with which an assignment of rows to items counts as supported.
-MIN_SUPPORT_Z = 6.0
+MIN_ORDER_Z = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
 MAX_EXTRA_ROWS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
@@ -522,7 +522,7 @@ def check_uniform_support(
     return agreement.var() <= by_chance + (_UNEVEN * mean) ** 2, mean * np.sqrt(len(here))
 
 
-def measure_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
+def score_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     """Tests whether users with similar histories send similar messages; returns a z-score.
 
     messages: one message per user (n, d)
@@ -587,7 +587,7 @@ def guess_row_order(evidence: Floats, truth: sparse.csr_array) -> tuple[Ints, fl
         left_out[out] = _agreement(evidence[out], items, order)
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
-    return (order, support) if support >= max(MIN_SUPPORT_Z, _KEPT * in_sample) else None
+    return (order, support) if support >= max(MIN_ORDER_Z, _KEPT * in_sample) else None
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:

@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.item_features import (
     ItemFeatures,
     ItemMarks,
     Numbers,
-    find_lists,
+    find_list_names,
     is_signature,
     select_mark_sources,
 )
@@ -70,7 +70,7 @@ _OFTEN = 0.02  # minimum share of shadows that send an informative number
 
 Bits = NDArray[np.bool_]
 # Inputs of ``Marks`` from devices whose history is a single item, (M, d) each.
-SingleItems = Sequence[NDArray[Any]] | None
+SingleItemMessages = Sequence[NDArray[Any]] | None
 Index = NDArray[np.intp]
 _MEMO = "shadows"
 _Result = TypeVar("_Result")
@@ -159,7 +159,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     chance = compute_posterior(Evidence(users=among, log_ratio=first.infer(among)))
     like = rng.permutation(count) < count // 2
     mixed = np.zeros((count, n_items), np.bool_)
-    mixed[like] = draw_like_users(count // 2, chance, sizes, rng)
+    mixed[like] = draw_similar_histories(count // 2, chance, sizes, rng)
     mixed[~like] = draw_histories(count - count // 2, n_items, sizes, rng)
     by = like if readers else every
     _, second, left_out = run_on_accepted(
@@ -199,7 +199,7 @@ def run_on_accepted(
 
 def _send_single(
     view: View, rounds: Sequence[RoundView], rng: np.random.Generator
-) -> list[SingleItems]:
+) -> list[SingleItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
 
     They are needed if the messages may be MinHash signatures (see ``Marks``). The result is None
@@ -214,7 +214,11 @@ def _send_single(
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
     if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return list(nothing)
-    single, every, alone = np.eye(n_items, dtype=np.bool_), np.arange(n_items), list[SingleItems]()
+    single, every, alone = (
+        np.eye(n_items, dtype=np.bool_),
+        np.arange(n_items),
+        list[SingleItemMessages](),
+    )
     for seen, logged in zip(rounds, uploads, strict=True):
         try:
             made = client(single, seen.broadcast, rng).components
@@ -222,7 +226,12 @@ def _send_single(
             return list(nothing)
         parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
         alone.append(
-            [one for _, one in select_mark_sources(parts, n_items, find_lists(logged.components))]
+            [
+                one
+                for _, one in select_mark_sources(
+                    parts, n_items, find_list_names(logged.components)
+                )
+            ]
         )
     return alone
 
@@ -249,7 +258,7 @@ def draw_histories(
     return np.asarray(places < lengths[:, None])
 
 
-def draw_like_users(
+def draw_similar_histories(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
     """Draws histories of simulated users who resemble real users, as a mask (count, M).
@@ -337,7 +346,7 @@ class _Rule:
         readers: FormReaders,
         histories: Bits,
         is_realistic: Bits,
-        singles: Sequence[SingleItems],
+        singles: Sequence[SingleItemMessages],
         rng: np.random.Generator,
     ) -> Self:
         """Fits the classifier to simulated users, and calibrates it on held-out simulated users.
@@ -425,7 +434,7 @@ class _Round:
         view: View,
         round_view: RoundView,
         histories: Bits,
-        singles: SingleItems,
+        singles: SingleItemMessages,
         pairs: Index,
         kept_shadows: Index,
         rng: np.random.Generator,
@@ -446,7 +455,7 @@ class _Round:
         made = client(histories, round_view.broadcast, rng).components
         shadows = {name: made[name] for name in round_view.uploads.components if name in made}
         sent = {name: round_view.uploads.components[name] for name in shadows}
-        listing = find_lists(sent)
+        listing = find_list_names(sent)
         features = partial(_features, shadows, round_view.broadcast, histories.shape[1], listing)
         linear = _Linear.fit(features(), histories, singles)
         fitted = cls(round_view.broadcast, round_view.uploads.users, sent, listing, linear)
@@ -499,7 +508,10 @@ class _Linear:
 
     @classmethod
     def fit(
-        cls, blocks: Iterator[tuple[Index, ItemFeatures]], histories: Bits, singles: SingleItems
+        cls,
+        blocks: Iterator[tuple[Index, ItemFeatures]],
+        histories: Bits,
+        singles: SingleItemMessages,
     ) -> Self:
         others, square, towards = [], np.zeros((1, 1)), np.zeros(1)
         marked_blocks: list[list[tuple[bool, NDArray[Any]]]] = []
@@ -544,7 +556,7 @@ class _Linear:
         if x.shape[1]:
             either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
         for marks, (_, sent) in zip(self.marks, messages.mark_sources, strict=True):
-            either.append(marks.compute_shares(sent))
+            either.append(marks.compute_mark_shares(sent))
             if (matches := marks.count_matches(sent)) is not None:
                 features.append(matches.astype(np.float64))
         odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)

@@ -231,7 +231,7 @@ class AttributeProblem:
         """
         return float(self._areas(np.array([_PENALTY]))[0])
 
-    def choose_penalty(self) -> float:
+    def choose_ridge_penalty(self) -> float:
         """Returns the ridge penalty with the best leave-one-out score (``score_ridge``).
 
         If several penalties have the best score, the largest one is returned.

@@ -252,7 +252,9 @@ def assign_pseudonyms(view: View) -> View | None:
     return replace(view, public=public, rounds=tuple(reversed(rounds)))
 
 
-def match_senders(posterior: NDArray[np.floating], known: sparse.csr_array) -> NDArray[np.float64]:
+def compute_sender_probs(
+    posterior: NDArray[np.floating], known: sparse.csr_array
+) -> NDArray[np.float64]:
     """Returns the probability that each message was sent by each user, from known items of users.
 
     posterior: probability of each interaction, given each of k messages (k, M)
@@ -575,11 +577,11 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
     """
     for part in _items_first(parts):
         if np.shape(part) == table.shape:
-            return [get_sum_change(part, table, count)]
+            return [compute_sum_change(part, table, count)]
     return []
 
 
-def get_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
+def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
     """Returns the change of the model that ``total``, a sum of ``count`` messages, makes.
 
     The messages may be models or changes, which a sum does not state. They are taken as models if

@@ -252,7 +252,7 @@ def _first(
     share s of positives among items, q negatives per positive and a step a, the mean is about -(q -
     1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared mean.
     """
-    place, share = places.values, _SHARE
+    place, share = places.positions, _SHARE
     mean = end * float(place.mean(dtype=np.float64))
     excess = max(float(place.var(dtype=np.float64)) - 1, 0.01)
     if negatives > 1 and mean < 0:
@@ -300,11 +300,11 @@ def fit_log_ratios(
     """
     users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):
-        none = np.zeros((0, positions.values.shape[1]), dtype=np.float32)
+        none = np.zeros((0, positions.positions.shape[1]), dtype=np.float32)
         return MixtureFit(
             mixture=mixture, users=users, log_ratio=none, shares=np.zeros(0), log_likelihood=0.0
         )
-    place = np.clip(mixture.step_sign * positions.values, -_FARTHEST, _FARTHEST)
+    place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
     if np.isfinite(mixture.flip_threshold):
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)

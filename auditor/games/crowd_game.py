@@ -122,7 +122,9 @@ class TrainingSimulator:
         first, second = self.canary.histories.ratings.toarray()
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.other_users.n_users)
-        guess = attack.infer(view, Background(candidates=np.stack([users, items], axis=1)), rng)
+        guess = attack.infer(
+            view, Background(candidate_pairs=np.stack([users, items], axis=1)), rng
+        )
         assert isinstance(guess, MemberScores)
         signs = np.sign(first[items] - second[items])
         return np.array([signs @ np.clip(guess.values, -_LIMIT, _LIMIT)])

@@ -71,7 +71,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     prior_log_odds = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
     background = Background(
-        candidates=pairs, prior_log_odds=prior_log_odds, known_items=known_items
+        candidate_pairs=pairs, prior_log_odds=prior_log_odds, known_items=known_items
     )
     scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
@@ -261,7 +261,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     for k, view in enumerate(views):
         background = Background(
             profiles=profiles,
-            references=views[:k] + views[k + 1 :],
+            reference_views=views[:k] + views[k + 1 :],
             is_included=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
         scores.append(game.run_attack(MemberScores, background, view).values[scored])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.uploads import get_sum_change
+from fedrec_auditor.attacks.parts.uploads import compute_sum_change
 from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -348,7 +348,7 @@ def subtract_base(
     """
     known = broadcast or {}
     return {
-        name: get_sum_change(part, known[name], count)
+        name: compute_sum_change(part, known[name], count)
         if name in known and np.shape(known[name]) == np.shape(part)
         else np.asarray(part, float)
         for name, part in parts.items()

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places
 from fedrec_auditor.attacks.parts.row_places import (
     MAX_EXTRA_ROWS,
-    MIN_SUPPORT_Z,
+    MIN_ORDER_Z,
     ROW_OFFSETS,
     Floats,
     Ints,
@@ -225,7 +225,7 @@ class ClientRowOrder:
         own, errors = np.arange(public.n_items), max((z for _, z in results.values()), default=0.0)
         known = {name: order for name, (order, _) in sorted(results.items()) if order is not None}
         orders = {name: order for name, order in known.items() if not np.array_equal(order, own)}
-        return cls(orders, "" if known or errors < MIN_SUPPORT_Z else CAVEAT_TEXT.format(errors))
+        return cls(orders, "" if known or errors < MIN_ORDER_Z else CAVEAT_TEXT.format(errors))
 
     @property
     def assumption(self) -> str:
@@ -307,7 +307,7 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     direction = np.linalg.eigh(np.einsum("nrk,nrl->kl", rows, rows))[1][:, -1]
     numbers = [np.linalg.norm(rows, axis=2), rows @ direction, -rows @ direction]
     errors = max(
-        row_places.measure_dependence(x, histories)
+        row_places.score_dependence(x, histories)
         for x in (rows.reshape(len(rows), -1), *numbers[:2])
     )
     count, n_items = rows.shape[1], histories.shape[1]
@@ -321,8 +321,8 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     ]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
-    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_SUPPORT_Z
-    if not (is_plain and is_even) and is_last and errors >= MIN_SUPPORT_Z:
+    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ORDER_Z
+    if not (is_plain and is_even) and is_last and errors >= MIN_ORDER_Z:
         fits = [fit for unit in units if (fit := row_places.guess_row_order(*unit)) is not None]
         if fits:
             return row_places.fill_row_order(max(fits, key=lambda fit: fit[1])[0], count), errors
@@ -388,7 +388,7 @@ class OrderedRecording:
         values = [score_row_order(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
-        fits = value >= (values[0] if best else 0.0) + MIN_SUPPORT_Z  # if not, both are possible
+        fits = value >= (values[0] if best else 0.0) + MIN_ORDER_Z  # if not, both are possible
         fit = None if is_declared and not best else guess_row_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
@@ -540,7 +540,7 @@ def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "
-        f"senders' items (by {support:.1f} standard errors at most, of {MIN_SUPPORT_Z:g} needed): "
+        f"senders' items (by {support:.1f} standard errors at most, of {MIN_ORDER_Z:g} needed): "
         f'a failure proves nothing. Give "items": [...] in {place}, and '
         "see that senders are users of the truth."
     )

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.worlds.statistics import (
     as_floats,
     count_in_intervals,
     fit_logistic,
-    has_repeats,
+    has_frequent_value,
     make_cuts,
 )
 
@@ -53,7 +53,7 @@ class DecisionRule:
     cuts: Floats
     guesses: NDArray[np.int8]
 
-    def tally(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+    def count_guesses(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
         """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
         (2,).
         """
@@ -292,7 +292,7 @@ def propose_rules(
         if option.likely_bound > chosen.likely_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
-    if len(cuts) > _LEVELS and has_repeats(np.concatenate([first, second])):
+    if len(cuts) > _LEVELS and has_frequent_value(np.concatenate([first, second])):
         ranked += find_rules_by_strength(halves, budget)
     if prescribed is not None:
         for option in ranked:

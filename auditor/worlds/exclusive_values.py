@@ -170,7 +170,7 @@ class ExclusiveRule:
 
     guessed_worlds = frozenset({FIRST, SECOND})
 
-    def tally(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+    def count_guesses(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
         """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
         (2,).
         """

@@ -108,7 +108,7 @@ class OneRunGuesses:
     n_right: int
     is_two_sided: bool = True
 
-    def p_value(self, epsilon: float, delta: float) -> float:
+    def compute_p_value(self, epsilon: float, delta: float) -> float:
         """Returns an upper bound of the probability of at least ``n_right`` right guesses under DP.
 
         The mechanism is assumed to be (``epsilon``, ``delta``)-DP. Let W be binomial with
@@ -153,7 +153,7 @@ class OneRunGuesses:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the
         number of right guesses.
 
-        The bound is the largest epsilon with a p-value (``p_value``) of at most alpha. An (eps,
+        The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha. An (eps,
         delta)-DP mechanism is (eps', delta)-DP for every larger eps', so all smaller values are
         rejected too. The search is restricted to epsilons for which the number of right guesses
         exceeds the mode of its binomial bound. In this range the p-value falls with the number of
@@ -162,7 +162,7 @@ class OneRunGuesses:
         if self.n_right == 0:
             return 0.0
         most = math.log(self.n_right / (self.n_guesses + 1 - self.n_right))
-        return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
+        return _crossing(lambda eps: self.compute_p_value(eps, delta) - alpha, most)
 
     def bound_by_trade_off(self, *, delta: float, alpha: float) -> float:
         """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a

@@ -47,13 +47,13 @@ class NoiseDensity:
     density of bounded noise ends near its largest value.
 
     points, log_densities: increasing points (k,), and the log-density at each point (k,).
-    tails: the two ends of the interpolation, the decay rates beyond them and the log-densities at
+    tail_parameters: the two ends of the interpolation, the decay rates beyond them and the log-densities at
         the ends, (3, 2).
     """
 
     points: Floats
     log_densities: Floats
-    tails: Floats
+    tail_parameters: Floats
 
     @classmethod
     def fit(cls, residuals: Floats) -> NoiseDensity:
@@ -81,7 +81,7 @@ class NoiseDensity:
     def evaluate_log(self, z: Floats) -> Floats:
         """Returns the logarithm of the density at each of the points ``z``."""
         out = np.interp(z, self.points, self.log_densities)
-        for side, (end, rate, top) in enumerate(self.tails.T):
+        for side, (end, rate, top) in enumerate(self.tail_parameters.T):
             excess = z - end if side else end - z
             out = np.where(excess > 0, top - rate * excess, out)
         return out

@@ -368,18 +368,18 @@ def _as_list(answer: Any) -> Any:
     return answer.tolist() if short else answer
 
 
-def plan_call_order(inputs: int, size: int) -> NDArray[np.intp]:
+def plan_call_order(n_inputs: int, n_calls: int) -> NDArray[np.intp]:
     """Returns an order of calls of the randomizer, as an array (inputs * size,) of input indices.
 
-    inputs: number of inputs.
-    size: number of calls for each input.
+    n_inputs: number of inputs.
+    n_calls: number of calls for each input.
 
     Calls come in series of up to 12 for one input, and these series are in random order.
     """
-    places = np.arange(inputs)
-    shuffled = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))
+    places = np.arange(n_inputs)
+    shuffled = np.random.default_rng(n_calls).permutation(np.repeat(places, -(-n_calls // _RUN)))
     order = np.repeat(shuffled, _RUN)
-    spare = [np.flatnonzero(order == place)[size:] for place in places]
+    spare = [np.flatnonzero(order == place)[n_calls:] for place in places]
     return np.delete(order, np.concatenate(spare))
 
 

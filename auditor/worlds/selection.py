@@ -595,7 +595,7 @@ def count_guesses(
     for world, block in worlds.draw_blocks(sizes, streams, shape):
         for (a, b, rule), table in zip(rules, tables, strict=True):
             if world in (a, b):
-                table[int(world == b)] += rule.tally(block)
+                table[int(world == b)] += rule.count_guesses(block)
     return tables
 
 

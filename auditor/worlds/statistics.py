@@ -155,7 +155,7 @@ class OutcomeIndex:
         does not make another outcome.
     weights: weight of each entry in a key.
     keys: sorted keys of the outcomes.
-    labels: for each outcome, descriptions of the values of its parts.
+    value_labels: for each outcome, descriptions of the values of its parts.
     entries: indices of the entries of an output that are compared; None for all.
     parts: the parts (one entry, or the entries of one field) that these entries form.
     part_names: the name of each part.
@@ -165,7 +165,7 @@ class OutcomeIndex:
     values: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
-    labels: tuple[tuple[str, ...], ...]
+    value_labels: tuple[tuple[str, ...], ...]
     entries: NDArray[np.intp] | None = None
     parts: tuple[tuple[int, ...], ...] = ()
     part_names: tuple[str, ...] = ()
@@ -253,7 +253,7 @@ class OutcomeIndex:
         list of all outcomes of the sample.
         """
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
-        labels = self.labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
+        labels = self.value_labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
         if self.part_names and len(labels) == 1:
             return " and ".join(
                 f"{n} = {v}" for n, v in zip(self.part_names, labels[0], strict=True)
@@ -404,7 +404,7 @@ def _excess(counts: NDArray[np.int64]) -> Floats:
     return np.round((counts - usual) / np.sqrt(usual + 1.0), 9)
 
 
-def has_repeats(values: NDArray[Any]) -> bool:
+def has_frequent_value(values: NDArray[Any]) -> bool:
     """Checks whether some value repeats at least 8 times."""
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
@@ -440,7 +440,7 @@ def make_cuts(values: NDArray[Any]) -> Floats:
 
 
 # Rounding step of numbers of size 1: larger than errors of summation, smaller than differences.
-ROUND_STEP = 2.0**-32
+ROUNDING_STEP = 2.0**-32
 # Smallest size that is distinguished, so that quotients by a step stay finite.
 _LEAST = 1e-250
 
@@ -452,7 +452,7 @@ def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     on the machine. Scores are rounded before a rule is chosen by them, and before they are compared
     with its cuts. Infinite numbers and NaN are unchanged. Arrays broadcast.
     """
-    step = ROUND_STEP * np.exp2(
+    step = ROUNDING_STEP * np.exp2(
         np.ceil(np.log2(np.clip(np.asarray(size, float), _LEAST, 1.0 / _LEAST)))
     )
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)

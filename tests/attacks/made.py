@@ -72,7 +72,7 @@ def scored(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
     """Membership scores of ``pairs`` (m, 2) of users and items, or of all pairs: (n, M)."""
     n, m = view.public.n_users, view.public.n_items
     asked = np.stack(np.unravel_index(np.arange(n * m), (n, m)), axis=1) if pairs is None else pairs
-    background, rng = Background(candidates=asked), np.random.default_rng(0)
+    background, rng = Background(candidate_pairs=asked), np.random.default_rng(0)
     values = InteractionMembership().infer(view, background, rng).values
     return values.reshape(n, m) if pairs is None else values
 

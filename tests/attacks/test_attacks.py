@@ -54,7 +54,12 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
     [
         (AttributeKnn(), Vantage.SERVER, Background(), "one class per known user"),
         (InteractionMembership(), Vantage.SERVER, Background(), "background.candidates"),
-        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "known_items"),
+        (
+            InteractionMembership(),
+            Vantage.SHUFFLED,
+            Background(candidate_pairs=PAIRS),
+            "known_items",
+        ),
         (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),
     ],
 )
@@ -358,7 +363,7 @@ def test_profiles_without_ratings_are_scored() -> None:
         view,
         Background(
             profiles=profiles,
-            references=(view, view),
+            reference_views=(view, view),
             is_included=np.array([[True, False, True], [False, True, False]]),
         ),
         np.random.default_rng(0),

@@ -234,7 +234,7 @@ def test_the_penalty_is_large_if_columns_are_uninformative() -> None:
         known, unknown = np.arange(100), np.arange(100, 300)
         read = make_input_table(table, np.arange(300))
         case = AttributeProblem(read, known, unknown, codes[known], None)
-        penalties.append(case.choose_penalty())
+        penalties.append(case.choose_ridge_penalty())
         fitted, fixed = (
             get_macro_auc(codes[unknown], attack.guess(case, None, 0).scores)
             for attack in (AttributeLogistic(), AttributeLogistic(inverse_penalty=1.0))

@@ -86,9 +86,9 @@ class AttackCase:
             known_classes=codes[known],
             n_classes=2,
             attributes=np.eye(len(ages.categories))[ages.codes],
-            candidates=np.stack([users, users % data().n_items], axis=1),
+            candidate_pairs=np.stack([users, users % data().n_items], axis=1),
             profiles=None if halved is None else data().ratings,
-            references=() if halved is None else halved.views.get(self.vantage, ()),
+            reference_views=() if halved is None else halved.views.get(self.vantage, ()),
             is_included=None if halved is None else halved.is_included,
             known_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )

@@ -17,14 +17,14 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.profile_fit import (
     can_solve_sums,
     has_readable_model,
-    measure_fit,
+    measure_profile_fit,
     solve_participation,
 )
 from fedrec_auditor.attacks.parts.uploads import (
     assign_pseudonyms,
+    compute_sender_probs,
     estimate_popularity,
     iter_table_changes,
-    match_senders,
     read_item_messages,
     read_model_messages,
     select_rounds,
@@ -85,7 +85,7 @@ def test_known_items_identify_a_message() -> None:
     """Bayes' rule by hand: two messages that contain a known item with probability .9 and .3."""
     posterior = np.array([[0.9, 0.5], [0.3, 0.5]])
     known = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))
-    found = match_senders(posterior, known)
+    found = compute_sender_probs(posterior, known)
     np.testing.assert_allclose(found, [[0.75, 0.25], [0.5, 0.5], [0.75, 0.25]])
 
 
@@ -269,7 +269,7 @@ def vector(table: np.ndarray, held: np.ndarray) -> np.ndarray:
 
 def test_features_follow_their_definitions() -> None:
     users = RNG.normal(size=(4, D))
-    found = measure_fit(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
+    found = measure_profile_fit(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
     assert found.shape == (N, 3)
     last = TABLES[-1]
     for row, ratings in zip(found, RATINGS, strict=True):
@@ -293,7 +293,7 @@ def test_similarities_are_summed_over_pairs_of_a_profile() -> None:
     view = View(vantage=Vantage.RELEASE, public=public, rounds=(RoundView(broadcast=model),))
     assert has_readable_model(view)
     profiles = sparse.csr_array(np.array([[1.0, 1, 1, 0], [0, 0, 0, 3]]))
-    found = measure_fit(view, profiles)
+    found = measure_profile_fit(view, profiles)
     np.testing.assert_allclose(found[:, 0], [(0.5 + 0.25 + 0.5 + 0.125 + 0.25) / 3, 0.0])
 
 

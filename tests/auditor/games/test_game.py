@@ -119,11 +119,11 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     held = DATA.ratings.toarray() != 0
 
     def perfect(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        pairs = background.candidates
+        pairs = background.candidate_pairs
         return MemberScores(values=held[pairs[:, 0], pairs[:, 1]].astype(float))
 
     def silent(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        return MemberScores(values=np.zeros(len(background.candidates)))
+        return MemberScores(values=np.zeros(len(background.candidate_pairs)))
 
     area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, perfect))
     assert area.value == height.value == 1.0
@@ -146,7 +146,7 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
         return MemberScores(values=background.prior_log_odds)
 
     def little(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        told = 0.05 * held[tuple(background.candidates.T)]
+        told = 0.05 * held[tuple(background.candidate_pairs.T)]
         return MemberScores(
             values=background.prior_log_odds + told + rng.normal(0, 0.03, len(told))
         )
@@ -244,8 +244,8 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
         if play_one is reconstruction:
             assert background.subjects is not None
             return Reconstruction(users=background.subjects, items=held[background.subjects])
-        assert background.candidates is not None
-        return MemberScores(values=held[tuple(background.candidates.T)].astype(float))
+        assert background.candidate_pairs is not None
+        return MemberScores(values=held[tuple(background.candidate_pairs.T)].astype(float))
 
     (all_of, *_) = play(play_one, Scripted(family, guess))
     assert "were attacked" not in all_of.note

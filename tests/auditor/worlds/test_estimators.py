@@ -201,7 +201,9 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         rule, share = chosen.rules[0]
         assert share == 1.0 - SECOND_RULE_ERROR_SHARE
         draws = sum(chosen.count_remaining(worlds, 100_000))
-        one, other = (rule.tally(fresh[world]) * draws // 160_000 for world in chosen.world_pair)
+        one, other = (
+            rule.count_guesses(fresh[world]) * draws // 160_000 for world in chosen.world_pair
+        )
         counts = GuessCounts(
             n_draws=draws,
             first_counts=(int(one[0]), int(other[0])),
@@ -359,7 +361,7 @@ def test_a_guess_counts_what_its_table_says() -> None:
         for outputs in (rng.normal(size=500), rng.integers(-3, 4, 500), rng.random(500) < 0.5):
             slow = [table[int(np.sum(cuts <= float(value)))] for value in outputs]
             expected = [slow.count(FIRST), slow.count(SECOND)]
-            assert rule.tally(outputs).tolist() == expected
+            assert rule.count_guesses(outputs).tolist() == expected
             assert slow.count(NEITHER) == len(outputs) - sum(expected)
 
 
@@ -377,7 +379,7 @@ def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> Non
     outcome = OutcomeIndex.fit(outputs, 100)
     rows = [str(row) for row in outputs.tolist()]
     positions = outcome.evaluate(outputs)
-    assert [outcome.labels[position][0] for position in positions] == rows
+    assert [outcome.value_labels[position][0] for position in positions] == rows
     assert outcome.describe(positions[0] - 0.5, positions[0] + 0.5) == f"output in {{{rows[0]}}}"
     assert OutcomeIndex.fit(outputs, 1) is None
     if outputs.dtype.kind in "iU":

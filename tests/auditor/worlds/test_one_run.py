@@ -107,7 +107,9 @@ def test_bisection_finds_the_maximum_of_a_scan(
     counted: tuple[int, int, int], epsilon: float, delta: float
 ) -> None:
     slow = slow_p_value(*counted, epsilon, delta)
-    assert count(*counted).p_value(epsilon, delta) == pytest.approx(slow, rel=1e-7, abs=1e-14)
+    assert count(*counted).compute_p_value(epsilon, delta) == pytest.approx(
+        slow, rel=1e-7, abs=1e-14
+    )
 
 
 @pytest.mark.parametrize("right", [50_400, 60_000, 80_000, 99_990, 100_000])
@@ -119,7 +121,7 @@ def test_bisection_finds_the_maximum_of_many(right: int) -> None:
     tail = special.betainc(right, 100_000 - right + 1, q)
     below = special.betainc(np.maximum(right - i, 1), 100_000 - right + i + 1, q)
     slow = tail + 2 * (np.where(right > i, below, 1.0) - tail).__truediv__(i).max()
-    assert found.p_value(epsilon, 1e-5) == pytest.approx(slow, rel=1e-8)
+    assert found.compute_p_value(epsilon, 1e-5) == pytest.approx(slow, rel=1e-8)
     assert slow == pytest.approx(0.05, rel=1e-5)
 
 
@@ -130,11 +132,11 @@ def test_the_bound_is_the_largest_epsilon_that_is_refuted(
     found = count(*counted)
     epsilon = found.bound_epsilon(delta=delta, alpha=alpha)
     if epsilon > 0:
-        assert found.p_value(epsilon, delta) <= alpha
+        assert found.compute_p_value(epsilon, delta) <= alpha
     beyond = epsilon + 1e-6
     _, r, v = counted
     above_the_mode = (r + 1) * special.expit(beyond) < v
-    assert not above_the_mode or found.p_value(beyond, delta) > alpha
+    assert not above_the_mode or found.compute_p_value(beyond, delta) > alpha
 
 
 @given(counts, deltas, deltas, alphas, st.booleans())

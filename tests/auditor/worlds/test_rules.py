@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.worlds.pilot_rules import (
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import (
-    ROUND_STEP,
+    ROUNDING_STEP,
     EntryNamer,
     ScalarScore,
     count_in_intervals,
@@ -185,7 +185,7 @@ def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
     size = np.abs(weights).sum()
     one, other = (round_scaled(x @ weights, size), round_scaled(x[:, order] @ weights[order], size))
     assert (one == other).mean() > 0.9
-    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=ROUND_STEP * 2 * size)
+    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=ROUNDING_STEP * 2 * size)
 
 
 def test_what_has_no_step_stays() -> None:

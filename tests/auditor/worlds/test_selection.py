@@ -106,12 +106,12 @@ def test_a_leak_of_one_in_ten_thousand_is_taken_and_nothing_else(kind: str) -> N
             out[:10] = 2 + x
         drawn.append(out)
     rule = found(*drawn).rule
-    assert rule.tally(drawn[0][:10]).tolist() == [10, 0]
-    assert rule.tally(drawn[1][:10]).tolist() == [0, 10]
+    assert rule.count_guesses(drawn[0][:10]).tolist() == [10, 0]
+    assert rule.count_guesses(drawn[1][:10]).tolist() == [0, 10]
     fresh = drawn[0][10:]
     if fresh.dtype.kind == "f":
         fresh = fresh + 1e-3  # numbers that the split does not contain
-    right, wrong = rule.tally(fresh)
+    right, wrong = rule.count_guesses(fresh)
     assert wrong == 0
     assert right <= 10
     assert "occurred under one input only" in rule.describe(FIRST)
@@ -122,7 +122,7 @@ def test_what_lies_far_out_is_a_range() -> None:
     drawn = [rng.normal(size=n) for _ in PAIR]
     drawn[1][:40] += 1e6
     best = found(*drawn)
-    assert best.rule.tally(np.array([1e6, 0.0])).tolist() == [0, 1]
+    assert best.rule.count_guesses(np.array([1e6, 0.0])).tolist() == [0, 1]
     assert "outside of" in best.rule.describe(SECOND)
 
 
