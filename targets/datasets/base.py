@@ -50,7 +50,7 @@ class Attribute:
         ``MISSING_CATEGORY``. Devices treat it like any other category, but attacks do not
         guess it
 
-    >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_VALUE)).has_value
+    >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_CATEGORY)).has_value
     array([ True, False,  True])
     """
 
