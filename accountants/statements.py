@@ -147,8 +147,8 @@ class Scope:
     - ``vantage``: the position of the adversary.
     - ``horizon``: the period that the adversary observes.
 
-    >>> user = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-    >>> bit = any_pair(Unit.BIT, Vantage.SERVER, Horizon.ROUND)
+    >>> user = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> bit = make_local_scope(Unit.BIT, Vantage.SERVER, Horizon.ROUND)
     >>> user.covers(bit), bit.covers(user), bit.list_uncovered(user)
     (True, False, ('unit', 'horizon'))
     """
@@ -399,8 +399,8 @@ class Bound:
 
     Raises InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in (0, 1].
 
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     >>> bound = Bound(epsilon=1.0, side=Side.UPPER, scope=scope, source="a proof")
     >>> f"{bound.side} bound of {bound.epsilon} for [{bound.scope}]"
     'upper bound of 1.0 for [user / any pair / server / round]'
@@ -453,8 +453,8 @@ class Claim:
 
     Raises InputError unless epsilon is in [0, inf] and delta in [0, 1).
 
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> Claim(epsilon=2.5, scope=scope, statement="A report is 2.5-LDP.", source="Theorem 1").delta
     0.0
     """

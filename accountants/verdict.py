@@ -431,8 +431,8 @@ def judge_claim(
     untested : sentences that state why no measurement could have refuted the claim; "" if a
         measurement could have refuted it, or if the caller does not ask for this.
 
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> claim = Claim(epsilon=0.5, scope=scope, statement="It is 0.5-LDP.", source="Theorem 1")
     >>> shown = Bound(epsilon=1.0, side=Side.LOWER, scope=scope, source="exact probabilities")
     >>> print(judge_claim(claim, scope=scope, measured=shown).reason)

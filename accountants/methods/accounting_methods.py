@@ -50,8 +50,8 @@ class Pure(LeafAccountant):
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(PureDpEvent(0.5), 20)
     >>> Pure().bound(event, delta=0.0, scope=scope).epsilon
     10.0
@@ -86,8 +86,8 @@ class Optimal(LeafAccountant):
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(PureDpEvent(0.5), 20)
     >>> round(Optimal().bound(event, delta=1e-6, scope=scope).epsilon, 3)
     9.987
@@ -149,8 +149,8 @@ class Pld(LeafAccountant):
     1.0987 in dp-accounting, and the true value is 10.987.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)
     >>> round(Pld().bound(event, delta=1e-5, scope=scope).epsilon, 3)
     4.377
@@ -292,8 +292,8 @@ class Rdp(LeafAccountant):
     smaller, except for a difference below 1% after 10^9 uses.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(GaussianDpEvent(10.0), 100)
     >>> round(Rdp().bound(event, delta=1e-5, scope=scope).epsilon, 2)
     4.73
@@ -397,8 +397,8 @@ class Shuffle(LeafAccountant):
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     >>> event = SelfComposedDpEvent(ShuffledDpEvent(1.0, 10_000), 20)
     >>> round(Shuffle().bound(event, delta=1e-6, scope=scope).epsilon, 2)
     0.26

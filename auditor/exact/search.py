@@ -85,9 +85,9 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
 
     The witness of the bound names the pair of inputs and a distinguishing output or event.
 
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-    >>> scope = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
+    >>> scope = make_local_scope(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
     >>> round(find_exact_bound(BitFlip(p=0.75, q=0.25), scope).epsilon, 4)  # ln 3
     1.0986
     >>> find_exact_bound(BitFlip(p=1.0, q=0.5), scope).epsilon

@@ -288,7 +288,7 @@ def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: in
 def shorten_repr(value: object) -> str:
     """Returns the repr of ``value``, shortened to 80 characters.
 
-    >>> shorten("fcf"), len(shorten("x" * 1000))
+    >>> shorten_repr("fcf"), len(shorten_repr("x" * 1000))
     ("'fcf'", 80)
     """
     try:

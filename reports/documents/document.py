@@ -236,7 +236,8 @@ def move_repeats_to_notes(whole: Passage) -> Passage:
 
     The numbered notes are listed in a new last section.
 
-    >>> add_notes(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
+    >>> whole = Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))
+    >>> move_repeats_to_notes(whole).blocks[-1].blocks
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
     """
     notes: dict[str, str] = {}

@@ -69,8 +69,8 @@ class Finding(Row):
         None if this delta is not known exactly.
     repair: settings of the system with which the claim is proved; empty if none are known.
 
-    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-    >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+    >>> scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> claim = Claim(epsilon=1.0, scope=scope, statement="A report is 1-LDP.", source="Theorem 1")
     >>> finding = Finding.of("a target", claim, scope, delta=0.0)
     >>> finding.verdict, round(finding.claimed_guess, 3)

@@ -49,7 +49,7 @@ def wrap_paragraph(
     other lines are indented by ``indent + hang`` columns. A word longer than a line gets its own
     line.
 
-    >>> print(paragraph("Epsilon is at least 25.4.", 22, label="bound", indent=2, hang=8))
+    >>> print(wrap_paragraph("Epsilon is at least 25.4.", 22, label="bound", indent=2, hang=8))
       bound   Epsilon is
               at least
               25.4.

@@ -47,10 +47,10 @@ class Attribute:
 
     codes: index of each user's category in ``categories`` (n_users,)
     categories: names of the categories. If some users have no value, the last category is
-        ``MISSING_VALUE_CATEGORY``. Devices treat it like any other category, but attacks do not
+        ``MISSING_CATEGORY``. Devices treat it like any other category, but attacks do not
         guess it
 
-    >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_VALUE)).has_value
+    >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_CATEGORY)).has_value
     array([ True, False,  True])
     """
 

@@ -367,7 +367,7 @@ def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
-    """Raises InputError if a sender's name has more than ``MAX_SENDER_NAME_CHARS`` characters.
+    """Raises InputError if a sender's name has more than ``MAX_SENDER_CHARS`` characters.
 
     senders: names or numbers of the senders; None if there are none
     path: name of the file in the error

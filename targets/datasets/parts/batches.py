@@ -22,8 +22,8 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     FILL_VALUE_ADVICE,
     AnyColumn,
     Column,
-    ColumnSpecByPosition,
     RowBlock,
+    SpecByPosition,
     TimeColumn,
     get_entry_name,
     make_digit_error,
@@ -58,7 +58,7 @@ class TypedTable:
             raise make_layout_error(self.label, "distinct names of columns", ", ".join(names))
         return names
 
-    def read_blocks(self, specs: ColumnSpecByPosition) -> Iterator[RowBlock]:
+    def read_blocks(self, specs: SpecByPosition) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block; times become Unix seconds.
 
         ``specs`` holds the expected content of these columns, by their positions in the file.
@@ -82,7 +82,7 @@ class TypedTable:
         return f"{self.label}, row {row + 1}"
 
     def _block(
-        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], specs: ColumnSpecByPosition
+        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], specs: SpecByPosition
     ) -> RowBlock:
         given = {at: batch.column(name) for at, name in names.items()}
         columns = {}

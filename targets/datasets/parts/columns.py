@@ -368,7 +368,7 @@ def may_have_lost_digits(word: bytes) -> bool:
     This is so for a floating-point number from 2^53 on, and for one with fewer digits than its
     exponent requires, as spreadsheets write large numbers.
 
-    >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
+    >>> [may_have_lost_digits(w) for w in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
     """
     if not FLOAT_TEXT_REGEX.fullmatch(word):

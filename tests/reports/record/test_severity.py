@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Claim
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports.record.leaks import (
-    DISTINGUISHER_FAMILY,
+    DISTINGUISHERS,
     Severity,
     correct_lower_limit,
     correct_upper_limit,
@@ -151,7 +151,7 @@ def test_a_gate_follows_the_severity_that_is_printed(
 def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
     """Worst inputs give the epsilon again; an assumption may be wrong."""
     upheld = judged(record, 1.0, 1.0, 1.0)
-    assert seen(record, upheld, won(record, 0.9, DISTINGUISHER_FAMILY)).severity is Severity.MEDIUM
+    assert seen(record, upheld, won(record, 0.9, DISTINGUISHERS)).severity is Severity.MEDIUM
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = vary(upheld, measured=assumed)
     assert seen(record, doubtful).leak_assessment.known_severity is Severity.LOW

@@ -327,8 +327,8 @@ def test_events_by_vantage_and_sampling() -> None:
         event = system.get_event(replace(PEERS, vantage=vantage), population)
         sampled = SampledWithoutReplacementDpEvent(others, 30, one)
         assert event == SelfComposedDpEvent(sampled, 1000)  # a client knows of itself
-    any_pair = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
-    assert system.get_event(any_pair, population) == SelfComposedDpEvent(one, 1000)
+    make_local_scope = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
+    assert system.get_event(make_local_scope, population) == SelfComposedDpEvent(one, 1000)
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
     poisson = PoissonSampledDpEvent(30 / 4799, one)
     assert system.get_event(gone, population) == SelfComposedDpEvent(poisson, 1000)
@@ -341,10 +341,10 @@ def test_events_by_vantage_and_sampling() -> None:
     everyone = Population(n_users=30, n_items=20)
     assert system.get_event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
     mended = replace(system, as_published=False, server_rate=5.0)
-    joint = mended.get_event(any_pair, population).event.noise_multiplier
+    joint = mended.get_event(make_local_scope, population).event.noise_multiplier
     assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
     printed = replace(system, server_rate=5.0)  # line 9: the step is not paid for
-    assert printed.get_event(any_pair, population).event.noise_multiplier < 0.4
+    assert printed.get_event(make_local_scope, population).event.noise_multiplier < 0.4
 
 
 def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
