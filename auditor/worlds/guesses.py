@@ -109,7 +109,7 @@ class GuessCounts:
         """Builds the counts from a ``table`` (2, 2) of guesses, by true world and guessed world
         (input).
 
-        n_draws: number of outputs.
+        draws: number of outputs.
         share: probability with which the coin chose the first world.
         both: whether the rule guesses the second world too.
         """
@@ -126,7 +126,7 @@ class GuessCounts:
     def make_all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
         """Returns the counts of a rule that guesses the right input (world) for every output.
 
-        n_draws: number of outputs.
+        draws: number of outputs.
         share: probability with which the coin chose the first world.
         """
         first = round(draws * share)

@@ -95,8 +95,9 @@ class CoordinateScorer:
     (worlds), separate from the messages to be scored.
 
     coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
-    noise_centers, scales: centre and unit of the noise in each world, (2, k) each.
-    noise_lower_ends, high: lower and upper end of the noise in each world, (2, k) each.
+    noise_centers, noise_scales: centre and unit of the noise in each world, (2, k) each.
+    noise_lower_ends, noise_upper_ends: lower and upper end of the noise in each world, (2, k)
+        each.
     density: density of the noise of all k coordinates; None if k is 0.
     repeated_values: two repeated values per world and coordinate, (world, 2, d); NaN if there are
         none.
