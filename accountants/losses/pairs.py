@@ -82,7 +82,7 @@ class GaussianPair:
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         x = edges / self.mu + self.mu / 2.0
-        return log_normal_masses(x - self.mu), log_normal_masses(x)
+        return compute_normal_log_masses(x - self.mu), compute_normal_log_masses(x)
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
@@ -198,7 +198,7 @@ class ArrayPair:
     - ``log_p``: their log-probabilities under P, (outputs,).
     - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
 
-    Instances are compared by identity. The constructor ``build`` sorts the losses.
+    Instances are compared by identity. The constructor ``from_losses`` sorts the losses.
     """
 
     losses: Array
@@ -206,7 +206,7 @@ class ArrayPair:
     infinite_mass: float = 0.0
 
     @classmethod
-    def build(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ArrayPair:
+    def from_losses(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ArrayPair:
         """Builds a pair (P, Q) from finite privacy losses ln(P/Q) in any order, (outputs,), and
         their log-probabilities under P, (outputs,).
 
@@ -316,7 +316,7 @@ def log1mexp(x: Array) -> Array:
         return np.log(-np.expm1(-x))
 
 
-def log_normal_masses(x: Array) -> Array:
+def compute_normal_log_masses(x: Array) -> Array:
     """Computes the logarithms of the standard normal probabilities of the intervals between
     ascending points ``x``, (n,), as (n - 1,).
     """
@@ -452,7 +452,7 @@ def _listed(pair: ClonePair) -> ArrayPair:
     mass = mass * scipy.stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
     kept = mass > 0
     loss = np.log((growth * a + (m - a)) / (a + growth * (m - a)))
-    return ArrayPair.build(loss[kept], np.log(mass[kept]))
+    return ArrayPair.from_losses(loss[kept], np.log(mass[kept]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -622,8 +622,11 @@ class ReplacedGaussianPair:
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         x = np.sign(edges) * self._inner(np.abs(edges))
-        other = log_normal_masses(x) + self._stay
-        ways = (log_normal_masses(x - way * self.mu) + math.log(self.rate) for way in (1.0, -1.0))
+        other = compute_normal_log_masses(x) + self._stay
+        ways = (
+            compute_normal_log_masses(x - way * self.mu) + math.log(self.rate)
+            for way in (1.0, -1.0)
+        )
         log_p, log_q = (np.logaddexp(other, drawn) for drawn in ways)
         return log_p, log_q
 
@@ -740,8 +743,8 @@ class GaussianMixturePair:
         x = self._inner(edges)
         log_p = np.full(len(edges) - 1, -np.inf)
         for centre, log_weight in zip(self.centres, self.log_weights, strict=True):
-            np.logaddexp(log_p, log_weight + log_normal_masses(x - centre), out=log_p)
-        return log_p, log_normal_masses(x)
+            np.logaddexp(log_p, log_weight + compute_normal_log_masses(x - centre), out=log_p)
+        return log_p, compute_normal_log_masses(x)
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
@@ -993,4 +996,4 @@ def make_shuffled_pairs(miss: float, false_alarm: float, n_users: int) -> tuple[
     mass = seconds.pmf(count)
     seen = mass > 0
     loss, log_mass = loss[seen], np.log(mass[seen])
-    return ArrayPair.build(loss, log_mass + loss), ArrayPair.build(-loss, log_mass)
+    return ArrayPair.from_losses(loss, log_mass + loss), ArrayPair.from_losses(-loss, log_mass)

@@ -240,7 +240,7 @@ def make_loss_pair(log_p: Array, log_q: Array) -> Pair:
     losses, log_p = loss[seen], log_p[seen]
     if len(losses) <= _FEW_OUTPUTS:
         return AtomicPair(tuple(losses.tolist()), tuple(log_p.tolist()), infinite)
-    return ArrayPair.build(losses, log_p, infinite)
+    return ArrayPair.from_losses(losses, log_p, infinite)
 
 
 def list_log_ratios(log_p: Array, log_q: Array) -> Array:
@@ -372,14 +372,14 @@ class IntegrationCells:
     """Disjoint intervals ("cells") of the line, with the masses of several densities on them.
 
     - ``masses``: masses, (densities, cells).
-    - ``interval``: index of the given interval that contains each cell, (cells,).
+    - ``interval_index``: index of the given interval that contains each cell, (cells,).
     - ``low``, ``high``: ends of the cells, (cells,).
     - ``lost_mass``: estimate of the mass of each density in the cells that were omitted,
       (densities,).
     """
 
     masses: Array
-    interval: NDArray[np.int64]
+    interval_index: NDArray[np.int64]
     low: Array
     high: Array
     lost_mass: Array

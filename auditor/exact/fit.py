@@ -302,7 +302,7 @@ def _intervals(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Correct the "
             "normaliser of log_prob."
         )
-    owner = np.searchsorted(edges, grid[:-1], side="right")[cells.interval]
+    owner = np.searchsorted(edges, grid[:-1], side="right")[cells.interval_index]
     mass = np.bincount(owner, weights=cells.masses[0], minlength=len(edges) + 1)
     return edges, np.asarray(np.maximum(mass - doubt, 0.0)), np.asarray(mass + doubt)
 

@@ -189,7 +189,7 @@ class ProgressTracker:
                     reader.join()
 
 
-def write_note(path: Path | None, task: str, work: str, done: int, total: int) -> None:
+def write_progress_note(path: Path | None, task: str, work: str, done: int, total: int) -> None:
     """Appends a note to the file ``path``: the task has finished ``done`` of ``total`` steps.
 
     ``path``: the file; None to do nothing.
@@ -222,7 +222,7 @@ def note_progress(path: Path | None, task: str) -> Iterator[None]:
         now = time.monotonic()
         if what != last[0] or done in (0, of) or now - last[1] >= _OFTEN:
             last = what, now
-            write_note(path, task, what, done, of)
+            write_progress_note(path, task, what, done, of)
 
     listen("", 0, 1)
     with listen_to_steps(listen):

@@ -43,7 +43,7 @@ from fedrec_auditor.auditor.machine.progress import (
     ProgressTracker,
     note_progress,
     show_progress,
-    write_note,
+    write_progress_note,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan
 from fedrec_auditor.auditor.plan.planned_data import make_plan_with_data
@@ -315,7 +315,7 @@ class _TaskRunner:
         """
         if self.checkpoints is not None and not result.errors:
             self.checkpoints.put(task, result)
-        write_note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
+        write_progress_note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
 
     def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, Run]]:
         """Trains the systems that several jobs need, and returns held-out data and training by name
@@ -336,7 +336,7 @@ class _TaskRunner:
                 held_out, run = AuditedTarget(on_disk, target).training
                 trainings[target] = map_arrays_to_files(held_out), run
             if target not in trainings:
-                write_note(self.notes, name, TRAINING_STAGE, 1, 1)
+                write_progress_note(self.notes, name, TRAINING_STAGE, 1, 1)
         return trainings
 
     def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:

@@ -191,7 +191,7 @@ def _length(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = run.fix_value(args[0]) if type(args[0]) is Symbol else args[0]
     kind = run.get_safe_class(value)
     if kind in CONTAINER_TYPES or kind in DICT_VIEW_TYPES or kind in SET_TYPES:
-        run.record(value)
+        run.record_content(value)
         return len(value)
     if issubclass(kind, tuple) and run.look_up(kind, "__len__") is tuple.__len__:
         return tuple.__len__(value)
@@ -212,7 +212,7 @@ def _copied(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     if kind in (list, tuple, dict):
         entries = {k: _copied(run, (v,), {}) for k, v in value.items()} if kind is dict else [
             _copied(run, (entry,), {}) for entry in value]  # fmt: skip
-        run.record(value)
+        run.record_content(value)
         return tuple(entries) if kind is tuple else run.mark_own(entries)
     if kind in ARRAYS:
         return run.call(NativeMethod(value, "copy"), (), {})

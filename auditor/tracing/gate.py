@@ -185,7 +185,7 @@ class CallGate(ABC):
                 "its value between calls, so that later outputs may depend on it"
             )
 
-    def record(self, value: Any) -> None:
+    def record_content(self, value: Any) -> None:
         """Stores the content of a mutable object when the traced code first reads the object.
 
         Later changes can then be noticed. Objects that the present run created are not recorded.
@@ -203,7 +203,7 @@ class CallGate(ABC):
         """
         key = id(names if owner is None else owner), name
         self.name_reads.setdefault(key, (names, names[name]))
-        self.record(names[name])
+        self.record_content(names[name])
 
     def check_unchanged(self) -> None:
         """Raises StateChanged if an object or name outside of the run changed after the code first
@@ -346,7 +346,7 @@ class CallGate(ABC):
         if id(value) in arguments:
             return value
         arguments[id(value)] = value
-        self.record(value)
+        self.record_content(value)
         if kind in _SERIES or kind in DICT_VIEW_TYPES or kind in DICTS:
             self.check_length(len(value))
             if kind in SET_TYPES and not orderless:

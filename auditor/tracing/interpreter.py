@@ -142,10 +142,10 @@ class CallTracer(OperationTracer):
         made.__kwdefaults__ = function.__kwdefaults__
         for cell in cells.values():
             if cell != _EMPTY:
-                self.record(cell)
-                self.record(cell.cell_contents)
+                self.record_content(cell)
+                self.record_content(cell.cell_contents)
         for default in (*(made.__defaults__ or ()), *(made.__kwdefaults__ or {}).values()):
-            self.record(default)
+            self.record_content(default)
         return made
 
     def _interpret(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -25,9 +25,9 @@ from fedrec_auditor.auditor.tracing.rewriting import rewrite_code
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
 MISSING: Any = object()
-COMPILED_TYPE = types.WrapperDescriptorType
+COMPILED_METHOD_TYPE = types.WrapperDescriptorType
 # Special methods of ``object``, ``tuple`` and exceptions.
-_SLOTS = (COMPILED_TYPE, types.MethodDescriptorType, types.BuiltinFunctionType)
+_SLOTS = (COMPILED_METHOD_TYPE, types.MethodDescriptorType, types.BuiltinFunctionType)
 # Methods of symbols, and of arrays of them, that leave the draws undecided.
 _OPEN_METHODS: dict[Any, tuple[str, ...]] = {
     Symbol: ("item", "copy", "astype"),
@@ -120,7 +120,7 @@ def _is_python(kind: type) -> bool:
 
 def _is_written(kind: type) -> bool:
     """Whether a class is written in Python, so that it defines no compiled method."""
-    compiled = (COMPILED_TYPE, types.MethodDescriptorType)
+    compiled = (COMPILED_METHOD_TYPE, types.MethodDescriptorType)
     heap = bool(kind.__flags__ & 1 << 9)
     return heap and not any(
         type(value) in compiled and value.__objclass__ is kind for value in vars(kind).values()
@@ -280,7 +280,7 @@ class ObjectReader(CallGate):
         kind = type(value)
         if not self.is_python_class(kind):
             self.refuse(f"tracing does not know {kind.__module__}.{kind.__name__}.{name}")
-        if type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
+        if type(self.look_up(kind, "__getattribute__")) is not COMPILED_METHOD_TYPE:
             self.refuse(f"the code uses {kind.__name__}, which overrides __getattribute__")
         member, own = self.look_up(kind, name), self.get_attributes(value)
         if (
@@ -334,7 +334,7 @@ class ObjectReader(CallGate):
         else:
             owner = next(base for base in _MRO(kind) if name in _NAMES(base))
             self.record_name_read(_NAMES(owner), name, owner)
-        self.record(member)
+        self.record_content(member)
         return member
 
     def get_attributes(self, value: Any) -> dict[str, Any]:
@@ -473,7 +473,7 @@ class ObjectBuilder(ObjectReader):
         if issubclass(kind, BaseException):
             if (
                 type(new) is types.BuiltinFunctionType
-                and type(begin) is COMPILED_TYPE
+                and type(begin) is COMPILED_METHOD_TYPE
                 and not kwargs
             ):
                 for value in args:
@@ -511,7 +511,7 @@ class ObjectBuilder(ObjectReader):
         class.
         """
         parts = self.get_fields(kind)
-        if not parts or type(self.look_up(kind, "__getattribute__")) is not COMPILED_TYPE:
+        if not parts or type(self.look_up(kind, "__getattribute__")) is not COMPILED_METHOD_TYPE:
             return False
         member = [self.look_up(kind, part.name) for part in parts]
         return all(

@@ -223,7 +223,7 @@ class OperationTracer(ObjectBuilder):
                 self.record_created_results(result, {}, "a dict")
             return result
         if kind in CONTAINER_TYPES:
-            self.record(value)
+            self.record_content(value)
             self.check_input(index, "an index")
             result = self.run_code(lambda: value[index])
             return self.mark_own(result) if type(index) is slice else result
@@ -302,7 +302,7 @@ class OperationTracer(ObjectBuilder):
         Comparing the key with the keys of the dict must call only built-in code.
         """
         self.check_input(key, "a dict")
-        self.record(container)
+        self.record_content(container)
         for known_key in container:
             if type(known_key) not in (str, int):
                 self.check_input(known_key, "a dict")
@@ -341,7 +341,7 @@ class OperationTracer(ObjectBuilder):
             values: Iterator[Any] = value.values
             return values
         if kind in CONTAINER_TYPES or kind in DICT_VIEW_TYPES or kind in SET_TYPES:
-            self.record(value)
+            self.record_content(value)
             if kind in SET_TYPES:
                 self.check_set_order(value)
             return self.count_each(value)

@@ -397,9 +397,9 @@ class ExecutionPath:
         cell = self.limits.get(source, source.domain)
         parts = [source.intersect(cell, (interval,)) for interval in itertools.pairwise(ends)]
         parts = [part for part in parts if part and source.compute_mass(part)]
-        self.restrict({source: parts[self.take_option(len(parts))]})
+        self.restrict_draws({source: parts[self.take_option(len(parts))]})
 
-    def restrict(self, cells: dict[Draw, Any]) -> None:
+    def restrict_draws(self, cells: dict[Draw, Any]) -> None:
         """Restricts random draws to ``cells``, a smaller set of allowed values per draw.
 
         Raises PathTooRare if the probability of the path falls below 2^-100.
@@ -427,7 +427,7 @@ class ExecutionPath:
         self.changes += 1
         return total
 
-    def sample(self, rng: np.random.Generator, limits: dict[Draw, Any]) -> Any:
+    def sample_draws(self, rng: np.random.Generator, limits: dict[Draw, Any]) -> Any:
         """Samples a value of every random draw within ``limits``, the allowed set of values of each
         draw.
 

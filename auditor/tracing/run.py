@@ -312,7 +312,7 @@ def _cover(
                 del remaining[source]
         if min_count < 0 and before == (len(pieces), remaining):
             raise NotTraced("the output of the code depends on a random draw of another run")
-        known = path.sample(draws, limits) or path.sample(draws, path.limits)
+        known = path.sample_draws(draws, limits) or path.sample_draws(draws, path.limits)
         if known is None:
             raise NotTraced("a path of the code is too unlikely to be checked by a replay")
         yield known

@@ -84,7 +84,7 @@ class Symbol:
         """
         live = self.list_values()
         cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
-        self.path.restrict(cells)
+        self.path.restrict_draws(cells)
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
 
     def to_concrete(self) -> Any:

@@ -527,7 +527,7 @@ class _Trial:
             inputs=inputs,
             claim=claim,
             seed=self.look,
-            samples=samples,
+            n_draws=samples,
             dist=dist,
             **read,
         )

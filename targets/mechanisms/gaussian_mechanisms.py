@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import LowerCurve, compute_lower_curve
 from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta, find_gaussian_mu
-from fedrec_auditor.accountants.losses.pairs import ArrayPair, log_normal_masses
+from fedrec_auditor.accountants.losses.pairs import ArrayPair, compute_normal_log_masses
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape
 from fedrec_auditor.targets.mechanisms.parts.bases import (
     LOG_SQRT_2PI,
@@ -372,9 +372,13 @@ def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> L
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
     there = _log_masses(edges, up, counts, log_weights)
-    gone = _log_masses(edges, -down, counts, log_weights) if down else log_normal_masses(edges)
+    gone = (
+        _log_masses(edges, -down, counts, log_weights) if down else compute_normal_log_masses(edges)
+    )
     seen = (there > _RARE_LOG) & (gone > -np.inf)
-    return compute_lower_curve(((ArrayPair.build((there - gone)[seen], there[seen]), rounds),))
+    return compute_lower_curve(
+        ((ArrayPair.from_losses((there - gone)[seen], there[seen]), rounds),)
+    )
 
 
 def _log_masses(
@@ -386,7 +390,7 @@ def _log_masses(
     """
     found = np.full(len(edges) - 1, -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
-        found = np.logaddexp(found, log_p + log_normal_masses(edges - count * shift))
+        found = np.logaddexp(found, log_p + compute_normal_log_masses(edges - count * shift))
     return found
 
 

@@ -390,7 +390,7 @@ class SharedEvidence:
     ``inputs``: the inputs.
     ``claim``: the claim under test.
     ``seed``: seed of all draws.
-    ``samples``: number of draws per input for the measurement of epsilon.
+    ``n_draws``: number of draws per input for the measurement of epsilon.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
     ``batch_sampler``: sampler for many outputs per call, if ``sampler`` draws one output per call
         because the outputs of a call share the columns ``clock_columns``; otherwise None.
@@ -401,7 +401,7 @@ class SharedEvidence:
     inputs: list[Any]
     claim: ClaimUnderTest
     seed: np.random.SeedSequence
-    samples: int
+    n_draws: int
     dist: OutputDistribution | None = None
     batch_sampler: Sampler | None = None
     clock_columns: tuple[int, ...] = ()
@@ -417,7 +417,7 @@ class SharedEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(2, int(share * MAX_SHARE_OF_DRAWS * self.samples * len(self.inputs)))
+        most = max(2, int(share * MAX_SHARE_OF_DRAWS * self.n_draws * len(self.inputs)))
         return (sampler or self.sampler).with_draw_limit(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
@@ -431,7 +431,7 @@ class SharedEvidence:
         """
         return (
             DRAW_SHARES[part]
-            * (MAX_SHARE_OF_DRAWS * self.samples * len(self.inputs))
+            * (MAX_SHARE_OF_DRAWS * self.n_draws * len(self.inputs))
             / len(self.inputs)
         )
 

@@ -160,7 +160,7 @@ def test_the_grid_dominates_and_keeps_both_masses(
     mass = np.array([float(w) for w, _ in outputs])
     mass /= mass.sum()
     loss = np.array([at for _, at in outputs])
-    pair = ArrayPair.build(loss, np.log(mass))
+    pair = ArrayPair.from_losses(loss, np.log(mass))
     (grid,) = composition._discretized(((pair, 1),), [(loss.min(), loss.max())], step, True)
     exact = float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
     points = (grid.low + np.arange(len(grid.mass))) * step

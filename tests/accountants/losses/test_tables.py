@@ -54,8 +54,8 @@ def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
     cells = integrate_cells(lambda x: np.exp(LAWS["laplace, with a kink"].logpdf(x))[None], edges)
     order = np.argsort(cells.low)
     assert (cells.high[order][:-1] <= cells.low[order][1:]).all()
-    assert (edges[cells.interval] <= cells.low).all()
-    assert (cells.high <= edges[cells.interval + 1]).all()
+    assert (edges[cells.interval_index] <= cells.low).all()
+    assert (cells.high <= edges[cells.interval_index + 1]).all()
 
 
 @given(at=st.floats(-3.0, 3.0), height=st.floats(0.1, 5.0))

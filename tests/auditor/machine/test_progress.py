@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.machine.progress import (
     note_progress,
     report_step,
     show_progress,
-    write_note,
+    write_progress_note,
 )
 from fedrec_auditor.auditor.plan.plan import read_plan
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -224,7 +224,7 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
         other.communicate()
     assert ended()[50:] == ["step50"]
     assert not path.parent.exists()
-    write_note(path, "step0", "", 1, 1)  # lost, and no error
+    write_progress_note(path, "step0", "", 1, 1)  # lost, and no error
     assert not path.exists()
 
 

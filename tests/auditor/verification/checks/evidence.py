@@ -31,7 +31,7 @@ def evidence(
         inputs=list(inputs),
         claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=np.random.SeedSequence(seed),
-        samples=samples,
+        n_draws=samples,
         dist=OutputDistribution.wrap(f) if law else None,
         **more,
     )
