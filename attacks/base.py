@@ -181,8 +181,12 @@ class Attack(Protocol):
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> AttackResult:
         """Guesses secrets from the view, which is what the adversary sees.
 
-        The result is ``GuessedLabels`` for attribute inference, ``MemberScores`` for membership inference,
-        ``Reconstruction`` for reconstruction, and ``LinkScores`` for linkage.
+        The type of the result depends on the family of the attack:
+
+        - ``GuessedLabels`` for attribute inference;
+        - ``MemberScores`` for membership inference of interactions or users;
+        - ``Reconstruction`` for reconstruction;
+        - ``LinkScores`` for linkage.
 
         ``rng`` makes the random choices of the attack; equally seeded generators give equal
         guesses. Raises InputError if the background lacks required knowledge.

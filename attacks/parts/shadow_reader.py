@@ -202,7 +202,7 @@ def _send_single(
 ) -> list[SingleItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
 
-    They are needed if the messages may be MinHash signatures (see ``ItemMarks``). The result is None
+    They are needed if messages may be MinHash signatures (see ``ItemMarks``). The result is None
     for each round if no message may be a signature, if this takes long, or if the code rejects such
     histories.
     """
