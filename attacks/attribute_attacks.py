@@ -115,7 +115,8 @@ class AttributeLogistic(SupervisedAttack):
 
     inverse_penalty: scikit-learn's C, the weight of the loss relative to the penalty. If None, the
         penalty is that of the ridge regression with the best leave-one-out accuracy on the users of
-        known class (``Problem.choose_penalty``), scaled to the curvature of the logistic loss.
+        known class (``AttributeProblem.choose_ridge_penalty``), scaled to the curvature of the
+        logistic loss.
     """
 
     reference = (

@@ -47,7 +47,7 @@ class Background:
     reference_views: views of trainings that the adversary ran itself, each on some users of
         ``profiles``, for user-level membership inference
     is_included: whether each reference training includes each user of ``profiles``
-        (len(references), n)
+        (len(reference_views), n)
     known_items: nonzero for some items that each user is known to have interacted with; they
         serve to recognise the user's message (n_users, n_items)
     """
@@ -181,8 +181,12 @@ class Attack(Protocol):
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> AttackResult:
         """Guesses secrets from the view, which is what the adversary sees.
 
-        The result is ``Labels`` for attribute inference, ``MemberScores`` for membership inference,
-        ``Reconstruction`` for reconstruction, and ``LinkScores`` for linkage.
+        The type of the result depends on the family of the attack:
+
+        - ``GuessedLabels`` for attribute inference;
+        - ``MemberScores`` for membership inference of interactions or users;
+        - ``Reconstruction`` for reconstruction;
+        - ``LinkScores`` for linkage.
 
         ``rng`` makes the random choices of the attack; equally seeded generators give equal
         guesses. Raises InputError if the background lacks required knowledge.

@@ -56,14 +56,16 @@ class InteractionMembership:
         return reading.explain_refusal(assign_pseudonyms(view) or view)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        """Computes the log-odds of an interaction for every pair of ``background.candidates``.
+        """Computes the log-odds of an interaction for every pair of ``background.candidate_pairs``.
 
         Raises InputError if the background has no candidate pairs, or if senders are unknown and it
         has no ``known_items``.
         """
         pairs = background.candidate_pairs
         if pairs is None:
-            raise InputError("Expected background.candidates, got None. Give (user, item) pairs.")
+            raise InputError(
+                "Expected background.candidate_pairs, got None. Give (user, item) pairs."
+            )
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
@@ -156,8 +158,8 @@ class UserMembership:
         profiles, included = background.profiles, background.is_included
         if profiles is None or included is None or len(background.reference_views) < 2:
             raise InputError(
-                "Expected profiles, is_included and at least 2 references in background, got an "
-                f"absent field or {len(background.reference_views)} references. Give all three fields."
+                "Expected profiles, is_included and at least 2 reference_views in background, got "
+                f"an absent field or {len(background.reference_views)} views. Give all three."
             )
         features = _features(view, profiles)
         known = np.stack(

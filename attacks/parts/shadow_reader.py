@@ -69,7 +69,7 @@ _EXACT = 0.9999  # area under the ROC curve, above which readers make no mistake
 _OFTEN = 0.02  # minimum share of shadows that send an informative number
 
 Bits = NDArray[np.bool_]
-# Inputs of ``Marks`` from devices whose history is a single item, (M, d) each.
+# Inputs of ``ItemMarks`` from devices whose history is a single item, (M, d) each.
 SingleItemMessages = Sequence[NDArray[Any]] | None
 Index = NDArray[np.intp]
 _MEMO = "shadows"
@@ -202,7 +202,7 @@ def _send_single(
 ) -> list[SingleItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
 
-    They are needed if the messages may be MinHash signatures (see ``Marks``). The result is None
+    They are needed if messages may be MinHash signatures (see ``ItemMarks``). The result is None
     for each round if no message may be a signature, if this takes long, or if the code rejects such
     histories.
     """

@@ -282,7 +282,7 @@ class AttributeProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClassGuess:
-    """Classes that a classifier guesses for the m users of unknown class in a ``Problem``.
+    """Classes that a classifier guesses for the m users of unknown class in a ``AttributeProblem``.
 
     classes: guessed class of each user (m,)
     scores: larger for more likely classes, one column for each of C classes (m, C)
@@ -474,7 +474,7 @@ def _by_rates(
 def _labels(
     problem: AttributeProblem, guess: ClassGuess, background: Background, way: str
 ) -> GuessedLabels:
-    """Converts a guess to ``Labels``: classes are numbered as in the background, not from 0.
+    """Converts a guess to ``GuessedLabels``: classes are numbered as in the background, not from 0.
 
     ``way`` is the name of the input table, or of a guess without uploads.
     """

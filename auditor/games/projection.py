@@ -344,7 +344,7 @@ def subtract_base(
 
     ``parts``: sums over ``count`` messages, by name of the array.
 
-    Sums of changes may have the name of a model, see ``get_sum_change``.
+    Sums of changes may have the name of a model, see ``compute_sum_change``.
     """
     known = broadcast or {}
     return {

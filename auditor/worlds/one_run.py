@@ -153,9 +153,9 @@ class OneRunGuesses:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the
         number of right guesses.
 
-        The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha. An (eps,
-        delta)-DP mechanism is (eps', delta)-DP for every larger eps', so all smaller values are
-        rejected too. The search is restricted to epsilons for which the number of right guesses
+        The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha. An
+        (eps, delta)-DP mechanism is (eps', delta)-DP for every larger eps', so all smaller values
+        are rejected too. The search is restricted to epsilons for which the number of right guesses
         exceeds the mode of its binomial bound. In this range the p-value falls with the number of
         right guesses, so that large numbers refute.
         """

@@ -47,8 +47,8 @@ class NoiseDensity:
     density of bounded noise ends near its largest value.
 
     points, log_densities: increasing points (k,), and the log-density at each point (k,).
-    tail_parameters: the two ends of the interpolation, the decay rates beyond them and the log-densities at
-        the ends, (3, 2).
+    tail_parameters: the two ends of the interpolation, the decay rates beyond them and the
+        log-densities at the ends, (3, 2).
     """
 
     points: Floats

@@ -53,14 +53,14 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
     ("attack", "vantage", "background", "lacks"),
     [
         (AttributeKnn(), Vantage.SERVER, Background(), "one class per known user"),
-        (InteractionMembership(), Vantage.SERVER, Background(), "background.candidates"),
+        (InteractionMembership(), Vantage.SERVER, Background(), "background.candidate_pairs"),
         (
             InteractionMembership(),
             Vantage.SHUFFLED,
             Background(candidate_pairs=PAIRS),
             "known_items",
         ),
-        (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),
+        (UserMembership(), Vantage.PEERS, Background(), "at least 2 reference_views"),
     ],
 )
 def test_missing_background_is_refused(

@@ -165,14 +165,11 @@ class BitUploadSystem(System):
         every access. No broadcast is used.
         """
         ratings = request.profiles.ratings
-        entries = (
-            ratings
-            if request.messages_per_client == 1
-            else sparse.csr_array(ratings[request.profile_ids])
-        )
+        if request.messages_per_client != 1:
+            ratings = sparse.csr_array(ratings[request.profile_ids])
         if self.randomizer is None:
-            return {"bits": Bits(entries)}
-        return {"bits": Bits(entries, self.randomizer.flip_by_streams, request.streams)}
+            return {"bits": Bits(ratings)}
+        return {"bits": Bits(ratings, self.randomizer.flip_by_streams, request.streams)}
 
     def _before_server(self, scope: Scope, population: Population) -> Mechanism:
         """Returns the flips of the bits that the unit of ``scope`` covers: one bit, or all."""

@@ -331,11 +331,9 @@ class Fcf(NoiselessSystem, ImplicitMf):
         None if the uploads do not store them.
         """
         gradient = uploads.components["gradient"]
-        return (
-            gradient.user_vectors.astype(np.float64)
-            if isinstance(gradient, RankOneMessages)
-            else None
-        )
+        if not isinstance(gradient, RankOneMessages):
+            return None
+        return gradient.user_vectors.astype(np.float64)
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix by equations 6 and 7, from the sum of all gradients."""

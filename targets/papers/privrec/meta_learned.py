@@ -387,10 +387,8 @@ class MetaLearnedSystem(NoiselessSystem):
                 change = {k: v.cpu().numpy()[back] for k, v in updates.items()}
                 held = profiles.take_users(users[np.sort(chosen)])
                 examples = devices.examples.select_devices(back)
-                sent = make_device_messages(
-                    change, examples, held, model, self.payload, self.message_rate
-                )
-                blocks.append(sent)
+                kind, rate = self.payload, self.message_rate
+                blocks.append(make_device_messages(change, examples, held, model, kind, rate))
         return join_message_blocks(blocks)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:

@@ -70,10 +70,8 @@ class RecommenderNetwork:
         if self.has_features and genres:
             tables[GENRE] = (genres, self.embedding_size)
         count = len(tables) + (genres - 1 if GENRE in tables and not self.has_mean_genres else 0)
-        sizes = [
-            self.embedding_size * count,
-            *(self.width >> layer for layer in range(N_HIDDEN_LAYERS)),
-        ]
+        widths = [self.width >> layer for layer in range(N_HIDDEN_LAYERS)]
+        sizes = [self.embedding_size * count, *widths]
         for layer in range(N_HIDDEN_LAYERS):
             tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
             tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)

@@ -368,11 +368,8 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
-        yield (
-            0.5,
-            compute_guess_probability(epsilon, cell.delta),
-            {"said": said, "epsilon": epsilon},
-        )
+        best = compute_guess_probability(epsilon, cell.delta)
+        yield 0.5, best, {"said": said, "epsilon": epsilon}
 
 
 def compare_attribute_exposure() -> Iterator[ClaimedAndComputed]:

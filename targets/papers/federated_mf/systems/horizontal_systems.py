@@ -216,9 +216,8 @@ class HflSgdmf(NoisyMf):
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
-        seen = replace(
-            self, rounds=min(MAX_BOUND_ROUNDS, self.count_randomizer_uses(scope.horizon))
-        )
+        rounds = min(MAX_BOUND_ROUNDS, self.count_randomizer_uses(scope.horizon))
+        seen = replace(self, rounds=rounds)
         n, m = population.n_users, population.n_items
         if self.unit == "user":
             return make_user_bound(seen, n, m) if scope.unit is Unit.USER else None
@@ -295,17 +294,12 @@ class _ItemsSummed(ItemAveraging):
             descent = mf.make_descent(len(party.member_ids))
             drawn = descent.sample_ratings(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
-            of_users, of_items = sum_gradients(
-                party.own_embeddings, shared, party.ratings, sampled=drawn
-            )
+            own = party.own_embeddings
+            of_users, of_items = sum_gradients(own, shared, party.ratings, sampled=drawn)
             if self.moves_own_table:
-                size = np.float32(
-                    descent.get_learning_rates(number, 1)[0] * party.step_scale * party.member_share
-                )
-                rows = np.unique(drawn.user_rows)
-                party.own_embeddings[rows] = project_embeddings(
-                    party.own_embeddings[rows] - size * of_users[rows], mf.bound
-                )
+                rate, rows = descent.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
+                size = np.float32(rate * party.step_scale * party.member_share)
+                own[rows] = project_embeddings(own[rows] - size * of_users[rows], mf.bound)
             rated = np.unique(party.ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)

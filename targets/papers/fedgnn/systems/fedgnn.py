@@ -135,11 +135,8 @@ class FedGnn(RatingGraphSystem):
         For example, an interaction with an item means that the item's row is sent. If ``pseudo`` is
         at least the number of items, all rows are sent, and the choice reveals nothing.
         """
-        numbers = (
-            scope.unit is Unit.COORDINATE
-            or scope.protects_rating_value
-            or scope.protects_user_presence
-        )
+        hidden = scope.protects_rating_value or scope.protects_user_presence
+        numbers = scope.unit is Unit.COORDINATE or hidden
         return self.pseudo < population.n_items and not numbers
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -218,9 +215,8 @@ class FedGnn(RatingGraphSystem):
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
             received = None if near is None else near[users]
-            one = self.compute_gradients(
-                sparse.csr_array(ratings[users]), model, received, own[users]
-            )
+            rated = sparse.csr_array(ratings[users])
+            one = self.compute_gradients(rated, model, received, own[users])
             uploads = Uploads(users, self.make_noisy_messages(one, streams))
             yield Round(broadcast=model, uploads=uploads)
             own[users] -= self.compute_user_step(one, model)
@@ -240,9 +236,8 @@ class FedGnn(RatingGraphSystem):
         m items and embedding dimension d.
         """
         model = self.get_broadcast(request.broadcast, request.profiles)
-        return self.make_noisy_messages(
-            self.compute_gradients(request.interactions.ratings, model), request.streams
-        )
+        gradients = self.compute_gradients(request.interactions.ratings, model)
+        return self.make_noisy_messages(gradients, request.streams)
 
     def draw_row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
         """Draws one key per client and item; the item's row is sent if the key is finite.
@@ -285,10 +280,8 @@ class FedGnn(RatingGraphSystem):
         n_items = gradients.is_rated.shape[1]
         rows = np.isfinite(self.draw_row_keys(gradients.is_rated, streams))
         owners, ids = np.nonzero(rows)
-        values, layer = (
-            self.compute_gradient_rows(gradients, owners, ids, streams),
-            gradients.layer_gradients,
-        )
+        values = self.compute_gradient_rows(gradients, owners, ids, streams)
+        layer = gradients.layer_gradients
         if self.norm == "l2":
             squares = np.bincount(owners, (values**2).sum(axis=1), len(streams))
             length = np.sqrt(squares + (layer**2).sum(axis=(1, 2)))

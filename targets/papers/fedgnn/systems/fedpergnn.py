@@ -155,14 +155,11 @@ class FedPerGnn(RatingGraphSystem):
         """
         profiles, streams = request.profiles, request.streams
         model = self.get_broadcast(request.broadcast, profiles)
-        each = [
-            self.compute_gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)
-        ]
+        n, size = profiles.n_users, request.messages_per_client
+        each = [self.compute_gradients(profiles.ratings[[u]], model) for u in range(n)]
         made = [
             self.take_batch_step(each[u], model, streams.take(copies))
-            for u, copies in enumerate(
-                np.arange(len(streams)).reshape(-1, request.messages_per_client)
-            )
+            for u, copies in enumerate(np.arange(len(streams)).reshape(-1, size))
         ]
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
         return {name: Dense(part, Payload.MODEL) for name, part in parts.items()}

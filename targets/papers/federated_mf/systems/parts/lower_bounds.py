@@ -150,14 +150,9 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
     """
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
-    level, lowest = (
-        get_learning_rate(total, total, 1.0),
-        get_learning_rate(first + steps - 1, total, 1.0),
-    )
-    low, slope = (
-        get_learning_rate(first + max(0, count - 1), total, 1.0),
-        1.0 - get_learning_rate(1, total, 1.0),
-    )
+    at = [total, first + steps - 1, first + max(0, count - 1), 1]
+    level, lowest, low, second = (get_learning_rate(step, total, 1.0) for step in at)
+    slope = 1.0 - second
     squares = (
         count * low**2
         + low * slope * count * (count - 1)
@@ -237,13 +232,8 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMe
     start, moved, lost = place
     rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
     error = system.bound - own * (start + moved) - rest * moved
-    shift = (
-        2.0
-        * math.sqrt(count)
-        * own
-        * error
-        * find_min_rate_ratio(system.rounds, system.local_steps)
-    )
+    even = find_min_rate_ratio(system.rounds, system.local_steps)
+    shift = 2.0 * math.sqrt(count) * own * error * even
     return _at_least(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
 
@@ -284,11 +274,10 @@ def _at_least(
     ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
     value over that with it, and ``lost`` the probability that a projection happens.
     """
+    sizes = get_party_sizes(n_users, system.parties)
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
-        sampling_probability=get_sampling_shares(
-            get_party_sizes(n_users, system.parties), system.rate
-        )[0],
+        sampling_probability=get_sampling_shares(sizes, system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,

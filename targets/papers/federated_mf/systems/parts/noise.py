@@ -298,15 +298,9 @@ class ItemNoise(GradientNoise):
             unit=Unit.USER if self.has_fitted_users else Unit.RATING,
             adjacency=Adjacency.ADD_REMOVE,
         )
+        m, fitted = population.n_items, self.has_fitted_users
         z, alone = (
-            self.sigma
-            / bound_gradient_change(
-                self.clipping,
-                s,
-                population.n_items,
-                mf.max_ratings,
-                has_fitted_users=self.has_fitted_users,
-            )
+            self.sigma / bound_gradient_change(self.clipping, s, m, mf.max_ratings, fitted)
             for s in (scope, drawn)
         )
         noise = StepNoise(
@@ -397,12 +391,7 @@ class StepNoise:
 
 
 def bound_gradient_change(
-    clipping: Clipping,
-    scope: Scope,
-    n_items: int,
-    max_ratings: int | None,
-    *,
-    has_fitted_users: bool,
+    clipping: Clipping, scope: Scope, n_items: int, max_ratings: int | None, has_fitted_users: bool
 ) -> float:
     """Returns the largest change of a step's sum of item gradients by the protected data.
 
