@@ -292,7 +292,7 @@ def _read(
     if len(first) < len(order):
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
         twice = get_source_ids(ids, texts)[order[again]]
-        here, before = (file.name_row(int(row)) for row in (again, first[order[again]]))
+        here, before = (file.describe_row(int(row)) for row in (again, first[order[again]]))
         raise make_layout_error(here, f"a {what} that is not already in {before},", str(twice))
     in_file = get_source_ids(ids, texts)[order]
     wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)

@@ -179,10 +179,10 @@ def _show_rows(rows: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_f
     from rich.console import Console
 
     from fedrec_auditor.reports.documents.catalogue import build_entry_passage
-    from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
+    from fedrec_auditor.reports.writers.terminal import print_sections, render_catalogue
 
     if in_full:
-        write_parts(map(build_entry_passage, rows), Console())
+        print_sections(map(build_entry_passage, rows), Console())
     else:
         render_catalogue(rows, Console(), words)
 
@@ -193,11 +193,11 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
 
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.reports.documents.catalogue import build_table_passage
-    from fedrec_auditor.reports.writers.terminal import write_parts
+    from fedrec_auditor.reports.writers.terminal import print_sections
 
     printed = catalogue.make_tables(paper, jobs=jobs)
     if show:
-        write_parts(map(build_table_passage, printed), Console())
+        print_sections(map(build_table_passage, printed), Console())
     return [row for table in printed for row in table.rows]
 
 
@@ -274,9 +274,9 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     A check fails if the number is wrong.
     """
     from fedrec_auditor.reports.documents.catalogue import (
+        describe_origin,
         format_correct_number,
         format_stated_number,
-        name_origin,
     )
     from fedrec_auditor.reports.record.rows import CheckRow
     from fedrec_auditor.reports.say import format_number
@@ -286,7 +286,7 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
             target=row.target,
             check=f"{row.number}: {figure.what}",
             failed=figure.word is NumberLabel.WRONG,
-            reason=f"{format_stated_number(figure, format_number)} {name_origin(row)}, "
+            reason=f"{format_stated_number(figure, format_number)} {describe_origin(row)}, "
             f"{format_correct_number(figure, format_number)} computed here.",
         )
         for row in rows

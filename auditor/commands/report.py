@@ -71,7 +71,7 @@ def command(
     before = None if baseline is None else Record.read(baseline)
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
-    outcome = GateOutcome.of(record, gate, before)
+    outcome = GateOutcome.evaluate_gate(record, gate, before)
     written = []
     if figures is not None:
         written.append(f"Figures: {len(write_pictures(record, figures))} as SVG in {figures}.")

@@ -99,7 +99,7 @@ def print_and_exit(
     from fedrec_auditor.reports.say import make_printable
     from fedrec_auditor.reports.writers import terminal
 
-    outcome = GateOutcome.of(record, gate, baseline)
+    outcome = GateOutcome.evaluate_gate(record, gate, baseline)
     if record.errors:
         print_message(
             f"Finished tasks are kept in {out / TASKS_FOLDER}. The same command runs what failed "

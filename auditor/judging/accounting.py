@@ -175,7 +175,7 @@ def judge_scoped_claim(
     """
     accounted = find_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     bounds = exact_bounds, sampled_bounds, alarm_bounds
-    finding = Finding.of(
+    finding = Finding.from_bounds(
         target.name,
         scoped.claim,
         scoped.scope,
@@ -395,7 +395,7 @@ def _repair(
             if larger or asked != (scoped.scope, scoped.delta, scoped.claim.scope):
                 continue
             proof = find_upper_bound(mended, again.scope, population, again.delta, accountants)
-            judged = Finding.of(
+            judged = Finding.from_bounds(
                 target.name, again.claim, again.scope, delta=again.delta, accounted=proof
             )
             if judged.verdict is Verdict.CONSISTENT:

@@ -342,8 +342,8 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         metric = f"{attack.attack}: {attack.metric}"
         make = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
         yield make(kind="attack", **_interval(attack), baseline=attack.baseline)
-        if attack.net_gain is not None:
-            yield make(kind="gain", **_interval(attack.net_gain), baseline=0.0)
+        if attack.gain_over_baseline is not None:
+            yield make(kind="gain", **_interval(attack.gain_over_baseline), baseline=0.0)
     # If several findings have the same scope, the smallest claim, the smallest upper bound and the
     # largest lower bound count.
     epsilons: dict[tuple[QuantityKind, str], tuple[float, str]] = {}

@@ -211,7 +211,7 @@ class Verification:
         """Returns the verdict on ``target``'s claim as a finding, one row of an audit's record."""
         bound, proof = _bounds(self.searched, self.checks)
         claim = make_claim(self.epsilon, self.delta)
-        return Finding.of(
+        return Finding.from_bounds(
             target, claim, REPORT_SCOPE, delta=self.delta, accounted=proof, measured=bound
         )
 

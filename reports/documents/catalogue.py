@@ -18,9 +18,9 @@ from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
+    BulletList,
     Facts,
     FactText,
-    Listing,
     Paragraph,
     Passage,
     make_grid,
@@ -221,7 +221,7 @@ class EpsilonTables(Row):
     rows: tuple[EpsilonTableRow, ...]
 
 
-def name_labels(row: CatalogueRow) -> str:
+def describe_labels(row: CatalogueRow) -> str:
     """Returns the judgements of an entry as text: of its epsilon, and of its other numbers."""
     labels = [] if row.verdict is None else [row.verdict.label]
     if row.arithmetic is not None:
@@ -293,7 +293,7 @@ def format_correct_number(
     return f"at least {say.format_4_lower(figure.right)}" if figure.side else exactly(figure.right)
 
 
-def explain_row(row: CatalogueRow) -> str:
+def explain_verdict(row: CatalogueRow) -> str:
     """Returns sentences on the meaning of an entry's verdict for a user of the system."""
     texts = []
     if row.finding is not None:
@@ -339,10 +339,10 @@ def _corrected(row: CatalogueRow, figure: StatedNumber) -> str:
     equal = say.format_4_digits(figure.claimed) == say.format_4_digits(figure.right)
     digits = say.format_number if equal else say.format_4_digits
     stated, right = format_stated_number(figure, digits), format_correct_number(figure, digits)
-    return f"For example, {figure.what}: {stated} {name_origin(row)}, but {right} as computed here."
+    return f"For example, {figure.what}: {stated} {describe_origin(row)}, but {right} as computed here."
 
 
-def name_origin(row: CatalogueRow) -> str:
+def describe_origin(row: CatalogueRow) -> str:
     """Names the origin of the claimed number: "by its statement", or "as derived".
 
     "As derived" marks a number that the audit derived, because nobody states it.
@@ -372,7 +372,7 @@ _LISTED: dict[str, Callable[[CatalogueRow], FactText]] = {
     "Statement": lambda row: row.statement,
     "Stated number": describe_claim,
     "Correct number": describe_correct,
-    "Verdict": name_labels,
+    "Verdict": describe_labels,
 }
 _EPSILONS: dict[str, Callable[[EpsilonTableRow], FactText]] = {
     "Table": lambda row: str(row.table),
@@ -395,8 +395,8 @@ def build_catalogue_document(
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple((paper.title, _about(paper)) for paper in papers)
     blocks = (
-        Paragraph(count_entries_by_label(rows)),
-        Listing(meanings),
+        Paragraph(describe_label_counts(rows)),
+        BulletList(meanings),
         Passage("Papers", (Facts(about),)),
         Passage("All entries", (make_grid(rows, _LISTED),)),
     )
@@ -412,7 +412,7 @@ def _about(paper: PaperRow) -> str:
 def build_entry_passage(row: CatalogueRow) -> Passage:
     """Builds the document of one entry: meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
-    blocks: list[Block] = [Paragraph(explain_row(row)), Facts(tuple(_facts(row)))]
+    blocks: list[Block] = [Paragraph(explain_verdict(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
         columns: dict[str, Callable[[StatedNumber], FactText]] = {
             "Quantity": lambda figure: figure.what,
@@ -427,7 +427,7 @@ def build_entry_passage(row: CatalogueRow) -> Passage:
     if rest := describe_unlisted(row):
         blocks.append(Paragraph(rest))
     return Passage(
-        f"{row.number} {row.target}: {name_labels(row)}{derived}",
+        f"{row.number} {row.target}: {describe_labels(row)}{derived}",
         tuple(blocks),
         colour=row.verdict or row.arithmetic,
         html_id=row.number,
@@ -441,7 +441,7 @@ def build_table_passage(tables: EpsilonTables) -> Passage:
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
-def count_entries_by_label(rows: Sequence[CatalogueRow]) -> str:
+def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:
     """Counts the entries per label (such as "refuted"), grouped by basis; returns a text.
 
     The basis is printed, computed or derived. Entries on one statement count as one. Statements

@@ -75,7 +75,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class BulletList:
     """A bulleted list of a document.
 
     texts: the items of the list.
@@ -159,7 +159,7 @@ class Passage:
 
 
 # Any block of a document.
-Block = Paragraph | Listing | Facts | Grid | Pictures | Passage
+Block = Paragraph | BulletList | Facts | Grid | Pictures | Passage
 
 
 def make_facts(*rows: tuple[str, FactText]) -> Facts:
@@ -196,7 +196,7 @@ _UNITS = (
 _MIN_REPEATS = 3
 
 
-def drop_repeats(notes: Sequence[str]) -> tuple[str, ...]:
+def drop_repeated_sentences(notes: Sequence[str]) -> tuple[str, ...]:
     """Removes from each note every sentence that an earlier note has, and keeps the notes' order.
 
     >>> drop_repeats(["Sent once. It adds up.", "It adds up."])

@@ -59,7 +59,7 @@ class EpsilonRow:
     gain_percent: str = ""
 
     @property
-    def marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
+    def drawn_bounds(self) -> tuple[Bound | None, Claim | None, Bound | None]:
         """Lower bound, claim and upper bound that the row draws; None for a mark it does not draw.
 
         A claimed epsilon has no mark if it is not claimed in this scope, a lower bound if it has
@@ -81,7 +81,7 @@ class EpsilonRow:
     @property
     def epsilons_text(self) -> str:
         """Text with the claimed, shown and proved epsilon, and with the signs of their marks."""
-        found, (shown, claimed, proved) = self.finding, self.marks
+        found, (shown, claimed, proved) = self.finding, self.drawn_bounds
         if found is None:
             return "no claim was judged"
         at_least = "" if shown is not None and math.isinf(shown.epsilon) else "≥ "
@@ -135,7 +135,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     untested = "none shown" if best is None else row.attack_label
     return (
         replace(row, attack_label=f"{untested}, hardly tested")
-        if glance.leak_assessment.gap
+        if glance.leak_assessment.unassessed_text
         else row
     )
 
@@ -207,7 +207,7 @@ def draw_ladder(findings: Sequence[Finding]) -> str:
 
 def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
     """Returns the exponents of ten at the ends of an axis that covers the marks of all rows."""
-    marks = [mark.epsilon for row in rows for mark in row.marks if mark is not None]
+    marks = [mark.epsilon for row in rows for mark in row.drawn_bounds if mark is not None]
     epsilons = [epsilon for epsilon in marks if _MIN_EPSILON <= epsilon < math.inf]
     low = math.floor(math.log10(min(epsilons, default=0.1)))
     high = max(math.ceil(math.log10(max(epsilons, default=10.0))), 1)
@@ -269,7 +269,7 @@ def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> I
     beyond, grey = layout.end + _GAP, place(_VACUOUS)
     lower_x, claim_x, upper_x = (
         None if mark is None else place(mark.epsilon) if mark.epsilon < math.inf else beyond + 22
-        for mark in row.marks
+        for mark in row.drawn_bounds
     )
     yield drawing.draw_rectangle(grey, y - 8, layout.end - grey, 16, "shade")
     yield drawing.draw_rectangle(beyond, y - 8, _INFINITE, 16, "shade")

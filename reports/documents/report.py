@@ -23,15 +23,15 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
+    BulletList,
     Facts,
     FactText,
     Grid,
-    Listing,
     Paragraph,
     Passage,
     Pictures,
     Quantity,
-    drop_repeats,
+    drop_repeated_sentences,
     make_facts,
     make_grid,
     make_pictures,
@@ -41,16 +41,16 @@ from fedrec_auditor.reports.documents.document import (
 )
 from fedrec_auditor.reports.documents.figures import draw_system_figures, select_spread_row
 from fedrec_auditor.reports.documents.overview import draw_overview
-from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_comparable
+from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_comparable_rows
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Section, SystemHtmlIds, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say import metrics
-from fedrec_auditor.reports.say.metrics import count_trainings, format_ci, format_value
+from fedrec_auditor.reports.say.metrics import describe_trainings, format_ci, format_value
 from fedrec_auditor.reports.say.summary import (
     Summary,
-    count_protected,
-    count_verdicts,
+    describe_protected,
+    describe_verdict_counts,
     summarize_systems,
 )
 
@@ -72,7 +72,7 @@ def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
     summary = (
         *_subject(record, glance),
         glance.verdict_sentences,
-        f"Attacks: {glance.full_result}.",
+        f"Attacks: {glance.attack_details}.",
         *(f"{risk}: {text}" for risk, text in risks),
         say.fill_text("note", "limit"),
         f"Measures to take: {glance.advice}",
@@ -89,7 +89,7 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     # possible.
     above = (*glance.leaks, *glance.small_leaks)
     best = next((leak for leak in above if leak.row.family in families), None)
-    tried = [row for row in list_comparable(record) if row.target == glance.section.target]
+    tried = [row for row in list_comparable_rows(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
         row, much = best.row, ", but learns little more than a guess" if best.is_small else ""
@@ -135,7 +135,7 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
         nothing = "If a quick audit finds nothing, that is not evidence of privacy."
         yield f"The audit was quick{of}. {nothing}"
     yield f"Severity: {glance.assessment.severity_text.lower()}."
-    if gap := glance.assessment.gap:
+    if gap := glance.assessment.unassessed_text:
         yield f"Not assessed: {gap}."
 
 
@@ -164,7 +164,7 @@ def build_system_document(
         ("What to do", glance.advice),
         ("In plain words", say.describe_guesses(headline) if headline else ""),
         ("Users most at risk", metrics.describe_spread(hit) if hit else ""),
-        ("Training", say.capitalize(glance.warning)),
+        ("Training", say.capitalize(glance.message_warning)),
         ("Utility", metrics.describe_utility(section, record)),
     )
     drawn = list(draw_system_figures(glance)) if page else []
@@ -180,7 +180,7 @@ def build_system_document(
     ]
     if section.other_bounds:
         others = tuple(f"{say.make_bound_fact(other.bound)}" for other in section.other_bounds)
-        blocks.append(Passage("Other lower bounds", (Listing(others),), is_folded=True))
+        blocks.append(Passage("Other lower bounds", (BulletList(others),), is_folded=True))
     if section.attacks:
         blocks.append(_attacks(glance, make_pictures(curves), alone=alone))
     if section.skipped and alone:
@@ -207,7 +207,7 @@ def build_claim_passages(
     papers: set[str] = set()
     for claim in dict.fromkeys(finding.claim for finding in findings):
         judged = [pair for pair in placed if pair[0].claim == claim]
-        notes = drop_repeats([finding.note for finding, _ in judged])
+        notes = drop_repeated_sentences([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
         said = say.make_claim_fact(claim) if promised else ""
@@ -319,10 +319,10 @@ def _gained(leak: Leak) -> Quantity:
 def _value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
     support = (
-        f"{sure} confidence interval {format_ci(row)} {count_trainings([row])}",
-        "" if gain is None else f"{metrics.describe_ends(gain)} above the best guess",
+        f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
+        "" if gain is None else f"{metrics.describe_interval(gain)} above the best guess",
         f"at least {say.format_short(leak.low_limit)} after correction for multiple testing",
-        metrics.format_further(row),
+        metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
 
@@ -357,7 +357,7 @@ def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
 def _map(glance: Summary) -> Passage:
     """Builds the table of all attack results of a system, with the best guess for comparison."""
     rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
-    over = f" {count_trainings(rows)}" if rows else ""
+    over = f" {describe_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], FactText]] = {
         "Attack": lambda row: metrics.describe_attack(row).removeprefix("attack "),
@@ -366,7 +366,9 @@ def _map(glance: Summary) -> Passage:
             f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"
         ),
         "Best guess": lambda row: "" if row.baseline is None else say.format_short(row.baseline),
-        "Result minus best guess": lambda row: format_ci(row.net_gain) if row.net_gain else "",
+        "Result minus best guess": lambda row: (
+            format_ci(row.gain_over_baseline) if row.gain_over_baseline else ""
+        ),
     }
     caption = say.fill_text(
         "caption", "figures", over=over, margin=say.to_percent(DEFAULT_LEAK_MARGIN)
@@ -378,7 +380,9 @@ def _map(glance: Summary) -> Passage:
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} for some adversaries" if some else ""
-    title = f"Attacks that could not run: {len(set(section.not_run))} for all adversaries{also}"
+    title = (
+        f"Attacks that could not run: {len(set(section.attacks_not_run))} for all adversaries{also}"
+    )
     return Passage(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
 
 
@@ -420,7 +424,7 @@ def _utility(section: Section) -> Passage:
         test, sure = say.TEXT_TABLES["protocol"].get(protocol, protocol), say.to_percent(confidence)
         caption = (
             f"Test: {test} ({n:,} test cases). The {sure} confidence intervals account for the "
-            f"choice of users, {count_trainings(rows)}"
+            f"choice of users, {describe_trainings(rows)}"
         )
         blocks.append(make_grid(rows, _UTILITY, caption))
         for begins in (False, True):  # the conditions of the paper, then the choices of the audit
@@ -440,8 +444,8 @@ _SYSTEMS: dict[str, Callable[[Summary], FactText]] = {
     "Severity": lambda glance: glance.assessment.severity_text,
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
-    "Result of the attacks": lambda glance: glance.full_result,
-    "What to do": lambda glance: say.join_texts(glance.advice, glance.shortfall, by=" "),
+    "Result of the attacks": lambda glance: glance.attack_details,
+    "What to do": lambda glance: say.join_texts(glance.advice, glance.utility_shortfall, by=" "),
 }
 
 
@@ -466,7 +470,7 @@ def build_report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passag
         Paragraph(
             f"Data: {read}; seed {origin.seed}. {limit} {say.fill_text('note', 'intervals')}"
         ),
-        Paragraph(" ".join((count_verdicts(record), count_protected(record), in_full))),
+        Paragraph(" ".join((describe_verdict_counts(record), describe_protected(record), in_full))),
     ]
     blocks += [Facts(tuple(gaps))] if gaps else []
     blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
@@ -486,9 +490,9 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
     # A cell counts the attack's results that beat guessing, and those that were compared with
     # guessing.
     above = {id(x.row) for glance in summaries for x in (*glance.leaks, *glance.small_leaks)}
-    compared = Counter((row.attack, row.target) for row in list_comparable(record))
+    compared = Counter((row.attack, row.target) for row in list_comparable_rows(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
-    lost = {(attack, g.section.target) for g in summaries for attack in g.section.not_run}
+    lost = {(attack, g.section.target) for g in summaries for attack in g.section.attacks_not_run}
     names = {row.attack for row in record.attacks} | {row.attack for row in record.skipped}
 
     def cell(attack: str, glance: Summary) -> str:

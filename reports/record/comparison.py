@@ -39,7 +39,7 @@ from fedrec_auditor.reports.record.leaks import (
     correct_lower_limit,
     correct_upper_limit,
     find_leaks,
-    list_comparable,
+    list_comparable_rows,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import group_by_system
@@ -379,8 +379,12 @@ class Comparison:
             *_utility(record, baseline),
         ]
         now, before = (summarize_systems(each, gate.leak_margin) for each in (record, baseline))
-        known = {each.section.target for each in before if not each.leak_assessment.gap}
-        lost = [each for each in now if each.leak_assessment.gap and each.section.target in known]
+        known = {each.section.target for each in before if not each.leak_assessment.unassessed_text}
+        lost = [
+            each
+            for each in now
+            if each.leak_assessment.unassessed_text and each.section.target in known
+        ]
         if gate.fail_on is FailOn.NEVER:
             changes, lost = [each for each in changes if each.trend is not Trend.WORSE], []
         order, subjects = list(Trend), list(ChangedQuantity)
@@ -390,11 +394,15 @@ class Comparison:
             differences=tuple(_differences(record, baseline)),
             incomparable=tuple(_uncertain(record, baseline, _moved_samples(both))),
             n_findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
-            n_rows=len(pair_by_key(list_comparable(record), list_comparable(baseline), _row_key)),
+            n_rows=len(
+                pair_by_key(list_comparable_rows(record), list_comparable_rows(baseline), _row_key)
+            ),
             has_claims=bool(record.findings or baseline.findings),
             is_complete=not (record.errors or baseline.errors),
-            unassessed=tuple(each.gap_line for each in now if each.assessment.gap),
-            newly_unassessed=tuple(each.gap_line for each in lost),
+            unassessed=tuple(
+                each.unassessed_line for each in now if each.assessment.unassessed_text
+            ),
+            newly_unassessed=tuple(each.unassessed_line for each in lost),
         )
 
     def list_sentences(self, trend: Trend) -> tuple[str, ...]:
@@ -470,7 +478,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     """Yields the changes of leaks by more than noise; also new leaks if the gate fails on leaks."""
-    both = pair_by_key(list_comparable(record), list_comparable(baseline), _row_key)
+    both = pair_by_key(list_comparable_rows(record), list_comparable_rows(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in find_leaks(record, gate.leak_margin):
@@ -541,10 +549,10 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
     """Yields sentences on parts that cannot be compared."""
     # ``moved`` is the number of sampled bounds that differ by no more than noise explains.
-    findings, rows = baseline.findings, list_comparable(baseline)
+    findings, rows = baseline.findings, list_comparable_rows(baseline)
     lost = {
         "finding": len(findings) - len(pair_by_key(record.findings, findings, _judged)),
-        "attack result": len(rows) - len(pair_by_key(list_comparable(record), rows, _row_key)),
+        "attack result": len(rows) - len(pair_by_key(list_comparable_rows(record), rows, _row_key)),
     }
     if gone := " and ".join(say.format_count(count, what) for what, count in lost.items() if count):
         yield f"This audit lacks {gone} of the baseline, which are not compared."

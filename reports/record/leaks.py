@@ -38,7 +38,7 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section, group_by_system
-from fedrec_auditor.reports.say.metrics import count_trainings
+from fedrec_auditor.reports.say.metrics import describe_trainings
 
 # Smallest and largest effective sample size.
 _SIZES = (1e-9, 1e9)
@@ -79,12 +79,12 @@ class Leak:
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
             f"{say.format_short(row.value)}, at least "
             f"{say.format_short(self.low_limit)} at {say.to_percent(row.confidence)} confidence "
-            f"({count_trainings([row])}, corrected for {self.n_results:,} results of the system); "
+            f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the system); "
             f"a guess without the uploads reaches {say.format_short(self.baseline)}"
         )
 
 
-def list_comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
+def list_comparable_rows(record: Contents | Section) -> tuple[AttackRow, ...]:
     """Returns the attack rows that have a baseline, and whose metric is in [-1, 1] (1 is best)."""
     return tuple(
         row
@@ -99,7 +99,7 @@ def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
 
     A result whose advantage is below ``margin`` is marked ``is_small``.
     """
-    tried = list_comparable(record)
+    tried = list_comparable_rows(record)
     beating = [
         leak
         for target in dict.fromkeys(row.target for row in tried)
@@ -118,7 +118,7 @@ def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None
     systems, games = dict.fromkeys(row.target for row in rows), record.plan.get("games", ())
     attacks = dict.fromkeys(row.attack for row in rows if row.attack not in games)
     table = {attack: dict[str, float | None].fromkeys(systems) for attack in attacks}
-    for row in list_comparable(record):
+    for row in list_comparable_rows(record):
         table[row.attack][row.target] = 0.0
     for leak in reversed(rank_leaks(record)):
         table[leak.row.attack][leak.row.target] = leak.advantage
@@ -294,7 +294,7 @@ def describe_leaks(record: Contents, margin: float) -> str:
 
     A leak is an attack result whose advantage over guessing is at least ``margin``.
     """
-    tried, above = list_comparable(record), rank_leaks(record, margin)
+    tried, above = list_comparable_rows(record), rank_leaks(record, margin)
     leaking = [leak for leak in above if not leak.is_small]
     by = f"{say.to_percent(margin)} or more of the gap between guessing and certainty"
     less = len(above) - len(leaking)
@@ -302,9 +302,9 @@ def describe_leaks(record: Contents, margin: float) -> str:
     if not leaking:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
         lost = [
-            f" Attacks that could not run on {section.target}: {', '.join(section.not_run)}."
+            f" Attacks that could not run on {section.target}: {', '.join(section.attacks_not_run)}."
             for section in group_by_system(record)
-            if section.not_run
+            if section.attacks_not_run
         ]
         return (
             f"No leak is shown: none of {len(tried):,} comparable results of attacks closes {by}."
@@ -367,20 +367,20 @@ class SeverityAssessment:
     unassessed: str = ""
 
     @property
-    def gap(self) -> str:
+    def unassessed_text(self) -> str:
         """Text on the parts that were not assessed; empty if the severity cannot be worse."""
         return "" if self.known_severity is Severity.CRITICAL else self.unassessed
 
     @property
     def severity(self) -> Severity:
         """The known severity, but NOT_ASSESSED instead of LOW if some parts were not assessed."""
-        unknown = self.gap and self.known_severity is Severity.LOW
+        unknown = self.unassessed_text and self.known_severity is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.known_severity
 
     @property
     def severity_text(self) -> str:
         """Severity as text, followed by "or worse" if some parts were not assessed."""
-        worse = self.gap and self.severity is self.known_severity
+        worse = self.unassessed_text and self.severity is self.known_severity
         return f"{self.severity}{' or worse' if worse else ''}"
 
     def is_at_least(self, worst: Severity) -> bool | None:
@@ -391,7 +391,7 @@ class SeverityAssessment:
         """
         if self.known_severity.rank <= worst.rank:
             return True
-        return None if self.gap else False
+        return None if self.unassessed_text else False
 
 
 def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
@@ -403,7 +403,7 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
     """
     finding = section.headline_finding
     claim, leak = assess_claim(finding), assess_leak(section, leaks)
-    gaps = [leak.gap]
+    gaps = [leak.unassessed_text]
     if finding is not None and claim is None:
         gaps.insert(0, "claim (not judged in the scope that it states)")
     level = min(leak.known_severity, claim or leak.known_severity, key=lambda each: each.rank)
@@ -454,10 +454,13 @@ def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
 
 def _unassessed(section: Section) -> str:
     """Returns the reason why the attacks that ran cannot exclude a leak; "" if they suffice."""
-    counts, unplayed = section.messages, len(section.not_run)
+    counts, unplayed = section.messages, len(section.attacks_not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
-    if len({r.attack for r in list_comparable(section) if r.family != DISTINGUISHERS}) > unplayed:
+    if (
+        len({r.attack for r in list_comparable_rows(section) if r.family != DISTINGUISHERS})
+        > unplayed
+    ):
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:

@@ -29,7 +29,7 @@ from fedrec_auditor.reports.record.waivers import drop_waived
 from fedrec_auditor.reports.say.summary import (
     Summary,
     apply_gate,
-    count_verdicts,
+    describe_verdict_counts,
     summarize_systems,
 )
 from fedrec_auditor.reports.writers.html import fill_template
@@ -58,7 +58,7 @@ class GateOutcome:
     leak_text: str
 
     @classmethod
-    def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
+    def evaluate_gate(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
         """Applies a gate to the record of an audit.
 
         record: the record of the audit.
@@ -80,7 +80,7 @@ class GateOutcome:
         compared = None if baseline is None else Comparison.compare(record, baseline, gate)
         record = drop_waived(record, gate)
         failing, unknown = apply_gate(record, gate)
-        gaps = {each.gap_line: None for each in unknown}
+        gaps = {each.unassessed_line: None for each in unknown}
         if compared is not None:
             gaps |= dict.fromkeys(compared.newly_unassessed)
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
@@ -146,7 +146,7 @@ class Record(Contents):
         ``gate`` is the rule for failing CI. If a ``baseline`` (an earlier record) is given, only
         changes for the worse fail it.
         """
-        return GateOutcome.of(self, gate, baseline).exit_code
+        return GateOutcome.evaluate_gate(self, gate, baseline).exit_code
 
     @property
     def violated(self) -> tuple[Finding, ...]:
@@ -181,13 +181,13 @@ class Record(Contents):
 
     def __repr__(self) -> str:
         names = ", ".join(section.target for section in group_by_system(self)) or "no system"
-        return f"<Record of {names}: {count_verdicts(self).partition(': ')[2]}>"
+        return f"<Record of {names}: {describe_verdict_counts(self).partition(': ')[2]}>"
 
     def __str__(self) -> str:
         failed = [f"error: {say.make_printable(error)}" for error in self.errors]
         return "\n".join(
             [
-                count_verdicts(self),
+                describe_verdict_counts(self),
                 *(f"- {say.make_printable(each.log_line)}" for each in summarize_systems(self)),
                 *failed,
             ]

@@ -96,7 +96,7 @@ class Finding(Row):
     repair: str = ""
 
     @classmethod
-    def of(
+    def from_bounds(
         cls,
         target: str,
         claim: Claim,
@@ -160,12 +160,12 @@ class Finding(Row):
 
     def judge_again(self) -> Finding:
         """Returns a copy whose verdict and reason follow from its claim and its bounds."""
-        again = self.judge()
+        again = self.compute_judgement()
         return self.model_copy(
             update={"verdict": again.verdict, "vacuous": again.is_vacuous, "reason": again.reason}
         )
 
-    def judge(self) -> Judgement:
+    def compute_judgement(self) -> Judgement:
         """Computes the judgement that follows from the finding's claim and its bounds."""
         return judge_claim(
             self.claim,
@@ -289,7 +289,7 @@ class AttackRow(Row):
     note: str = ""
 
     @property
-    def net_gain(self) -> FurtherFigure | None:
+    def gain_over_baseline(self) -> FurtherFigure | None:
         """Gain over the baseline: the stored ``gain``, or else the value minus the baseline.
 
         None without a baseline.

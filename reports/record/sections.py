@@ -71,7 +71,7 @@ class Section:
         return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
     @property
-    def not_run(self) -> tuple[str, ...]:
+    def attacks_not_run(self) -> tuple[str, ...]:
         """Names of the attacks that could not run for any adversary's view of the system."""
         run = {"utility", *(row.attack for row in self.attacks)}
         return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in run))
@@ -85,7 +85,7 @@ class Section:
         return min(self.findings, key=make_severity_key, default=None)
 
     @property
-    def worst_outside_claim(self) -> Finding | None:
+    def worst_uncovered_finding(self) -> Finding | None:
         """Finding with the largest lower bound in a scope that its claim does not cover.
 
         None if there is none. Findings of games (simulated experiments) are left out, because games

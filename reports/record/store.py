@@ -267,7 +267,7 @@ def _edit_error(expected: str, got: str, how: str = "edited") -> InputError:
 def _check_verdicts(record: Contents, path: Path) -> None:
     for position, finding in enumerate(record.findings):
         try:
-            again = finding.judge()
+            again = finding.compute_judgement()
         except InputError as error:
             raise InputError(
                 f"In {path}, finding {position} ({finding.target}): {error}"
@@ -286,7 +286,9 @@ def _severity(record: Contents) -> dict[str, Any]:
     return {
         "rule": SEVERITY_RULE_VERSION,
         "targets": {name: str(each.severity) for name, each in assessments.items()},
-        "not_assessed": {name: each.gap for name, each in assessments.items() if each.gap},
+        "not_assessed": {
+            name: each.unassessed_text for name, each in assessments.items() if each.unassessed_text
+        },
     }
 
 

@@ -67,12 +67,12 @@ def describe_baseline(row: UtilityRow) -> str:
     """
     if row.baseline is None:
         return "none"
-    value, ends = format_short(row.baseline.value), describe_ends(row.baseline.difference)
+    value, ends = format_short(row.baseline.value), describe_interval(row.baseline.difference)
     by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
     return f"{by} reaches {value}; the system's value minus this value is {ends}"
 
 
-def count_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
+def describe_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
     """Describes the number of trainings behind the rows, such as "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
@@ -86,7 +86,7 @@ def format_ci(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     return f"[{format_short(row.ci_low)}, {format_short(row.ci_high)}]"
 
 
-def describe_ends(row: AttackRow | UtilityRow | FurtherFigure) -> str:
+def describe_interval(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     """Describes the confidence interval of a row's value in words."""
     return f"between {format_short(row.ci_low)} and {format_short(row.ci_high)}"
 
@@ -184,7 +184,7 @@ def format_baselines(row: AttackRow) -> str:
     return "; ".join(named) or ("none" if row.baseline is None else format_short(row.baseline))
 
 
-def format_further(row: AttackRow) -> str:
+def format_further_metrics(row: AttackRow) -> str:
     """Formats the further metrics of an attack, and its value on the true interactions."""
     further = [f"{name} = {format_value(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
@@ -200,7 +200,7 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
     return any(_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
 
-def widen_factor(confidence: float, rows: int) -> float:
+def compute_widening(confidence: float, rows: int) -> float:
     """Computes the factor for half-widths of intervals so that ``rows`` intervals hold together.
 
     The intervals then hold together at ``confidence``, by Bonferroni's correction with quantiles of
@@ -223,7 +223,7 @@ def widen_limits(
     The limits of ``rows`` such rows hold together at ``confidence``, at which the row's unwidened
     limits hold.
     """
-    wider = widen_factor(confidence, rows)
+    wider = compute_widening(confidence, rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
     return low, row.value + wider * max(0.0, row.ci_high - row.value)
 
@@ -271,7 +271,7 @@ def describe_utility(section: Section, record: Contents) -> str:
     ]
     protocol = TEXT_TABLES["protocol"].get(row.protocol, row.protocol)
     line = (
-        f"{_measure(row)} is {format_value(row)} (test: {protocol}; {count_trainings([row])})"
+        f"{_measure(row)} is {format_value(row)} (test: {protocol}; {describe_trainings([row])})"
         f"{under}. For comparison, {row.metric} is {', '.join(beside)}."
     )
     return f"{line} {_verdict(section)[1]}".strip()

@@ -156,7 +156,7 @@ def _of_upheld(section: Section, finding: Finding) -> str:
 
 def _reach(section: Section, finding: Finding) -> Iterator[str]:
     """Yields a warning if epsilon is larger in a scope that the claim does not cover."""
-    reach = section.worst_outside_claim
+    reach = section.worst_uncovered_finding
     if reach is None or reach is finding or not (reach.lower_bound or reach.accounted):
         return
     proof, where = reach.accounted, _difference(reach.scope, finding.scope)

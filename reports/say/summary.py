@@ -28,7 +28,7 @@ from fedrec_auditor.reports.record.leaks import (
     assess_severity,
     describe_max_gain,
     find_max_advantage,
-    list_comparable,
+    list_comparable_rows,
     list_lower_bounds,
     rank_leaks,
 )
@@ -36,11 +36,11 @@ from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import Section, assign_html_ids, group_by_system
 from fedrec_auditor.reports.say.metrics import (
     beats_guessing,
-    count_trainings,
-    describe_ends,
     describe_inferred,
+    describe_interval,
     describe_result,
     describe_shortfall,
+    describe_trainings,
 )
 from fedrec_auditor.reports.say.next_step import advise
 
@@ -94,14 +94,14 @@ class Summary:
         return assess_leak(self.section, self.leaks)
 
     @property
-    def gap_line(self) -> str:
+    def unassessed_line(self) -> str:
         """Line with the parts of the system that were not assessed, with the reason."""
-        return f"{self.section.target}: {self.assessment.gap or self.leak_assessment.gap}"
+        return f"{self.section.target}: {self.assessment.unassessed_text or self.leak_assessment.unassessed_text}"
 
     @property
-    def unknown_line(self) -> str:
+    def unassessed_result_line(self) -> str:
         """Line with the parts that were not assessed, and the result of the attacks that ran."""
-        return f"Not assessed: {self.gap_line}; {self.attack_result}"
+        return f"Not assessed: {self.unassessed_line}; {self.attack_result}"
 
     @property
     def verdict(self) -> str:
@@ -173,16 +173,16 @@ class Summary:
     @property
     def attack_result(self) -> str:
         """Clause on the result of the attacks, with a warning if most messages are unusable."""
-        return say.join_texts(self._won, self._also, self.warning, by="; ")
+        return say.join_texts(self._won, self._also, self.message_warning, by="; ")
 
     @property
-    def full_result(self) -> str:
+    def attack_details(self) -> str:
         """Clause on the result of the attacks, with the best attack and its interval."""
-        texts = (self._won, self.best_attack, self._also, self.warning)
+        texts = (self._won, self.best_attack, self._also, self.message_warning)
         return say.capitalize(say.join_texts(*texts, by="; "))
 
     @property
-    def warning(self) -> str:
+    def message_warning(self) -> str:
         """Warning if most messages of the training are empty or unusable; otherwise empty."""
         counts = self.section.messages
         if counts is None or 2 * counts.n_unusable <= counts.sent:
@@ -192,7 +192,7 @@ class Summary:
         return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
     @property
-    def shortfall(self) -> str:
+    def utility_shortfall(self) -> str:
         """Text on which of guessing and the baseline the system's utility does not beat.
 
         The text is empty if the utility beats both.
@@ -206,14 +206,14 @@ class Summary:
         if not self.n_results:
             none = "no attack has a result that can be compared with guessing"
             return none if self.section.attacks else "no attack ran"
-        lost, tried = len(self.section.not_run), say.format_count(self.n_results, "result")
+        lost, tried = len(self.section.attacks_not_run), say.format_count(self.n_results, "result")
         basis = say.join_texts(
             f"{len(self.small_leaks)} of {tried} beat guessing" if self.small_leaks else tried,
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
             self.possible_gain,
             by="; ",
         )
-        tested = "the system was hardly tested: " if self.leak_assessment.gap else ""
+        tested = "the system was hardly tested: " if self.leak_assessment.unassessed_text else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
         won = describe_result(self.small_leaks[0].row)
@@ -233,11 +233,11 @@ class Summary:
         """
         for leak in (*self.leaks, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
-            above = "" if gain is None else f", {describe_ends(gain)} above the best guess"
+            above = "" if gain is None else f", {describe_interval(gain)} above the best guess"
             sure = say.to_percent(row.confidence)
-            at = f"{sure} confidence, {count_trainings([row]).removeprefix('in ')}"
+            at = f"{sure} confidence, {describe_trainings([row]).removeprefix('in ')}"
             metric = f"attack {row.attack}, metric “{row.metric}”"
-            return f"{metric}: {describe_ends(row)}{above} ({at})"
+            return f"{metric}: {describe_interval(row)}{above} ({at})"
         return ""
 
     @property
@@ -261,10 +261,15 @@ class Summary:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
-        if self.warning:
-            alarms.append(f"Train the system again before you quote a result ({self.warning}).")
+        if self.message_warning:
+            alarms.append(
+                f"Train the system again before you quote a result ({self.message_warning})."
+            )
         return advise(
-            self.section, leaks=bool(self.leaks), alarms=alarms, gap=self.leak_assessment.gap
+            self.section,
+            leaks=bool(self.leaks),
+            alarms=alarms,
+            gap=self.leak_assessment.unassessed_text,
         )
 
     @property
@@ -273,7 +278,12 @@ class Summary:
         claim = say.join_texts(
             f"claim: {self.verdict}", say.join_texts(self.claim_phrase, self.scope_phrase), by="; "
         )
-        texts = (f"{claim}.", f"{self.full_result}.", self.shortfall, f"To do: {self.advice}")
+        texts = (
+            f"{claim}.",
+            f"{self.attack_details}.",
+            self.utility_shortfall,
+            f"To do: {self.advice}",
+        )
         text = say.join_texts(*texts, by=" ")
         return f"{self.section.target}: {self.assessment.severity_text}; {text}"
 
@@ -303,7 +313,7 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
     of a leak.
     """
     tried, beating, places = (
-        list_comparable(record),
+        list_comparable_rows(record),
         rank_leaks(record, margin),
         assign_html_ids(record),
     )
@@ -336,7 +346,7 @@ def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple
     return tuple(outcomes[True]), tuple(outcomes[None])
 
 
-def count_verdicts(record: Contents) -> str:
+def describe_verdict_counts(record: Contents) -> str:
     """Returns a sentence with the numbers of systems by the worst verdict on their claims."""
     findings = [each.headline_finding for each in group_by_system(record)]
     counts = Counter(finding and finding.verdict for finding in findings)
@@ -345,7 +355,7 @@ def count_verdicts(record: Contents) -> str:
     return f"Verdicts on the systems' claims: {', '.join(texts) or 'none'}."
 
 
-def count_protected(record: Contents) -> str:
+def describe_protected(record: Contents) -> str:
     """Returns a sentence with the number of systems that provably hide a user from the server.
 
     A user is hidden if a proof over the whole training keeps the success rate of guesses at one bit

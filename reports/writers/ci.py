@@ -160,8 +160,8 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         ):
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
-        if glance.assessment.gap and (glance.section.attacks or glance.section.skipped):
-            yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unknown_line}.")
+        if glance.assessment.unassessed_text and (glance.section.attacks or glance.section.skipped):
+            yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unassessed_result_line}.")
     for check in checks:
         if check.failed:
             message = f"{check.check}: {check.reason}"
@@ -257,7 +257,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")
     kind = "skipped" if gate.allows(Exemption.NOT_ASSESSED) else "error"
     for glance in unknown:
-        yield _Result(_UNKNOWN, glance.section.target, name, glance.unknown_line, kind)
+        yield _Result(_UNKNOWN, glance.section.target, name, glance.unassessed_result_line, kind)
     for position, error in enumerate(record.errors, 1):
         yield _Result("INCOMPLETE", "audit", f"completed {position}", error, "error")
 

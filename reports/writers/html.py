@@ -19,7 +19,11 @@ from fedrec_auditor.reports.record.sections import assign_html_ids
 from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.say.links import find_rule_address
-from fedrec_auditor.reports.say.summary import count_protected, count_verdicts, summarize_systems
+from fedrec_auditor.reports.say.summary import (
+    describe_protected,
+    describe_verdict_counts,
+    summarize_systems,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -51,13 +55,13 @@ def _environment() -> Environment:
     environment.globals.update(
         at_once=MAX_UNFOLDED_SYSTEMS,
         assess_claim=assess_claim,
-        count_protected=count_protected,
+        count_protected=describe_protected,
         margin=DEFAULT_LEAK_MARGIN,
         draw_overview=draw_overview,
         find_rule_address=find_rule_address,
         say=say,
         severity_rule=SEVERITY_RULE_VERSION,
-        summary=count_verdicts,
+        summary=describe_verdict_counts,
         verdicts=tuple(Verdict),
     )
     environment.filters.update(

@@ -12,9 +12,9 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
+    BulletList,
     Facts,
     Grid,
-    Listing,
     Paragraph,
     Passage,
     Pictures,
@@ -65,7 +65,7 @@ def _part(part: Passage, level: int) -> Iterator[str]:
 def _block(block: Block, level: int) -> Iterator[str]:
     if isinstance(block, Paragraph):
         yield escape(block.text)
-    elif isinstance(block, Listing):
+    elif isinstance(block, BulletList):
         yield from (f"- {escape(text)}" for text in block.texts)
     elif isinstance(block, Facts):
         yield from (f"- **{escape(name)}**: {escape(str(text))}" for name, text in block.rows)

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue
-from fedrec_auditor.reports.documents.document import Facts, Grid, Listing, Paragraph, Passage
+from fedrec_auditor.reports.documents.document import BulletList, Facts, Grid, Paragraph, Passage
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
 from fedrec_auditor.reports.documents.overview import (
     MARK_SIGNS,
@@ -34,7 +34,7 @@ from fedrec_auditor.reports.record.leaks import Severity, compute_max_advantages
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import group_by_system, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
-from fedrec_auditor.reports.say.summary import Summary, count_verdicts, summarize_systems
+from fedrec_auditor.reports.say.summary import Summary, describe_verdict_counts, summarize_systems
 from fedrec_auditor.reports.writers.paragraph import (
     get_console_width,
     print_each,
@@ -67,7 +67,7 @@ BLOCK_INDENT = 2
 _LABEL = 16
 
 
-def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
+def print_blocks(part: Passage, console: Console, indent: int = 0) -> None:
     """Prints the blocks of a section one after another.
 
     A subsection that is only for the HTML page is printed as its title. A row of a table is printed
@@ -76,7 +76,7 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
             print_hanging(console, block.text, indent=indent)
-        elif isinstance(block, Listing):
+        elif isinstance(block, BulletList):
             print_each(console, block.texts, "-", indent=indent)
         elif isinstance(block, Facts):
             for name, said in block.rows:
@@ -91,10 +91,10 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
         elif isinstance(block, Passage):
             if place and not block.is_html_only:
                 console.print()
-            write_part(block, console, indent)
+            print_section(block, console, indent)
 
 
-def write_part(part: Passage, console: Console, indent: int = 0) -> None:
+def print_section(part: Passage, console: Console, indent: int = 0) -> None:
     """Prints the title of a section, then its blocks.
 
     If the section is only for the HTML page, just the title is printed.
@@ -104,13 +104,13 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
         return
     style = "bold" if part.colour is None else _STYLES.get(part.colour, "bold")
     print_hanging(console, part.heading, indent=indent, style=style)
-    write_blocks(part, console, indent + BLOCK_INDENT)
+    print_blocks(part, console, indent + BLOCK_INDENT)
 
 
-def write_parts(parts: Iterable[Passage], console: Console) -> None:
+def print_sections(parts: Iterable[Passage], console: Console) -> None:
     """Prints sections, with a blank line after each."""
     for part in parts:
-        write_part(part, console)
+        print_section(part, console)
         console.print()
 
 
@@ -124,7 +124,7 @@ def findings_passages(findings: Sequence[Finding]) -> Iterator[Passage]:
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Prints findings (judgements of claims) by system and claim, the most severe verdict first."""
     for part in findings_passages(sorted(findings, key=make_severity_key)):
-        write_part(part, console)
+        print_section(part, console)
 
 
 def format_findings(findings: Sequence[Finding], width: int) -> str:
@@ -134,7 +134,7 @@ def format_findings(findings: Sequence[Finding], width: int) -> str:
     console = Console(width=width, force_terminal=True, color_system=None)
     with console.capture() as captured:
         for part in findings_passages(findings):
-            write_part(part, console)
+            print_section(part, console)
     return captured.get().rstrip("\n")
 
 
@@ -156,19 +156,19 @@ def render_catalogue(
             claimed = (
                 f"{say.EPSILON_LABEL_BY_BASIS[row.claim_basis]} {catalogue.describe_claimed(row)}"
             )
-            holds = f"correct {catalogue.describe_correct(row)}; {catalogue.name_labels(row)}"
+            holds = f"correct {catalogue.describe_correct(row)}; {catalogue.describe_labels(row)}"
             print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
-            write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
+            print_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
             console.print()
-    texts = [catalogue.count_entries_by_label(selected)] if selected else []
+    texts = [catalogue.describe_label_counts(selected)] if selected else []
     if only:
         options = " --only ".join(word.option_value for word in only)
         hidden = [row for row in rows if row not in selected]
         texts.append(
-            f"Hidden by --only {options}: {catalogue.count_entries_by_label(hidden) or 'none.'}"
+            f"Hidden by --only {options}: {catalogue.describe_label_counts(hidden) or 'none.'}"
         )
     if selected and console.is_terminal:
         texts.append(f"`auditor claims {selected[0].number}` prints an entry in full.")
@@ -260,8 +260,8 @@ def print_audit(record: Contents, console: Console) -> None:
     summaries = summarize_systems(record)
     _render_glances(summaries, console)
     _render_overview(summaries, console)
-    print_hanging(console, count_verdicts(record))
-    unplayed = {section.target: len(section.not_run) for section in group_by_system(record)}
+    print_hanging(console, describe_verdict_counts(record))
+    unplayed = {section.target: len(section.attacks_not_run) for section in group_by_system(record)}
     if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Number of attacks that could not run: {counts}.")
     print_each(console, record.notes, "note:", "yellow")
@@ -301,7 +301,7 @@ def render_system(record: Contents, glance: Summary, console: Console) -> None:
     """Prints the document of one system: verdict and advice, then claims, attacks and utility."""
     title = f"{glance.section.target}: {glance.assessment.severity_text}"
     print_line(console, title, style=SEVERITY_STYLES.get(glance.severity, "bold"))
-    write_blocks(build_system_document(record, glance), console)
+    print_blocks(build_system_document(record, glance), console)
 
 
 def render_outcome(
@@ -407,7 +407,7 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalize(glance.attack_result), f"To do: {glance.advice}"
-        texts = (glance.scope_phrase, got, glance.shortfall, todo)
+        texts = (glance.scope_phrase, got, glance.utility_shortfall, todo)
         print_each(console, filter(None, texts), "", indent=_INDENT)
 
 
@@ -444,7 +444,7 @@ def _track(row: EpsilonRow, place: AxisScale, length: int) -> str:
     Every mark has its own column, and marks have the order of their epsilons; equal epsilons have
     the order lower bound, claim, upper bound.
     """
-    signed = zip(row.marks, MARK_SIGNS, strict=True)
+    signed = zip(row.drawn_bounds, MARK_SIGNS, strict=True)
     known = [(mark.epsilon, sign) for mark, sign in signed if mark is not None]
     known.sort(key=lambda pair: float(f"{pair[0]:.8g}"))
     last = length - sum(epsilon < math.inf for epsilon, _ in known)

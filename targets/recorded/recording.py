@@ -274,9 +274,9 @@ class RecordedRound:
     aggregate: ArrayFile | None
 
     @property
-    def nbytes(self) -> int:
+    def index_nbytes(self) -> int:
         """Number of bytes that the senders and row offsets of the round's files take in memory."""
-        return sum(file.nbytes for file in (*self.uploads, *self.cleartext))
+        return sum(file.index_nbytes for file in (*self.uploads, *self.cleartext))
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ class Recording:
                 check_folder(entry, "the folder of rounds")
                 for folder in _entries(entry, digest):
                     rounds.append(_round(folder, digest, memory))
-                    memory -= rounds[-1].nbytes
+                    memory -= rounds[-1].index_nbytes
             elif entry.name != MANIFEST_FILE:
                 known = (
                     f"{MANIFEST_FILE}, {ROUNDS_FOLDER}, {RELEASE_STEM}.safetensors, {TRUTH_FILE}"
@@ -462,7 +462,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
         role = _role(entry)
         if role in messages:
             messages[role].append(MessageFile(entry))
-            memory -= messages[role][-1].nbytes
+            memory -= messages[role][-1].index_nbytes
             if memory < 0:
                 raise InputError(
                     f"Expected a recording whose senders fit into memory, got more up to {entry}. "

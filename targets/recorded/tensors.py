@@ -496,7 +496,7 @@ class MessageFile:
             object.__setattr__(self, name, value)
 
     @property
-    def nbytes(self) -> int:
+    def index_nbytes(self) -> int:
         """Number of bytes that the senders and the row offsets of the file take in memory."""
         loaded = (*self.arrays.index_arrays.values(), *self.row_starts.values())
         return sum(each.nbytes for each in loaded)

@@ -266,8 +266,8 @@ def alarms(case: AttackCase) -> Counter[str]:
         rows = rows_of(attack, empty, rng, interactions=data(), **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
-            assert row.net_gain is not None, f"{row.metric} without a baseline"
-            found[row.metric.partition(" (")[0]] += row.net_gain.ci_low > 0.0
+            assert row.gain_over_baseline is not None, f"{row.metric} without a baseline"
+            found[row.metric.partition(" (")[0]] += row.gain_over_baseline.ci_low > 0.0
     return found
 
 

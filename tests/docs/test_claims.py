@@ -77,7 +77,7 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
 
 
 def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None:
-    assert catalogue.count_entries_by_label(judged) in PAGE.replace("\n", " ")
+    assert catalogue.describe_label_counts(judged) in PAGE.replace("\n", " ")
 
 
 def test_distinct_statements_are_counted_from_json_as_on_the_page(

@@ -70,7 +70,7 @@ def finding(
     note: str = "",
     delta: float = 0.0,
 ) -> Finding:
-    return Finding.of(
+    return Finding.from_bounds(
         target, claim, where, delta=delta, accounted=accounted, measured=measured, note=note
     )
 

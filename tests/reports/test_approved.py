@@ -40,7 +40,7 @@ def printings(record: Record, console: Console) -> None:
     earlier = vary(record, attacks=(vary(refuted, value=0.1, ci_low=0.0, ci_high=0.2), *rest))
     earlier = vary(earlier, findings=record.findings[:-1], plan={"quick": True})
     for gate in (Gate(FailOn.LEAK), Gate(FailOn.MEDIUM)):
-        terminal.render_gate(GateOutcome.of(record, gate, earlier), gate, console)
+        terminal.render_gate(GateOutcome.evaluate_gate(record, gate, earlier), gate, console)
     terminal.render_comparison(Comparison.compare(record, earlier), console)
     terminal.render_pointer(record, Path("run"), console)
 

@@ -77,7 +77,7 @@ class TypedTable:
         if not row:
             raise make_layout_error(self.label, "at least one row", "an empty table")
 
-    def name_row(self, row: int) -> str:
+    def describe_row(self, row: int) -> str:
         """Describes a row in error messages, as "NAME, row 1"; the index ``row`` counts from 0."""
         return f"{self.label}, row {row + 1}"
 
@@ -92,7 +92,7 @@ class TypedTable:
                 columns[at] = _cells(column)
                 continue
             if column.null_count:
-                gap = self.name_row(row + pc.index(column.is_null(), True).as_py())
+                gap = self.describe_row(row + pc.index(column.is_null(), True).as_py())
                 raise make_layout_error(
                     gap, f"a {get_entry_name(specs[at])}", "no value", FILL_VALUE_ADVICE
                 )
@@ -103,7 +103,7 @@ class TypedTable:
                     place = int(np.argmax(large))
                     got = f"{column[place].as_py():.17g}, a {column.type}"
                     raise make_digit_error(
-                        self.name_row(row + place), get_entry_name(specs[at]), got
+                        self.describe_row(row + place), get_entry_name(specs[at]), got
                     )
             values = _numbers(column, specs[at]) if numbers else _identifiers(column)
             if values is None:
@@ -115,7 +115,7 @@ class TypedTable:
             first_row=row,
             column_specs=specs,
             columns=columns,
-            describe_row=self.name_row,
+            describe_row=self.describe_row,
             get_field_text=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
         )
 

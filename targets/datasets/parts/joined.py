@@ -83,7 +83,7 @@ class InteractionRows:
             items=codes["item"],
             ratings=np.concatenate(ratings) if ratings else np.ones(count, dtype=np.float32),
             timestamps=np.concatenate(times) if times else None,
-            describe_row=file.name_row,
+            describe_row=file.describe_row,
         )
 
     @property
@@ -298,9 +298,9 @@ def _read_cells(
     ids = np.concatenate(numbers)
     _, first, place = np.unique(ids, return_index=True, return_inverse=True)
     if (again := np.flatnonzero(first[place] != np.arange(len(ids)))).size:
-        before = file.name_row(int(first[place[again[0]]]))
+        before = file.describe_row(int(first[place[again[0]]]))
         expected = f"an identifier that is absent from {before},"
-        raise make_layout_error(file.name_row(int(again[0])), expected, str(ids[again[0]]))
+        raise make_layout_error(file.describe_row(int(again[0])), expected, str(ids[again[0]]))
     places = find_indices(wanted.ids, ids)
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))

@@ -126,14 +126,14 @@ class TextTable:
                 first_row=row,
                 column_specs=specs,
                 columns=columns,
-                describe_row=self.name_row,
+                describe_row=self.describe_row,
                 get_field_text=text_at,
                 encoding=self.encoding,
             )
             yield block
             row += block.n_rows
 
-    def name_row(self, row: int) -> str:
+    def describe_row(self, row: int) -> str:
         """Describes a row in error messages, as "NAME, line 2"; the index ``row`` counts from 0."""
         return f"{self.label}, line {row + 1 + bool(self.header)}"
 
@@ -146,7 +146,7 @@ class TextTable:
         expected, got: expected and actual content
         remedy: advice at the end of the message
         """
-        return make_layout_error(self.name_row(row), expected, got, remedy)
+        return make_layout_error(self.describe_row(row), expected, got, remedy)
 
     def has_paired_quotes(self) -> bool:
         """Whether every quoted field in the file is closed on its line, as in RFC 4180."""

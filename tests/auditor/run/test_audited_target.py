@@ -84,7 +84,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
         confidence=confidence,
         largest=most,
     )
-    finding = Finding.of("ours", claim, scope, delta=0.0, measured=shown)
+    finding = Finding.from_bounds("ours", claim, scope, delta=0.0, measured=shown)
     assert finding.verdict is Verdict.INCONCLUSIVE
     note = explain_needed_draws(finding, estimator, samples, 1_000_000)
     needed = int(note.split()[2].replace(",", ""))

@@ -181,7 +181,7 @@ def _finding(samples: int, scope: Scope = TRAINING) -> Finding:
         samples=samples,
         largest=5.77,
     )
-    return Finding.of("ours", claim, scope, delta=0.0, measured=shown)
+    return Finding.from_bounds("ours", claim, scope, delta=0.0, measured=shown)
 
 
 def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() -> None:
@@ -203,7 +203,7 @@ def test_draws_of_a_round_do_not_count_as_trainings() -> None:
     """Default audits run the local game besides trainings, for the same claim."""
     few = _finding(2_000)
     local = replace(few.measured, scope=replace(TRAINING, horizon=Horizon.ROUND), samples=40_000)
-    of_a_round = Finding.of("ours", few.claim, TRAINING, delta=0.0, measured=local)
+    of_a_round = Finding.from_bounds("ours", few.claim, TRAINING, delta=0.0, measured=local)
     judged = mark_untested([few, of_a_round], (), {})
     assert [finding.verdict for finding in judged] == 2 * [Verdict.INCONCLUSIVE]
     assert mark_untested([of_a_round], (), {}) == (of_a_round,)

@@ -33,7 +33,7 @@ from fedrec_auditor.reports.documents.catalogue import (
 )
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import format_4_digits, format_limits, format_settings
-from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
+from fedrec_auditor.reports.writers.terminal import print_sections, render_catalogue
 from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
@@ -146,7 +146,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        write_parts(map(build_entry_passage, rows), console)
+        print_sections(map(build_entry_passage, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -188,7 +188,7 @@ def finding(verdict: Verdict, **changes: Any) -> Finding:
     basis = changes.pop("basis", Basis.PRINTED)
     claim = Claim(epsilon=1.0, scope=SCOPE, statement="s", source="p", basis=basis)
     bounds = {"accounted": bound(3.0, Side.UPPER), "measured": bound(3.0, Side.LOWER)} | changes
-    return vary(Finding.of("t", claim, SCOPE, delta=0.0, **bounds), verdict=verdict)
+    return vary(Finding.from_bounds("t", claim, SCOPE, delta=0.0, **bounds), verdict=verdict)
 
 
 def bound(epsilon: float, side: Side) -> Bound:

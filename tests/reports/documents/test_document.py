@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.reports.documents.document import (
+    BulletList,
     Facts,
     Grid,
-    Listing,
     Paragraph,
     Passage,
     Quantity,
@@ -39,7 +39,7 @@ from fedrec_auditor.reports.say import (
 from fedrec_auditor.reports.say.metrics import CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
-from fedrec_auditor.reports.writers.terminal import write_blocks
+from fedrec_auditor.reports.writers.terminal import print_blocks
 from tests.reports.conftest import glance_of, vary
 from tests.reports.printing import printed
 from tests.reports.writers.test_html import Page
@@ -58,7 +58,7 @@ def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
         texts: list[object] = []
         if isinstance(block, Paragraph):
             texts = [block.text]
-        elif isinstance(block, Listing):
+        elif isinstance(block, BulletList):
             texts = [*block.texts]
         elif isinstance(block, Facts):
             texts = [text for row in block.rows for text in row]
@@ -91,7 +91,7 @@ def of_markdown(record: Record, target: str) -> str:
 
 
 def of_terminal(record: Record, target: str) -> str:
-    return printed(lambda c: write_blocks(document(record, target), c), width=50)
+    return printed(lambda c: print_blocks(document(record, target), c), width=50)
 
 
 def flat(text: str) -> str:

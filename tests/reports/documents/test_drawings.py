@@ -114,7 +114,7 @@ def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> N
 def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
     """And no mark is drawn of what nobody claims or proves, or of what rests on assumptions."""
     row = overview.EpsilonRow("it", "", finding)
-    shown, claim, proof = row.marks
+    shown, claim, proof = row.drawn_bounds
     if shown is not None:
         assert finding.scope.covers(shown.scope)
         assert (shown.delta >= finding.delta, shown.assumptions) == (True, ())
@@ -122,10 +122,10 @@ def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
         assert math.isfinite(limit.epsilon)
         covers = limit.scope.covers(finding.scope) and limit.delta <= finding.delta
         assert covers or (limit is claim and finding.verdict is Verdict.VIOLATED)
-    for mark, colour in zip(row.marks, ("leak", "claim", "ink"), strict=True):
+    for mark, colour in zip(row.drawn_bounds, ("leak", "claim", "ink"), strict=True):
         assert len(tips(overview.draw_ladder([finding]), colour)) == (mark is not None)
     missing = [word in row.epsilons_text for word in ("nothing shown", "not claimed", "nothing p")]
-    assert missing == [mark is None for mark in row.marks]
+    assert missing == [mark is None for mark in row.drawn_bounds]
 
 
 def tips(drawing: str, colour: str) -> list[float]:

@@ -50,7 +50,7 @@ def test_nothing_got_worse_than_itself(record: Record, fail_on: FailOn) -> None:
 
 def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record) -> None:
     proved = next(f for f in record.findings if f.verdict is Verdict.CONSISTENT)
-    unproved = Finding.of(proved.target, proved.claim, proved.scope, delta=proved.delta)
+    unproved = Finding.from_bounds(proved.target, proved.claim, proved.scope, delta=proved.delta)
     now, before = with_findings(record, unproved), with_findings(record, proved)
     line, proof, *_ = of(now, before).regressions
     assert line.startswith(f"{proved.target}: the verdict is unproved: epsilon")
@@ -76,7 +76,7 @@ def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None
 
 def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> None:
     proved = next(f for f in record.findings if f.verdict is Verdict.CONSISTENT)
-    unproved = Finding.of(proved.target, proved.claim, proved.scope, delta=proved.delta)
+    unproved = Finding.from_bounds(proved.target, proved.claim, proved.scope, delta=proved.delta)
     now, before = with_findings(record, unproved), with_findings(record)
     assert of(now, before).regressions == ()
     assert len(of(now, before, "unsubstantiated").regressions) == 1
@@ -175,7 +175,7 @@ def asked(
         lower = Bound(epsilon=shown, side=Side.LOWER, scope=SCOPE, source="a test", **more)
     if proved is not None:
         upper = Bound(epsilon=proved, side=Side.UPPER, scope=SCOPE, source="a proof")
-    found = Finding.of("one", claim, SCOPE, delta=0.0, accounted=upper, measured=lower)
+    found = Finding.from_bounds("one", claim, SCOPE, delta=0.0, accounted=upper, measured=lower)
     return vary(record, findings=(found,), attacks=(), utility=())
 
 
@@ -247,7 +247,7 @@ def test_a_tight_calculation_is_an_upper_end(record: Record) -> None:
 def test_a_proof_at_a_larger_delta_than_is_asked_is_none(record: Record) -> None:
     strict = asked(record, None, 5.0)
     (finding,) = strict.findings
-    at = Finding.of(
+    at = Finding.from_bounds(
         "one", CLAIM, SCOPE, delta=0.0, accounted=replace(finding.accounted, delta=1e-5)
     )
     loose = with_findings(strict, at)

@@ -97,7 +97,10 @@ def test_no_output_calls_low_what_was_not_assessed(
     )
     assert worse == expected
     if not assessed and leak == 0:
-        assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap or critical
+        assert (
+            "leak (1 of 2 attacks could not run here)" in glance.assessment.unassessed_text
+            or critical
+        )
         assert glance.leak_assessment.severity_text == "Not assessed"
         assert glance.attack_result.startswith("the system was hardly tested: ")
         page = html.render_html(found)
@@ -116,7 +119,7 @@ def test_low_is_said_where_it_was_assessed(record: Record) -> None:
 
 def told(record: Record, gate: Gate) -> str:
     console = Console(file=StringIO(), width=200)
-    terminal.render_gate(GateOutcome.of(record, gate), gate, console)
+    terminal.render_gate(GateOutcome.evaluate_gate(record, gate), gate, console)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue().strip()
 
@@ -156,17 +159,20 @@ def rows_of(found: Record, names: Iterable[str], family: str) -> Record:
 def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record: Record) -> None:
     """Nor do messages of which most could not be read."""
     found = audited(record, Verdict.CONSISTENT)
-    assert summarize_systems(found)[0].assessment.gap == ""
+    assert summarize_systems(found)[0].assessment.unassessed_text == ""
     shown = judged(record, 1.0, 1.0, 0.5, game="local game over 36 items")
     nobody = vary(found, findings=(shown,), attacks=())
-    assert summarize_systems(nobody)[0].assessment.gap == "leak (no attack ran)"
+    assert summarize_systems(nobody)[0].assessment.unassessed_text == "leak (no attack ran)"
     mild = rows_of(found, ["verify"], DISTINGUISHERS)
-    assert summarize_systems(mild)[0].assessment.gap == "leak (only verify ran)"
+    assert summarize_systems(mild)[0].assessment.unassessed_text == "leak (only verify ran)"
     alone = vary(found.attacks[0], baseline=None)
-    assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.gap
+    assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.unassessed_text
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)
     broken = vary(found, messages=(empty,))
-    assert "(569 of 600 messages reveal nothing)" in summarize_systems(broken)[0].assessment.gap
+    assert (
+        "(569 of 600 messages reveal nothing)"
+        in summarize_systems(broken)[0].assessment.unassessed_text
+    )
     for each in (nobody, mild, broken):
         assert each.exit_code(Gate(FailOn.CRITICAL)) == 3
 

@@ -21,7 +21,7 @@ from fedrec_auditor.reports.record.leaks import (
     describe_leaks,
     describe_max_gain,
     find_leaks,
-    list_comparable,
+    list_comparable_rows,
     rank_leaks,
 )
 from fedrec_auditor.reports.record.record import Record
@@ -201,7 +201,7 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     skipped = tuple(SkippedRow(target=row.target, attack=name, reason="no") for name in names)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
-    assert glance.section.not_run == ("linkage",)
+    assert glance.section.attacks_not_run == ("linkage",)
     assert glance.attack_result.startswith("the system was hardly tested: no attack is shown")
     second = vary(row, attack="interaction-reconstruction")
     glance = seen(record, claimed, row, second, skipped=skipped)
@@ -281,7 +281,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
         row(record, baseline=0.1, value=1.0, ci_low=-math.inf),
     )
     none = vary(record, attacks=rows)
-    assert list_comparable(none) == find_leaks(none) == ()
+    assert list_comparable_rows(none) == find_leaks(none) == ()
     assert describe_leaks(none, 0.05).startswith("No leak is shown: none of 0 comparable results")
 
 

@@ -32,7 +32,11 @@ from fedrec_auditor.reports.record.rows import (
 from fedrec_auditor.reports.record.sections import assign_html_ids
 from fedrec_auditor.reports.record.store import RECORD_SCHEMA_URN
 from fedrec_auditor.reports.say import describe_basis
-from fedrec_auditor.reports.say.summary import count_protected, count_verdicts, summarize_systems
+from fedrec_auditor.reports.say.summary import (
+    describe_protected,
+    describe_verdict_counts,
+    summarize_systems,
+)
 from fedrec_auditor.reports.writers import html
 from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table, write_tables
 from tests.reports.conftest import finding, glance_of, scope, upper, vary
@@ -376,8 +380,8 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
-    assert "claims: 1 “false”, 2 “proved”, 1 “no claim”." in count_verdicts(record)
-    assert count_protected(record).startswith("None of 4 systems has a proof")
+    assert "claims: 1 “false”, 2 “proved”, 1 “no claim”." in describe_verdict_counts(record)
+    assert describe_protected(record).startswith("None of 4 systems has a proof")
     first = record.findings[0]
     user = scope("user", "training")
     promised = first.claim.__class__(epsilon=1.0, scope=user, statement="s", source="s")
@@ -385,9 +389,9 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
-    assert "claims: 2 “unproved”, 1 “proved”, 4 “not judged”." in count_verdicts(changed)
+    assert "claims: 2 “unproved”, 1 “proved”, 4 “not judged”." in describe_verdict_counts(changed)
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
-    assert count_protected(changed).startswith("1 of 7 systems has a proof")
+    assert describe_protected(changed).startswith("1 of 7 systems has a proof")
 
 
 def test_one_target_is_all_that_concerns_it(record: Record) -> None:
@@ -457,7 +461,7 @@ def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> No
     proof = replace(every.accounted, epsilon=1.0)
     sure = vary(every, accounted=proof, measured=None)
     assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
-    said = [count_protected(with_one(record, each)) for each in (sure, assumed)]
+    said = [describe_protected(with_one(record, each)) for each in (sure, assumed)]
     assert [words.split()[0] for words in said] == ["1", "None"]
 
 
@@ -471,7 +475,7 @@ def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Re
         told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
         changed = vary(record, messages=(told,), utility=tuple(utility))
         one = glance_of(changed, "fcf")
-        return one.attack_result, one.full_result
+        return one.attack_result, one.attack_details
 
     for words in got(70, flat):
         assert words.endswith("; the training broke down: 71 of 100 messages are empty or unusable")

@@ -44,7 +44,7 @@ def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path
 
 def test_a_waived_attack_is_no_leak_and_another_remains(record: Record) -> None:
     def leaking(gate: Gate) -> set[tuple[str, str]]:
-        failing = GateOutcome.of(record, gate).failing_systems
+        failing = GateOutcome.evaluate_gate(record, gate).failing_systems
         return {(leak.row.target, leak.row.attack) for each in failing for leak in each.leaks}
 
     leaks = leaking(Gate(FailOn.LEAK))

@@ -33,9 +33,9 @@ from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.say.metrics import (
     CUT_TRAINING_NOTE_PREFIX,
     beats_guessing,
-    count_trainings,
     describe_shortfall,
     describe_spread,
+    describe_trainings,
     describe_utility,
     select_quoted_row,
 )
@@ -337,6 +337,6 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
 def test_figures_say_of_how_many_trainings_they_are() -> None:
     one = utility("fcf", 0.62, 0.66)
     three = vary(one, trainings=3)
-    assert count_trainings([one, one]) == "in one training"
-    assert count_trainings([three]) == "over 3 trainings"
-    assert count_trainings([one, three]) == "over 1 to 3 trainings"
+    assert describe_trainings([one, one]) == "in one training"
+    assert describe_trainings([three]) == "over 3 trainings"
+    assert describe_trainings([one, three]) == "over 1 to 3 trainings"

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.theorems.conversions import convert_bound
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.judging.catalogue import judge_entries
-from fedrec_auditor.reports.documents.catalogue import CatalogueRow, explain_row
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, explain_verdict
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.federated_mf import numbers
@@ -76,7 +76,7 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
     sizes = Population(n_users=943, n_items=2 * ratings)
     get_mechanism = system.get_mechanism(make_claim_scope(Unit.RATING), sizes)
     shown = find_exact_bound(get_mechanism, make_claim_scope(Unit.RATING), 1e-5)
-    assert f"at least {least}" in f"{explain_row(rows['24'])} {rows['24'].reason}"
+    assert f"at least {least}" in f"{explain_verdict(rows['24'])} {rows['24'].reason}"
     assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
     assert shown.epsilon >= float(least)
 
