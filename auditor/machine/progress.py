@@ -160,7 +160,7 @@ class ProgressTracker:
 
     @contextmanager
     def open_notes_file(self) -> Iterator[Path]:
-        """Context manager that provides a file to which ``write_note`` writes progress.
+        """Context manager that provides a file to which ``write_progress_note`` writes progress.
 
         Any process of this machine can write to the file. A thread reads the notes, and all
         remaining notes are read on exit.

@@ -95,8 +95,8 @@ def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     reverse, key = run.is_true(kwargs.get("reverse", False)), kwargs.get("key")
     if key is not None:
         return run.call(python_sorted, (args[0], key, reverse), {})
-    value = args[0] if type(args[0]) in SET_TYPES else run.mark_own(list(run.iterate(args[0])))
-    return run.mark_own(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
+    value = args[0] if type(args[0]) in SET_TYPES else run.mark_new(list(run.iterate(args[0])))
+    return run.mark_new(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
 
 
 def _extreme(
@@ -213,7 +213,7 @@ def _copied(run: OperationTracer, args: Any, kwargs: Any) -> Any:
         entries = {k: _copied(run, (v,), {}) for k, v in value.items()} if kind is dict else [
             _copied(run, (entry,), {}) for entry in value]  # fmt: skip
         run.record_content(value)
-        return tuple(entries) if kind is tuple else run.mark_own(entries)
+        return tuple(entries) if kind is tuple else run.mark_new(entries)
     if kind in ARRAYS:
         return run.call(NativeMethod(value, "copy"), (), {})
     if kind not in ATOMIC_TYPES:
@@ -281,7 +281,7 @@ BUILTIN_REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
     ),
     id(super): make_super,
     id(len): _length,
-    id(list): lambda run, args, kwargs: run.mark_own([*run.iterate(args[0])] if args else []),
+    id(list): lambda run, args, kwargs: run.mark_new([*run.iterate(args[0])] if args else []),
     id(tuple): lambda run, args, kwargs: tuple(run.iterate(args[0])) if args else (),
     id(sorted): _sorted,
     id(min): functools.partial(_extreme, min, operator.lt),

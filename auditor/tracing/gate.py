@@ -93,7 +93,7 @@ class CallGate(ABC):
 
     A run is one execution of the traced code along one execution path.
 
-    - ``own_objects``: objects that the present run created, by id. The run may write only to these.
+    - ``new_objects``: objects that the present run created, by id. The run may write only to these.
     - ``reads``: mutable objects that the code read but the run did not create, by id, with their
       content when first read.
     - ``name_reads``: names that are defined outside of the run and were read, with their values at
@@ -109,7 +109,7 @@ class CallGate(ABC):
         self.makers = {eager: make_replacements(eager) for eager in (False, True)}
         self.reset(rng.path)
         self.special = known.list_special_functions()
-        self.own_objects: dict[int, Any] = {}
+        self.new_objects: dict[int, Any] = {}
         self.reads: dict[int, tuple[Any, Any]] = {}
         self.name_reads: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
         self.is_replayed = True
@@ -148,7 +148,7 @@ class CallGate(ABC):
 
         The objects that the previous run created are forgotten.
         """
-        self.rng.path, self.own_objects = path, {}
+        self.rng.path, self.new_objects = path, {}
         plain = path.values is not None
         self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
@@ -163,14 +163,14 @@ class CallGate(ABC):
             self.refuse("the code uses a class whose metaclass overrides __eq__ or __hash__")
         return kind
 
-    def mark_own(self, value: Any) -> Any:
+    def mark_new(self, value: Any) -> Any:
         """Records that the present run of the traced code created ``value``; returns ``value``."""
-        self.own_objects[id(value)] = value
+        self.new_objects[id(value)] = value
         return value
 
     def is_new(self, value: Any) -> bool:
         """Whether the present run created ``value``, or the array of which ``value`` is a view."""
-        while id(value) not in self.own_objects:
+        while id(value) not in self.new_objects:
             base = value.base if type(value) in ARRAYS else None
             if type(base) not in ARRAYS:
                 return False
@@ -258,7 +258,7 @@ class CallGate(ABC):
         if type(given) in ARRAYS and not self.is_new(given):
             root = result
             while type(root) in ARRAYS:
-                self.own_objects.pop(id(root), None)
+                self.new_objects.pop(id(root), None)
                 root = root.base
         return result
 
@@ -430,10 +430,10 @@ class CallGate(ABC):
                 root = root.base
                 if id(root) in arguments or id(root) in self.reads:
                     return
-            self.mark_own(root)
-            self.mark_own(result)
+            self.mark_new(root)
+            self.mark_new(result)
         elif kind in _MUTABLE or kind is frozenset or kind is np.random.Generator:
-            self.mark_own(result)
+            self.mark_new(result)
         if kind in DICTS:
             result = result.values()
         elif kind not in _SERIES and not (

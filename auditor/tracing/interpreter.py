@@ -216,7 +216,7 @@ class CallTracer(OperationTracer):
         elif kind is list and name in ("insert", "pop") and args:
             args = (self.fix_value(self.check_input(args[0], "an index")), *args[1:])
         result = self.run_code(lambda: getattr(value, name)(*args))
-        return self.mark_own(result) if name == "copy" else result
+        return self.mark_new(result) if name == "copy" else result
 
 
 _EMPTY = types.CellType()

@@ -154,7 +154,7 @@ class ObjectReader(CallGate):
         if name in _OPEN_METHODS.get(kind, ()) or self._draws_or_reduces(value, kind, name):
             return NativeMethod(value, name)
         if kind in _OPEN_METHODS:
-            return self.get_attribute(self.mark_own(value.to_concrete()), name)
+            return self.get_attribute(self.mark_new(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
         if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
@@ -394,7 +394,7 @@ class ObjectReader(CallGate):
         Raises NotTraced if the function draws random numbers, because later calls would share them.
         """
         before = len(self.rng.path.sources)
-        made = dict(self.own_objects)
+        made = dict(self.new_objects)
         for value in (*args, *kwargs.values()):
             if type(value) not in ALLOWED_METACLASSES and not self.is_python_class(type(value)):
                 self.check_input(value, "a cache")
@@ -402,7 +402,7 @@ class ObjectReader(CallGate):
         if len(self.rng.path.sources) != before:
             self.refuse("the code caches a result that depends on random draws for later calls")
         self.cached_values.append(result)
-        self.own_objects = made
+        self.new_objects = made
         return result
 
 
@@ -478,7 +478,7 @@ class ObjectBuilder(ObjectReader):
             ):
                 for value in args:
                     self.check_input(value, kind.__name__)
-                return self.mark_own(kind(*args))
+                return self.mark_new(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         fields = self.look_up(kind, "_fields") if tuple in kind.__bases__ else MISSING
         if fields is not MISSING:
@@ -490,7 +490,7 @@ class ObjectBuilder(ObjectReader):
             self.refuse(f"the code uses {kind.__name__}, which overrides __new__")
         if getattr(kind, "__abstractmethods__", None):
             raise TracedError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
-        value = self.mark_own(object.__new__(kind))
+        value = self.mark_new(object.__new__(kind))
         if self.get_fields(kind) and not self.has_source(begin):
             self._begin_dataclass(value, args, kwargs)
         elif begin is not object.__init__:

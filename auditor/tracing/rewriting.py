@@ -46,7 +46,7 @@ _CALLS: dict[type, tuple[str, ...]] = {
     ast.JoinedStr: ("text", "values"),
     ast.Set: ("make_set", "elts"),
 }
-_LOOPS = {ast.ListComp: "mark_own", ast.SetComp: "make_set", ast.GeneratorExp: "lazy"}
+_LOOPS = {ast.ListComp: "mark_new", ast.SetComp: "make_set", ast.GeneratorExp: "lazy"}
 # Nodes allowed in both parts of ``a if condition else b`` if both are computed.
 _ARITHMETIC = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
 _THROWN, _SUBJECT = "<thrown>", "<subject>"
@@ -448,7 +448,7 @@ class _Rewriting(ast.NodeTransformer):
         node.returns = None
         self.visit_Lambda(node)
         if node.args.kwarg is not None:
-            node.body.insert(0, ast.Expr(_op("mark_own", _load(node.args.kwarg.arg))))
+            node.body.insert(0, ast.Expr(_op("mark_new", _load(node.args.kwarg.arg))))
         decorators, node.decorator_list = node.decorator_list, []
         called = [_op("call", decorator, _row([_load(node.name)]), ast.Dict([], []))
                   for decorator in reversed(decorators)]  # fmt: skip
@@ -548,7 +548,7 @@ class _Rewriting(ast.NodeTransformer):
         """Rewrites ``[a, b]`` so that the tracing interpreter marks the list as created by the
         traced code.
         """
-        return _op("mark_own", ast.List(self._all(node.elts), ast.Load()))
+        return _op("mark_new", ast.List(self._all(node.elts), ast.Load()))
 
     def visit_Dict(self, node: ast.Dict) -> Any:
         """Rewrites ``{a: b, **c}`` as a call of the tracing interpreter that makes the dict."""

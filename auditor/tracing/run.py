@@ -265,13 +265,13 @@ def _check_output(interpreter: Interpreter, output: Any) -> None:
 def _mark(interpreter: Interpreter, value: Any) -> None:
     """Records that the traced call may write to its input ``value``, which is a copy."""
     if type(value) in (list, tuple, dict, set):
-        interpreter.mark_own(value)
+        interpreter.mark_new(value)
         for entry in value.values() if type(value) is dict else value:
             _mark(interpreter, entry)
     elif type(value) in (np.ndarray, TracedArray):
-        interpreter.mark_own(value)
+        interpreter.mark_new(value)
         if type(value) is TracedArray and value.base is not None:
-            interpreter.mark_own(value.base)
+            interpreter.mark_new(value.base)
 
 
 def _cover(

@@ -191,7 +191,7 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
 
 
 def check_creatable(directory: Path) -> None:
-    """Raises InputError unless files can be created in ``directory``; creates nothing.
+    """Raises InputError unless files can be created in ``directory``; leaves nothing behind.
 
     If the directory does not exist, the test is made in its nearest parent that exists.
     """

@@ -54,8 +54,8 @@ class Synthetic(Checked):
     """Synthetic data set, whose users draw distinct items with known probabilities.
 
     n_users, n_items: numbers of users and items
-    profile: approximate mean number of items per user; a user has at least 5 items and at most half
-        of the items (if there are fewer than 10 items, at most 5)
+    profile: approximate mean number of items per user; a user has at least 5 items, and at most
+        half of all items or 5, whichever is more (or all items, if these are fewer than 5)
     skew: exponent s of the decline of popularity: item j (from 1) has the popularity j^-s
     tastes: number of taste groups of users and items
     taste: influence of taste groups on choices, in [0, 1]

@@ -144,7 +144,7 @@ class Manifest(BaseModel):
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "its keys"
+            key = ".".join(map(str, first["loc"])) or "the manifest"
             if first["type"] == "extra_forbidden":
                 known = ", ".join(cls.model_fields)
                 raise InputError(

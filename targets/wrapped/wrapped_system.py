@@ -134,9 +134,8 @@ class WrappedSystem(System):
         choose it
     n_users: number of users for which the claims are stated; None if they hold for any number
     drops_out: whether a device may return None and send no message in that round. Messages then
-        have the additional array ``PRESENCE_ARRAY``, which reveals to every adversary who sent a
-        message, even under secure aggregation. A device that sent nothing has arrays that leave the
-        model unchanged
+        have the additional array ``PRESENCE_ARRAY``, which reveals who sent a message, even under
+        secure aggregation. A device that sent nothing has arrays that leave the model unchanged
     rows: public function ``rows(items)`` that returns the indices of the table rows of these items,
         shape (k,), or (k, h) if an item has h rows; None if there is no such function
     part_types: types of a message's arrays and containers by name, in their order; empty if they

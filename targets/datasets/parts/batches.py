@@ -128,7 +128,7 @@ class TypedTable:
         except InputError:
             raise
         except Exception as error:  # damage causes a dozen kinds of exception
-            raise make_layout_error(self.label, "a complete table", str(error)) from error
+            raise make_layout_error(self.label, "a readable, complete table", str(error)) from error
 
 
 def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
@@ -189,7 +189,7 @@ def _object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         if isinstance(value := json.loads(line), dict):
             return value
-    raise make_layout_error("each line", "a JSON object", line.decode("utf-8", "replace"))
+    raise make_layout_error("each line of the file", "a JSON object", line.decode("utf-8", "replace"))
 
 
 def _plain(column: pa.Array) -> pa.Array:

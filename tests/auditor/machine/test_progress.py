@@ -207,9 +207,9 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
     watch, seen = watched()
     code = (
         "import sys; from pathlib import Path\n"
-        "from fedrec_auditor.auditor.machine.progress import write_note\n"
-        "for number in range(50): write_note(Path(sys.argv[1]), f'step{number}', '', 1, 1)\n"
-        "sys.stdin.read(); write_note(Path(sys.argv[1]), 'step50', '', 1, 1)"
+        "from fedrec_auditor.auditor.machine.progress import write_progress_note\n"
+        "for k in range(50): write_progress_note(Path(sys.argv[1]), f'step{k}', '', 1, 1)\n"
+        "sys.stdin.read(); write_progress_note(Path(sys.argv[1]), 'step50', '', 1, 1)"
     )
 
     def ended() -> list[str]:

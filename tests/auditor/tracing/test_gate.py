@@ -125,7 +125,7 @@ def test_no_method_runs_code_of_an_object(first: int) -> None:
     for value, name in METHODS[first : first + 50]:
         for args, kwargs in ways(HOSTILE):
             run = interpreter()
-            own = run.mark_own(value.copy() if hasattr(value, "copy") else value)
+            own = run.mark_new(value.copy() if hasattr(value, "copy") else value)
             check(
                 f"{value!r}.{name}", run, partial(run.call, NativeMethod(own, name), args, kwargs)
             )
