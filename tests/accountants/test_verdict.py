@@ -156,19 +156,19 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
 
-    assert "epsilon is at most 5000 (basic composition, 20 times)" in reason(claimed(250), TRAINING)
+    assert "epsilon at most 5000 (basic composition, 20 times)" in reason(claimed(250), TRAINING)
     assert "at delta=1e-06 (optimal" in reason(claimed(0.1), TRAINING, 1e-6)
     presence = replace(ROUND, adjacency=Adjacency.ADD_REMOVE)
     swapped = replace(ROUND, adjacency=Adjacency.REPLACE)
-    assert "epsilon is at most 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
+    assert "epsilon at most 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
     assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
     nothing = reason(claimed(1, scope=PEERS), ROUND)
-    assert "adversary server sees do not follow from those that the adversary peers" in nothing
+    assert "“server” shows do not follow from the messages that the vantage “peers”" in nothing
     assert "Expected" not in nothing
     # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
     assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
     unknown = judge_claim(claimed(1), scope=TRAINING, sizes=Sizes()).reason
-    assert "needs the number of rounds, which is not known" in unknown
+    assert "the number of rounds is not known" in unknown
     assert "the number of" not in judge_claim(claimed(1), scope=TRAINING).reason
 
 

@@ -160,7 +160,7 @@ def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str
 
 def test_what_parties_send_of_every_user_is_not_called_nobodys() -> None:
     for target, why in (
-        ("fmf-vfl", "have a row of every user in users"),
+        ("fmf-vfl", "have one row per user (users)"),
         ("fmf-hfl", "several users"),
     ):
         (row,) = audited(target, "attribute-rows", users=40).run_step("attribute-rows").skipped
@@ -194,7 +194,7 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     played = AuditedTarget(audit, target, (held, run))
     for attack in attacks:
         found = played.run_step(attack)
-        seen = {row.vantage for row in found.attacks if "2 hold numbers above" in row.note}
+        seen = {row.vantage for row in found.attacks if "2 with numbers above" in row.note}
         assert run.transcript.public.protocol_vantage in seen or attack == "attribute-knn"
         assert Vantage.SERVER in seen or attack == "linkage"
         assert not any("not finite" in row.reason for row in found.skipped)
@@ -247,7 +247,7 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
         skipped = [len(each.skipped) for each in (one, two, whole)]
         assert skipped == [0, len(own), 1 - len(own)]
     (row,) = whole.skipped
-    assert row.reason.endswith("by other clients and by readers of the released model.")
+    assert row.reason.endswith("by other clients and by readers of the released model instead.")
 
 
 def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPat
     found = audited("fcf", "user-membership").run_step("user-membership")
     assert not found.attacks
     (row,) = found.skipped
-    reason = "readers of the released model: No training on halves of the users is made: Expected 4"
+    reason = "released model either: no trainings on halves of the users: Expected 4"
     assert reason in row.reason
 
 
@@ -284,7 +284,7 @@ def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Fcf, "run", refuse)
     (row,) = played.run_step("user-membership").skipped
-    assert "No training on halves of the users is made: Expected everybody" in row.reason
+    assert "no trainings on halves of the users: Expected everybody" in row.reason
 
 
 @pytest.mark.parametrize(
