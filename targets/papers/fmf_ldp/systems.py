@@ -258,9 +258,8 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         The mean is that of equation 9, but over the k reports of all N users. The step is line 12
         of Algorithm 2, as an ascent.
         """
-        return self.take_ascent_steps(
-            items, uploads.components["reports"].sum_all() / len(uploads.users), 1.0
-        )
+        mean = uploads.components["reports"].sum_all() / len(uploads.users)
+        return self.take_ascent_steps(items, mean, 1.0)
 
     def make_randomizer(self, n_items: int) -> OneCoordinate:
         """Returns the randomizer of one report: a randomized sign of one random gradient entry.

@@ -129,9 +129,8 @@ class LflLdp(PretrainedMf):
 
         A message is the array "update", with one row per item.
         """
-        return {
-            "update": self.make_noisy_messages(ratings, users, model, streams, self.sigma)
-        }, users
+        update = self.make_noisy_messages(ratings, users, model, streams, self.sigma)
+        return {"update": update}, users
 
     def run_round(
         self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
@@ -342,9 +341,8 @@ class LflSgdmf(PretrainedMf):
             masked = replaced = masked[:0]
         told = self._n_announced(len(masked))
         announced = {**model, "survivors": np.array(told)}
-        messages: dict[str, Any] = collect_messages(
-            {**announced, "survivors": np.array(max(1, told))}
-        )
+        survivors = np.array(max(1, told))
+        messages: dict[str, Any] = collect_messages({**announced, "survivors": survivors})
         update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
         crossed = Round(
             broadcast=announced,

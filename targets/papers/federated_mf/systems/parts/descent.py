@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -46,9 +47,7 @@ class ItemSplit:
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
 
-    def divide_members(
-        self, mf: Any, interactions: Interactions, rng: np.random.Generator
-    ) -> Sequence[Ints]:
+    def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
         """Divides the items among the parties of the system ``mf``; returns their indices.
 
         The result has one array of ascending item indices per party. Raises InputError for
@@ -109,9 +108,7 @@ class UserSplit:
         """
         return min(int(mf.parties), interactions.n_users)
 
-    def divide_members(
-        self, mf: Any, interactions: Interactions, rng: np.random.Generator
-    ) -> Sequence[Ints]:
+    def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
         """Divides the users among the parties of the system ``mf``; returns their indices.
 
         The result has one array of ascending user indices per party.
@@ -135,7 +132,7 @@ class UserSplit:
 DataDivision = ItemSplit | UserSplit
 
 
-def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
+def _dealt(count: int, parties: int, rng: Generator) -> list[Any]:
     """Divides ``count`` indices among ``parties`` at random, in equal shares."""
     return [np.sort(share) for share in np.array_split(rng.permutation(count), parties)]
 
@@ -342,16 +339,14 @@ def sum_gradients(
     For a rating x, user embedding u and item embedding v, the gradients are 2 e v and 2 e u with e
     = u.v - x (section 4.1.1). The results have the shapes of ``users`` and ``items``.
     """
-    from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
-        add_gradients,
-    )
+    from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent_kernel
 
     if sampled is None:
         rows = np.arange(ratings.shape[0])
         sampled = StepRatings.from_rows(ratings, np.zeros_like(rows), rows, 1)
     of_users, of_items = np.zeros_like(users), np.zeros_like(items)
     entries = sampled.get_rating_triples(ratings, users.dtype)
-    add_gradients(users, items, entries, of_users, of_items, astuple(clipping))
+    descent_kernel.add_gradients(users, items, entries, of_users, of_items, astuple(clipping))
     return of_users, of_items
 
 
@@ -386,7 +381,7 @@ class GradientDescent:
         users: Floats,
         items: Floats,
         ratings: sparse.csr_array,
-        rng: np.random.Generator,
+        rng: Generator,
         *,
         user_scale: float,
         item_scale: float,
@@ -406,9 +401,7 @@ class GradientDescent:
 
         Raises InputError if the embeddings are no longer finite.
         """
-        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
-            run_party_steps,
-        )
+        from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent_kernel
 
         users, items = (np.array(table, np.float32) for table in (users, items))
         together = max(1, _NUMBERS // max(1, len(users)))
@@ -418,9 +411,8 @@ class GradientDescent:
             sizes = np.array([[user_scale], [item_scale]]) * self.get_learning_rates(begin, steps)
             seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
             entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
-            run_party_steps(
-                users, items, entries, (seeds, *self._steps(sizes)), astuple(self.clipping)
-            )
+            lengths = (seeds, *self._steps(sizes))
+            descent_kernel.run_party_steps(users, items, entries, lengths, astuple(self.clipping))
         return self._finite(users), self._finite(items)
 
     def train_devices(
@@ -451,9 +443,7 @@ class GradientDescent:
         party of one user samples its only row in every step, unless ratings or users are sampled
         independently. Raises InputError if the embeddings are no longer finite.
         """
-        from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
-            run_device_steps,
-        )
+        from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent_kernel
 
         drawn = self.sample_device_ratings(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
@@ -461,14 +451,11 @@ class GradientDescent:
         seeds = streams.fold_in(1).draw_bits(2 * count).reshape(-1, 2, count)
         steps = (seeds, *self._steps(scales[:, :, None] * self.get_learning_rates(0, count)))
         entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
-        run_device_steps(
-            users, items, item_starts.astype(np.int64), entries, steps, astuple(self.clipping)
-        )
+        rows, clipping = item_starts.astype(np.int64), astuple(self.clipping)
+        descent_kernel.run_device_steps(users, items, rows, entries, steps, clipping)
         return self._finite(users), self._finite(items)
 
-    def sample_ratings(
-        self, ratings: sparse.csr_array, rng: np.random.Generator, count: int
-    ) -> StepRatings:
+    def sample_ratings(self, ratings: sparse.csr_array, rng: Generator, count: int) -> StepRatings:
         """Samples the ratings of ``count`` steps, for a party of several users.
 
         Memory is about n numbers per step, for n users.
@@ -522,9 +509,8 @@ class GradientDescent:
         ``first`` is the index of the first of these steps in the whole training.
         """
         steps = range(first, first + count)
-        return np.array(
-            [get_learning_rate(step, self.n_steps, self.learning_rate) for step in steps]
-        )
+        initial, total = self.learning_rate, self.n_steps
+        return np.array([get_learning_rate(step, total, initial) for step in steps])
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
         """Returns step lengths and noise deviations, both (..., 2, count): users, then items."""

@@ -93,9 +93,7 @@ class AveragedExchange(Exchange):
         ``shared`` are the shared embeddings after the last round, and ``initial`` the initial ones.
         """
 
-    def train(
-        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingRounds:
+    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
         """Runs the training of the system ``mf``; yields one round at a time, and returns the
         result.
 
@@ -244,9 +242,8 @@ class ItemAveraging(AveragedExchange):
         User embeddings and the parties' own item embeddings are not published.
         """
         tuned = np.stack([self.fine_tune(mf, party, shared) for party in parties])
-        return TrainingResult(
-            self.make_broadcast(shared, initial), make_prediction_tables(parties, tuned)
-        )
+        release = self.make_broadcast(shared, initial)
+        return TrainingResult(release, make_prediction_tables(parties, tuned))
 
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
         """Fine-tunes a party after the last round, and returns its item embeddings.
@@ -264,15 +261,13 @@ class ItemAveraging(AveragedExchange):
             sampling_rate=mf.rate,
             clipping=Clipping.of_embeddings(mf.bound),
         )
-        users = fit_user_embeddings(
-            party.all_ratings, items, bound=mf.bound, steps=mf.n_fit_steps or 20
-        )
+        ratings, steps = party.all_ratings, mf.n_fit_steps or 20
+        users = fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
         size = party.all_ratings.shape[0] / max(1, party.all_ratings.nnz)
         whole = replace(party, ratings=party.all_ratings)
-        party.own_embeddings, tuned = whole.train(
-            descent, (users, items), (size, size), 0, self.tuning
-        )
-        return tuned
+        tuned = whole.train(descent, (users, items), (size, size), 0, self.tuning)
+        party.own_embeddings = tuned[0]
+        return tuned[1]
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
         """Returns the requested messages: item embeddings of parties of one user each.
@@ -301,9 +296,7 @@ class Publication(Exchange):
 
     is_one_step = True
 
-    def train(
-        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingRounds:
+    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
         """Yields one round, in which every party publishes the tables that it trained alone."""
         parties = mf.make_parties(interactions, None, rng)
         n, m, p = interactions.n_users, interactions.n_items, mf.factors
@@ -312,10 +305,9 @@ class Publication(Exchange):
         with limit_to_one_thread():
             for k, party in enumerate(parties):
                 first = init_embeddings(party.rng.random((n, p)), mf.bound, mf.spread)
-                versions[k], party.own_embeddings = train_party(
-                    mf, party, first, party.own_embeddings
-                )
-                items[party.member_ids], owner[party.member_ids] = party.own_embeddings, k
+                versions[k], own = train_party(mf, party, first, party.own_embeddings)
+                items[party.member_ids], owner[party.member_ids] = own, k
+                party.own_embeddings = own
         order = np.concatenate([party.member_ids for party in parties])
         rows = SparseRows(
             indptr=np.cumsum([0, *(len(party.member_ids) for party in parties)]),
@@ -346,9 +338,7 @@ class NoExchange(Exchange):
 
     is_one_step = True
 
-    def train(
-        self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator
-    ) -> TrainingRounds:
+    def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
         """Trains every party alone, in a single step of the generator; yields no messages."""
         first = init_embeddings(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []

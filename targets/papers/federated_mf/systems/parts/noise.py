@@ -364,13 +364,11 @@ class StepNoise:
         single = scope.unit in RATING_UNITS
         if sampled != "row":
             if presence and (single if sampled == "rating" else scope.unit is Unit.USER):
-                return make_gaussian_event(
-                    self.unit_multiplier, steps, partial(dp.PoissonSampledDpEvent, rate)
-                )
+                poisson = partial(dp.PoissonSampledDpEvent, rate)
+                return make_gaussian_event(self.unit_multiplier, steps, poisson)
             if replaced and (single or sampled == "user"):
-                return make_gaussian_event(
-                    self.unit_multiplier, steps, partial(dp.ReplacedSamplingDpEvent, rate)
-                )
+                replacing = partial(dp.ReplacedSamplingDpEvent, rate)
+                return make_gaussian_event(self.unit_multiplier, steps, replacing)
             return make_gaussian_event(self.multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
@@ -385,9 +383,8 @@ class StepNoise:
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
             return make_gaussian_event(self.unit_multiplier, steps)
-        return make_gaussian_event(
-            self.row_multiplier, steps, partial(dp.PoissonSampledDpEvent, rows / n)
-        )
+        poisson = partial(dp.PoissonSampledDpEvent, rows / n)
+        return make_gaussian_event(self.row_multiplier, steps, poisson)
 
 
 def bound_gradient_change(

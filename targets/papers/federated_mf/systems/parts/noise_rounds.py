@@ -32,9 +32,8 @@ class MaskedGradient:
         """Returns the messages of all n clients for their gradients ``values``: (n, *shape),
         float32.
         """
-        return np.asarray(
-            values + _noise(streams, _FIRST, values.shape, self.noise_sigma, self.first_entry)
-        )
+        noise = _noise(streams, _FIRST, values.shape, self.noise_sigma, self.first_entry)
+        return np.asarray(values + noise)
 
     def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of all numbers of a message.
@@ -45,9 +44,8 @@ class MaskedGradient:
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of all clients' messages, given the sum ``total`` of their gradients."""
-        return np.asarray(
-            total + _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry)
-        )
+        noise = _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry)
+        return np.asarray(total + noise)
 
     def skip_entries(self, count: int | Ints) -> MaskedGradient:
         """Returns a copy for messages that begin ``count`` entries later in the item table."""
