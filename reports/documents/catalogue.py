@@ -339,7 +339,8 @@ def _corrected(row: CatalogueRow, figure: StatedNumber) -> str:
     equal = say.format_4_digits(figure.claimed) == say.format_4_digits(figure.right)
     digits = say.format_number if equal else say.format_4_digits
     stated, right = format_stated_number(figure, digits), format_correct_number(figure, digits)
-    return f"For example, {figure.what}: {stated} {describe_origin(row)}, but {right} as computed here."
+    said = f"{stated} {describe_origin(row)}"
+    return f"For example, {figure.what}: {said}, but {right} as computed here."
 
 
 def describe_origin(row: CatalogueRow) -> str:

@@ -93,7 +93,7 @@ class Change:
     quantity: the quantity that changed.
     target: name of the system.
     words: the change in a sentence, without the name of the system.
-    value_before, now: values in the two audits; None without a value.
+    value_before, value_now: values in the two audits; None without a value.
     """
 
     trend: Trend

@@ -79,8 +79,8 @@ class Leak:
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
             f"{say.format_short(row.value)}, at least "
             f"{say.format_short(self.low_limit)} at {say.to_percent(row.confidence)} confidence "
-            f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the system); "
-            f"a guess without the uploads reaches {say.format_short(self.baseline)}"
+            f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the "
+            f"system); a guess without the uploads reaches {say.format_short(self.baseline)}"
         )
 
 
@@ -302,9 +302,9 @@ def describe_leaks(record: Contents, margin: float) -> str:
     if not leaking:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
         lost = [
-            f" Attacks that could not run on {section.target}: {', '.join(section.attacks_not_run)}."
-            for section in group_by_system(record)
-            if section.attacks_not_run
+            f" Attacks that could not run on {each.target}: {', '.join(each.attacks_not_run)}."
+            for each in group_by_system(record)
+            if each.attacks_not_run
         ]
         return (
             f"No leak is shown: none of {len(tried):,} comparable results of attacks closes {by}."

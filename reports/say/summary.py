@@ -96,7 +96,8 @@ class Summary:
     @property
     def unassessed_line(self) -> str:
         """Line with the parts of the system that were not assessed, with the reason."""
-        return f"{self.section.target}: {self.assessment.unassessed_text or self.leak_assessment.unassessed_text}"
+        leak_gap = self.leak_assessment.unassessed_text
+        return f"{self.section.target}: {self.assessment.unassessed_text or leak_gap}"
 
     @property
     def unassessed_result_line(self) -> str:

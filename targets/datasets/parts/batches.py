@@ -189,7 +189,7 @@ def _object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         if isinstance(value := json.loads(line), dict):
             return value
-    raise make_layout_error("each line of the file", "a JSON object", line.decode("utf-8", "replace"))
+    raise make_layout_error("each line", "a JSON object", line.decode("utf-8", "replace"))
 
 
 def _plain(column: pa.Array) -> pa.Array:

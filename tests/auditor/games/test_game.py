@@ -160,7 +160,7 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
     assert area.gain.value == pytest.approx(area.value - area.baseline)
     assert area.gain.ci_low > 0.0
     assert area.ci_low < area.baseline  # which alone would show nothing
-    assert area.net_gain == area.gain
+    assert area.gain_over_baseline == area.gain
 
 
 @pytest.mark.parametrize("seed", range(3))
