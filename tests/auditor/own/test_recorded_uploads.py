@@ -160,7 +160,7 @@ def test_a_crowd_with_senders_outside_of_the_truth_is_refused(tmp_path: Path, ro
         for sender in (0, 1, 2):
             writer.upload(sender, {"bits": np.eye(3)[sender] > 0})
     attack(tmp_path, truth=np.eye(3))
-    with pytest.raises(InputError, match="none for 1 of 3 senders, such as '2'"):
+    with pytest.raises(InputError, match="no user for 1 of 3 senders, such as '2'"):
         attack(tmp_path, truth=np.eye(3)[:2])
 
 
@@ -169,7 +169,7 @@ def test_a_truth_of_others_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="items of the recording, such as 100, in the truth"):
         attack(tmp_path, truth=Interactions.create(np.eye(12, 9)))
     plain(tmp_path / "b", [f"p{n}" for n in range(12)])
-    with pytest.raises(InputError, match="none for 12 of 12 senders, such as 'p0'"):
+    with pytest.raises(InputError, match="no user for 12 of 12 senders, such as 'p0'"):
         attack(tmp_path / "b", truth=data)
 
 

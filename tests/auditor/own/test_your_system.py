@@ -223,7 +223,7 @@ def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
     ("settings", "refusal"),
     [
         ({"claim": [ROUND, Claim(epsilon=1, unit="interaction")]}, "one unit, adjacency and"),
-        ({"claim": ROUND, "proof": {"report": GaussianDpEvent(2.0)}}, "got one for a report"),
+        ({"claim": ROUND, "proof": {"report": GaussianDpEvent(2.0)}}, "got the horizon report"),
         ({"claim": ROUND, "proof": {"week": GaussianDpEvent(2.0)}}, "got 'week'"),
     ],
 )
