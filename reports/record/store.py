@@ -181,7 +181,7 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
         why = f"{place}: {first['msg']}{more}"
         raise _edit_error(f"a record in {path}", why, _DAMAGED) from error
     except IncompleteError as error:
-        raise InputError(f"In {path}: {error}") from error
+        raise InputError(f"Expected a record without NaN in {path}. {error}") from error
     except (ArithmeticError, RecursionError) as error:
         why = f"numbers that cannot be computed with ({error})"
         raise _edit_error(f"a record in {path}", why, _DAMAGED) from error

@@ -47,7 +47,7 @@ _Code = Annotated[int, Field(ge=0, lt=2**63)]
 
 def _titled(value: str) -> str:
     if not SYSTEM_NAME_REGEX.fullmatch(value):
-        raise ValueError(f"a name consists of {SYSTEM_NAME_RULE}")
+        raise ValueError(f"expected a name of {SYSTEM_NAME_RULE}")
     return value
 
 
@@ -75,7 +75,7 @@ class RecordedPart(BaseModel):
         if self.kind is Payload.REPORTS and not (
             self.magnitude and self.shape and len(self.shape) == 2
         ):
-            raise ValueError("reports need a magnitude and a shape of two numbers")
+            raise ValueError("expected a magnitude and a shape of two numbers for kind 'reports'")
         return self
 
 
@@ -227,10 +227,10 @@ def _channel(values: Mapping[str, float | str]) -> NoiseChannel:
     given: dict[str, Any] = dict(values)
     kind = _CHANNELS.get(str(given.pop("name", None)))
     if kind is None:
-        raise ValueError(f"the name of a channel is one of {', '.join(_CHANNELS)}")
+        raise ValueError(f"expected the name of a channel among {', '.join(_CHANNELS)}")
     known = {field.name for field in fields(kind)}
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
-        raise ValueError(f"besides its name, a channel has the numbers {', '.join(sorted(known))}")
+        raise ValueError(f"expected a channel's name and the numbers {', '.join(sorted(known))}")
     for name, value in given.items():
         if (
             get_field_types(kind)[name] is int and value % 1.0 == 0.0

@@ -151,7 +151,7 @@ def test_a_true_interaction_set_beyond_memory_is_read_in_parts_or_a_row_says_why
         before, reasons = play(view, attack=attack)
         assert all(row.from_interactions is not None for row in before)
         assert not reasons
-    monkeypatch.setattr(attribute, "MAX_ENTRIES", 60 * DATA.n_items - 1)
+    monkeypatch.setattr(attribute, "MAX_TABLE_ENTRIES", 60 * DATA.n_items - 1)
     rows, reasons = play(view, attack=AttributeLogistic())
     assert all(row.from_interactions is not None for row in rows)
     rows, reasons = play(view, attack=AttributeTree())
