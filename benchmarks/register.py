@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
 from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries, make_claimant
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, describe_claim, format_command
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.say import sanitize
+from fedrec_auditor.reports.say import replace_unsafe_chars
 from fedrec_auditor.reports.writers.html import fill_template
 from fedrec_auditor.targets.systems.base import Population
 
@@ -164,7 +164,7 @@ def page(claims: Sequence[Entry]) -> str:
     }
     every = (*Verdict, *NumberLabel)
     words = [word for word in every if word.label in filters["verdict"]]
-    return sanitize(
+    return replace_unsafe_chars(
         fill_template("register.html.j2", claims=claims, filters=filters, verdicts=words)
     )
 

@@ -35,7 +35,7 @@ def command(
     from fedrec_auditor.reports.record.record import Record
     from fedrec_auditor.reports.record.store import to_json
     from fedrec_auditor.reports.record.waivers import describe_waivers
-    from fedrec_auditor.reports.writers.paragraph import print_each
+    from fedrec_auditor.reports.writers.paragraph import print_paragraphs
     from fedrec_auditor.reports.writers.terminal import render_comparison
 
     baseline, record = Record.read(before), Record.read(now)
@@ -44,7 +44,7 @@ def command(
     if as_json:
         print(json.dumps(to_json(dataclasses.asdict(compared)), indent=2))
     else:
-        print_each(console := Console(), describe_waivers(record, gate), "waiver:", "yellow")
+        print_paragraphs(console := Console(), describe_waivers(record, gate), "waiver:", "yellow")
         render_comparison(compared, console)
     unknown = compared.unassessed and not gate.allows(Exemption.NOT_ASSESSED)
     raise typer.Exit(gate.check_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))

@@ -189,13 +189,13 @@ def describe_bound(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[
     ``bound``: the measured bound.
     ``judgement``: judgement of the claim; None without a claim.
     """
-    from fedrec_auditor.reports.say import capitalize
+    from fedrec_auditor.reports.say import capitalize_first
 
     at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
     if judgement is None:
         yield "", f"Epsilon is at least {bound.epsilon:.6g}, {at}"
     else:
-        yield "", f"{capitalize(judgement.verdict.label)}: {judgement.reason}"
+        yield "", f"{capitalize_first(judgement.verdict.label)}: {judgement.reason}"
         yield "bound", f"epsilon is at least {bound.epsilon:.6g}, {at}"
     yield "scope", f"{bound.scope} (unless the canaries represent something else)"
     yield "how", f"{bound.source}, {bound.samples:,} scores"

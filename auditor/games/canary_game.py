@@ -42,7 +42,7 @@ from fedrec_auditor.auditor.worlds.pilot_rules import (
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import capitalize
+from fedrec_auditor.reports.say import capitalize_first
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
@@ -704,7 +704,7 @@ class CanaryGame(ABC):
         exact: list[Bound] = []
         if setup.compute_exact_bound is not None:
             proof = setup.compute_exact_bound(measured.bound.delta)
-            note += f" {capitalize(PROOF_CHECK_NAME)}: {proof.check.reason}"
+            note += f" {capitalize_first(PROOF_CHECK_NAME)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
         findings = (

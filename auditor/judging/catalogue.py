@@ -142,7 +142,7 @@ def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
                 )
             if entry.number:
                 found[entry.number] = paper, entry
-    order = sorted(found, key=lambda n: (found[n][1].heading_number, found[n][1].letter))
+    order = sorted(found, key=lambda n: (found[n][1].heading_number, found[n][1].number_letter))
     return {number: found[number] for number in order}
 
 

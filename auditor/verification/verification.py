@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.worlds.measure import RefutationPower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import capitalize
+from fedrec_auditor.reports.say import capitalize_first
 from fedrec_auditor.reports.writers.paragraph import NON_TERMINAL_WIDTH, wrap_entry, wrap_paragraph
 
 _LONGEST = 500
@@ -269,7 +269,7 @@ def _headline(result: Verification, *, failures: int) -> str:
         text = f"{claim} was not tested: outputs never repeat, and their content is not read"
     joint = "and" if result.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
-    return f"{capitalize(result.verdict.label)}: {text}{failed}"
+    return f"{capitalize_first(result.verdict.label)}: {text}{failed}"
 
 
 def _evidence(result: Verification) -> Iterator[tuple[str, str]]:

@@ -320,7 +320,7 @@ def describe_unlisted(row: CatalogueRow) -> str:
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
     text = say.join_texts(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
-    return f"{say.capitalize(text)}." if text else ""
+    return f"{say.capitalize_first(text)}." if text else ""
 
 
 def format_command(row: CatalogueRow) -> str:

@@ -216,7 +216,7 @@ def split_sentences(text: str) -> list[str]:
     return re.split(_END, text)
 
 
-def merge_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def merge_equal_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Merges (name, text) pairs so that each text appears once, with all its names.
 
     The result has pairs (names joined by commas, text). Texts that have the same names are joined

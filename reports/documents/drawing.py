@@ -36,7 +36,7 @@ def make_axis(low: float, high: float, start: float, end: float, *, log: bool = 
     return place
 
 
-def truncate(words: str, letters: int) -> str:
+def truncate_text(words: str, letters: int) -> str:
     """Shortens ``words`` to at most ``letters`` characters; an ellipsis marks a shortened text."""
     return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
@@ -109,7 +109,7 @@ def draw_text(
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
     colour = colour or ("muted" if muted else "ink")
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}"'
-    words = escape(say.sanitize(words), quote=False)
+    words = escape(say.replace_unsafe_chars(words), quote=False)
     return f'<text {place}{weight}{at} fill="var(--{colour})">{words}</text>'
 
 
@@ -120,7 +120,7 @@ def move_group(x: float, y: float, drawn: Sequence[str]) -> str:
 
 def make_titled_group(title: str, drawn: Sequence[str]) -> str:
     """Joins the SVG elements ``drawn`` to one group with a ``title``, which is shown on hover."""
-    return f"<g><title>{escape(say.sanitize(title))}</title>{''.join(drawn)}</g>"
+    return f"<g><title>{escape(say.replace_unsafe_chars(title))}</title>{''.join(drawn)}</g>"
 
 
 def make_svg(width: float, height: float, drawn: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
 from fedrec_auditor.reports.documents.overview import draw_ladder, draw_overview
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, RocRow, UsersRow
-from fedrec_auditor.reports.record.sections import Section, slugify_all
+from fedrec_auditor.reports.record.sections import Section, make_html_ids
 from fedrec_auditor.reports.say.metrics import describe_attack
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
@@ -39,7 +39,7 @@ def draw_all_figures(record: Contents) -> Iterator[Picture]:
     summaries = summarize_systems(record)
     drawn = [draw_overview(summaries)[0]]
     drawn += [figure for glance in summaries for figure in draw_system_figures(glance)]
-    for figure, name in zip(drawn, slugify_all((each.name for each in drawn), ()), strict=True):
+    for figure, name in zip(drawn, make_html_ids((each.name for each in drawn), ()), strict=True):
         yield replace(figure, name=name)
 
 
@@ -98,7 +98,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
             y += _STEP + 6
             drawn.append(drawing.draw_text(0, y, trait, bold=True))
         y += _STEP
-        drawn.append(drawing.draw_text(8, y, drawing.truncate(name, _LONGEST)))
+        drawn.append(drawing.draw_text(8, y, drawing.truncate_text(name, _LONGEST)))
         drawn += bar(y, mean.ci_low, mean.value, mean.ci_high)
     y += _STEP
     drawn += [drawing.draw_text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]

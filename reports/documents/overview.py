@@ -244,8 +244,8 @@ def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iter
     is_bad = row.finding is not None and row.finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     colour, end = "leak" if is_bad else "ink", layout.label
     room = end - estimate_text_width(judged, SMALL_FONT)
-    name = drawing.truncate(row.name, int(room / estimate_text_width("x", size)))
-    scope = drawing.truncate(row.scope_label, int(end / _LETTER))
+    name = drawing.truncate_text(row.name, int(room / estimate_text_width("x", size)))
+    scope = drawing.truncate_text(row.scope_label, int(end / _LETTER))
     y, (x, bar) = top + layout.axis, (layout.bar[0], top + layout.bar[1])
     yield drawing.draw_text(0, top + 14, name, bold=True, size=size)
     yield drawing.draw_text(

@@ -35,7 +35,7 @@ from fedrec_auditor.reports.documents.document import (
     make_facts,
     make_grid,
     make_pictures,
-    merge_texts,
+    merge_equal_texts,
     move_repeats_to_notes,
     split_sentences,
 )
@@ -164,7 +164,7 @@ def build_system_document(
         ("What to do", glance.advice),
         ("In plain words", say.describe_guesses(headline) if headline else ""),
         ("Users most at risk", metrics.describe_spread(hit) if hit else ""),
-        ("Training", say.capitalize(glance.message_warning)),
+        ("Training", say.capitalize_first(glance.message_warning)),
         ("Utility", metrics.describe_utility(section, record)),
     )
     drawn = list(draw_system_figures(glance)) if page else []
@@ -283,7 +283,7 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
         return
     title = "Counterexample" if refuted else "The most revealing pair of inputs"
     rows = tuple(
-        (say.capitalize(name), text) for name, text in say.describe_witness(finding.measured)
+        (say.capitalize_first(name), text) for name, text in say.describe_witness(finding.measured)
     )
     yield Passage(title, (Facts(rows),), is_folded=not refuted)
 
@@ -313,7 +313,7 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Pas
 def _gained(leak: Leak) -> Quantity:
     row = leak.row
     about = f"{metrics.describe_attack(row)}, {row.metric} on {row.n:,} {row.subject}"
-    return Quantity(say.capitalize(metrics.describe_success(row, row.value)), (about,))
+    return Quantity(say.capitalize_first(metrics.describe_success(row, row.value)), (about,))
 
 
 def _value(leak: Leak) -> Quantity:
@@ -349,7 +349,7 @@ def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     Only attacks that beat guessing are included.
     """
     rows = [leak.row for leak in _varied(glance.leaks)]
-    return merge_texts(
+    return merge_equal_texts(
         (row.attack, text) for row in rows for text in split_sentences(row.note) if text
     )
 
@@ -398,8 +398,8 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
         shared = bool(colon) and repeated and ". " not in part  # a name, not a whole sentence
         reason, names = (rest, [part]) if shared else (row.reason, [])
         parts.setdefault((row.attack, reason), []).extend(names)
-    return merge_texts(
-        (attack, say.capitalize(f"{'; '.join(of)}: {reason}" if of else reason))
+    return merge_equal_texts(
+        (attack, say.capitalize_first(f"{'; '.join(of)}: {reason}" if of else reason))
         for (attack, reason), of in parts.items()
     )
 
@@ -516,5 +516,7 @@ def _by_attack(
         for attack, note in notes_of(glance):
             pairs = ((glance.section.target, sentence) for sentence in split_sentences(note))
             on.setdefault(attack, []).extend(pairs)
-    rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in merge_texts(pairs))
+    rows = (
+        (attack, row) for attack, pairs in sorted(on.items()) for row in merge_equal_texts(pairs)
+    )
     return Facts(tuple((f"{attack} on {systems}", text) for attack, (systems, text) in rows))

@@ -19,9 +19,9 @@ from fedrec_auditor.reports.documents.drawing import (
     estimate_text_width,
     make_axis,
     place_labels,
-    truncate,
+    truncate_text,
 )
-from fedrec_auditor.reports.record.frontier import NOISELESS_LABEL, Frontier, Point
+from fedrec_auditor.reports.record.frontier import NOISELESS_LABEL, Frontier, SweepPoint
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 # Width of a system's block in drawing units (with margins 366 units, which fit a column of 86 mm).
@@ -102,7 +102,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
     low, high = _ends(system)
     height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
     drawn = [
-        drawing.draw_text(0.0, 11.0, truncate(system.target, _LABEL), bold=True),
+        drawing.draw_text(0.0, 11.0, truncate_text(system.target, _LABEL), bold=True),
         _small(0.0, 25.0, _label_words(system)),
         drawing.draw_polygon(((0.0, 41.0), (8.0, 41.0), (4.0, 33.0)), "muted"),
         _small(12.0, 41.0, f"better: {system.axis_label}"),
@@ -235,7 +235,7 @@ def _powers(epsilons: Sequence[float]) -> tuple[int, int]:
 
 
 def _labels(
-    points: Sequence[Point],
+    points: Sequence[SweepPoint],
     at: Sequence[tuple[float, float]],
     left: float,
     marks: Sequence[tuple[float, float]],
@@ -246,7 +246,7 @@ def _labels(
     # ``lines``.
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
-    words = [truncate(each, _LETTERS) for each in words]
+    words = [truncate_text(each, _LETTERS) for each in words]
     boxes = place_labels(at, words, SMALL_FONT, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
@@ -266,7 +266,7 @@ def _label_words(system: Frontier) -> str:
     swept = next((p.name for p in system.points if "=" in p.name and not p.is_noiseless), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
     words = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
-    return truncate(f"labels: {'/'.join(words)}", _LABEL) if swept else ""
+    return truncate_text(f"labels: {'/'.join(words)}", _LABEL) if swept else ""
 
 
 def _one_axis(system: Frontier) -> bool:

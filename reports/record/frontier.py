@@ -146,7 +146,7 @@ class SweepContents(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SweepPoint:
     """One system with one combination of settings, as a point in the drawing of a sweep.
 
     name: label with the settings.
@@ -228,7 +228,7 @@ class Frontier:
     attack: str
     scope: str
     user_scope: str
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     is_relative: bool
     baseline_utilities: tuple[BaselineUtility, ...]
 
@@ -271,12 +271,12 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
     return tuple(frontiers)
 
 
-def format_level(level: BaselineUtility) -> str:
+def format_baseline_utility(level: BaselineUtility) -> str:
     """Formats the utility of a simple recommender as a number, or as a range of two numbers."""
     return " to ".join(map(format_short, level.distinct_ends))
 
 
-def name_unmeasured(swept: SweepContents) -> str:
+def describe_unmeasured(swept: SweepContents) -> str:
     """Returns a sentence that names the systems without measured utility; "" if there are none."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
@@ -328,7 +328,7 @@ def _frontier(
         scope=scope,
         user_scope=wider,
         points=tuple(
-            Point(
+            SweepPoint(
                 name=_name(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
                 gain=next((r for r in gains if r.variant == place and _same(r, strongest)), None),

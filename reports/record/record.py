@@ -196,7 +196,7 @@ class Record(Contents):
     def _repr_html_(self) -> str:
         """Returns the first screen of the report as HTML with inline styles, for a notebook."""
         page = fill_template("notebook.html.j2", record=self, glances=summarize_systems(self))
-        return say.sanitize(page)
+        return say.replace_unsafe_chars(page)
 
 
 # Names of the files and folders that saving a sweep writes.
@@ -258,7 +258,9 @@ class Sweep(SweepContents):
     def figure(self) -> Picture:
         """Draws the sweep: utility against the gain of attacks over guessing, and epsilon."""
         return Picture(
-            sweep_figure.draw_sweep(frontier.make_frontiers(self), frontier.name_unmeasured(self)),
+            sweep_figure.draw_sweep(
+                frontier.make_frontiers(self), frontier.describe_unmeasured(self)
+            ),
             "Utility, leakage and epsilon by setting",
             say.fill_text("caption", "frontier", trainings=len(self.seeds)),
             name="frontier",
@@ -280,12 +282,12 @@ class Sweep(SweepContents):
             systems=frontier.make_frontiers(self),
             notes=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR not in note],
             unplayed=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR in note],
-            missing=frontier.name_unmeasured(self),
+            missing=frontier.describe_unmeasured(self),
             filters=filters,
             frontier=frontier,
             tables=[(kind, self._of(kind)) for kind in filters["kind"]],
         )
-        return say.sanitize(page)
+        return say.replace_unsafe_chars(page)
 
     def to_frame(self) -> pandas.DataFrame | pyarrow.Table:
         """Returns the numbers of each training as a table, in the form of ``Record.to_frame``.

@@ -153,17 +153,17 @@ def assign_html_ids(record: Contents) -> dict[str, SystemHtmlIds]:
     All ids are distinct and valid URL fragments. A finding is a judged claim.
     """
     parts = group_by_system(record)
-    pages = slugify_all((section.target for section in parts), RESERVED_HTML_IDS)
+    pages = make_html_ids((section.target for section in parts), RESERVED_HTML_IDS)
     taken, by_target = (*RESERVED_HTML_IDS, *pages), {}
     for section, page in zip(parts, pages, strict=True):
         scopes = [finding.scope for finding in section.findings]
-        names = slugify_all((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
+        names = make_html_ids((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
         taken = (*taken, *names)
         by_target[section.target] = SystemHtmlIds(page, tuple(names))
     return by_target
 
 
-def slugify_all(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+def make_html_ids(names: Iterable[str], taken: Iterable[str]) -> list[str]:
     """Converts names to distinct HTML ids of letters, digits, dots and hyphens.
 
     A number is appended to an id that an earlier name has, or that is in ``taken``.

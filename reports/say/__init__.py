@@ -53,7 +53,7 @@ def fill_text(table: str, name: str, **values: object) -> str:
     return text.format(**values)
 
 
-def sanitize(text: str) -> str:
+def replace_unsafe_chars(text: str) -> str:
     """Replaces characters that XML or HTML forbids, or that control a terminal, by U+FFFD."""
     return _ILLEGAL.sub("�", text)
 
@@ -68,7 +68,7 @@ def make_printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
-def capitalize(text: str) -> str:
+def capitalize_first(text: str) -> str:
     """Returns ``text`` with a capital first letter and no other change."""
     return f"{text[:1].upper()}{text[1:]}"
 

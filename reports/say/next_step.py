@@ -121,7 +121,7 @@ def _of_unproved(section: Section, finding: Finding) -> str:
 
 
 def _or(ways: Sequence[str]) -> str:
-    return f"{say.capitalize('; or '.join(ways))}."
+    return f"{say.capitalize_first('; or '.join(ways))}."
 
 
 def _proved_at_all(section: Section, finding: Finding) -> str:

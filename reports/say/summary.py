@@ -158,10 +158,10 @@ class Summary:
         finding = self.section.headline_finding
         if finding is None:
             return "No claim was judged."
-        claim = say.capitalize(say.join_texts(self.claim_phrase, self.scope_phrase))
+        claim = say.capitalize_first(say.join_texts(self.claim_phrase, self.scope_phrase))
         verdict = say.TEXT_TABLES["sentence"][finding.verdict]
         little = "The claimed epsilon is so large that it guarantees almost nothing"
-        texts = (verdict, claim, little * finding.vacuous, say.capitalize(self.largest_bound))
+        texts = (verdict, claim, little * finding.vacuous, say.capitalize_first(self.largest_bound))
         return f"{say.join_texts(*texts, by='. ')}."
 
     @property
@@ -180,7 +180,7 @@ class Summary:
     def attack_details(self) -> str:
         """Clause on the result of the attacks, with the best attack and its interval."""
         texts = (self._won, self.best_attack, self._also, self.message_warning)
-        return say.capitalize(say.join_texts(*texts, by="; "))
+        return say.capitalize_first(say.join_texts(*texts, by="; "))
 
     @property
     def message_warning(self) -> str:
@@ -198,7 +198,7 @@ class Summary:
 
         The text is empty if the utility beats both.
         """
-        return say.capitalize(describe_shortfall(self.section))
+        return say.capitalize_first(describe_shortfall(self.section))
 
     @property
     def _won(self) -> str:

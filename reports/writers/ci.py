@@ -97,7 +97,9 @@ def render_sarif(
     rules = [name for name in _RULES if checks or name != _CHECK]
     driver = {
         "name": "fedrec-auditor",
-        "version": say.sanitize(record.provenance.versions.get("fedrec-auditor", "unknown")),
+        "version": say.replace_unsafe_chars(
+            record.provenance.versions.get("fedrec-auditor", "unknown")
+        ),
         "rules": [
             {
                 "id": name,
@@ -117,7 +119,10 @@ def render_sarif(
             "locations": [
                 {
                     "logicalLocations": [
-                        {"fullyQualifiedName": say.sanitize(each.target), "kind": "module"}
+                        {
+                            "fullyQualifiedName": say.replace_unsafe_chars(each.target),
+                            "kind": "module",
+                        }
                     ],
                     "physicalLocation": physical,
                 }
@@ -179,7 +184,7 @@ def _mark(result: _Result) -> str:
 
 def _inert(text: str) -> str:
     """Escapes ``text`` for a SARIF message, in which braces and ``[a](b)`` have a meaning."""
-    return say.sanitize(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
+    return say.replace_unsafe_chars(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
 
 
 def render_junit(
@@ -200,7 +205,12 @@ def render_junit(
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(record):
-        ET.SubElement(properties, "property", name=say.sanitize(name), value=say.sanitize(value))
+        ET.SubElement(
+            properties,
+            "property",
+            name=say.replace_unsafe_chars(name),
+            value=say.replace_unsafe_chars(value),
+        )
     kinds: Counter[str] = Counter()
     names: Counter[tuple[str, str]] = Counter()
     for each in _cases(record, gate, checks):
@@ -208,15 +218,19 @@ def render_junit(
         names[each.target, each.name] += 1
         count = names[each.target, each.name]
         name = f"{each.name} #{count}" if count > 1 else each.name
-        fields = {"classname": say.sanitize(each.target), "name": say.sanitize(name), "time": "0"}
+        fields = {
+            "classname": say.replace_unsafe_chars(each.target),
+            "name": say.replace_unsafe_chars(name),
+            "time": "0",
+        }
         case = ET.SubElement(suite, "testcase", fields)
         if each.kind:
             attributes = {"type": each.rule} if each.rule else {}
-            attributes["message"] = say.sanitize(each.message)
+            attributes["message"] = say.replace_unsafe_chars(each.message)
             result = ET.SubElement(case, each.kind, attributes)
             result.text = attributes["message"] if each.rule == "INCOMPLETE" else None
         if each.out:
-            ET.SubElement(case, "system-out").text = say.sanitize(each.out)
+            ET.SubElement(case, "system-out").text = say.replace_unsafe_chars(each.out)
     totals = {"tests": kinds.total(), "failures": kinds["failure"], "errors": kinds["error"]}
     root = ET.Element("testsuites", {key: str(count) for key, count in totals.items()})
     suite.attrib |= root.attrib | {"skipped": str(kinds["skipped"]), "time": "0"}

@@ -66,7 +66,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         brief=say.format_short,
-        capitalized=say.capitalize,
+        capitalized=say.capitalize_first,
         duration=say.format_duration,
         percent=say.to_percent,
     )
@@ -122,4 +122,4 @@ def render_html(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),
         guesses=[(say.format_number(each), compute_guess_probability(each)) for each in _EPSILONS],
     )
-    return say.sanitize(page)
+    return say.replace_unsafe_chars(page)

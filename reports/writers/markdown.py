@@ -40,7 +40,7 @@ def format_document(part: Passage) -> str:
     return "\n".join(_part(part, 1)) + "\n"
 
 
-def escape(text: str) -> str:
+def escape_markdown(text: str) -> str:
     r"""Returns ``text`` on one line, with characters escaped that Markdown or HTML interprets.
 
     No other characters are escaped, so that the file remains readable.
@@ -48,15 +48,15 @@ def escape(text: str) -> str:
     >>> print(escape("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
     dplcf-ap (calculated): 2 \* [0.5, 0.6] of &#60;b&#62;
     """
-    line = " ".join(say.sanitize(text).split())
+    line = " ".join(say.replace_unsafe_chars(text).split())
     line = _LISTED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", line))
     return _LINKED.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 def _part(part: Passage, level: int) -> Iterator[str]:
     if part.html_id:
-        yield from (f'<a id="{escape(part.html_id)}"></a>', "")
-    yield f"{'#' * min(level, _DEEPEST)} {escape(part.heading)}"
+        yield from (f'<a id="{escape_markdown(part.html_id)}"></a>', "")
+    yield f"{'#' * min(level, _DEEPEST)} {escape_markdown(part.heading)}"
     for block in part.blocks:
         lines = list(_block(block, level))
         yield from ("", *lines) if lines else ()
@@ -64,22 +64,27 @@ def _part(part: Passage, level: int) -> Iterator[str]:
 
 def _block(block: Block, level: int) -> Iterator[str]:
     if isinstance(block, Paragraph):
-        yield escape(block.text)
+        yield escape_markdown(block.text)
     elif isinstance(block, BulletList):
-        yield from (f"- {escape(text)}" for text in block.texts)
+        yield from (f"- {escape_markdown(text)}" for text in block.texts)
     elif isinstance(block, Facts):
-        yield from (f"- **{escape(name)}**: {escape(str(text))}" for name, text in block.rows)
+        yield from (
+            f"- **{escape_markdown(name)}**: {escape_markdown(str(text))}"
+            for name, text in block.rows
+        )
     elif isinstance(block, Grid):
         if block.caption:
-            yield from (escape(f"{block.caption}."), "")
+            yield from (escape_markdown(f"{block.caption}."), "")
         yield _line(block.column_heads)
         yield _line("---" for _ in block.column_heads)
         yield from (_line(map(str, row)) for row in block.rows)
     elif isinstance(block, Pictures):
-        yield from (f"![{escape(drawn.title)}]({drawn.name}.svg)" for drawn in block.pictures)
+        yield from (
+            f"![{escape_markdown(drawn.title)}]({drawn.name}.svg)" for drawn in block.pictures
+        )
     elif isinstance(block, Passage) and not block.is_html_only:
         yield from _part(block, level + 1)
 
 
 def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cell if cell == '---' else escape(cell) for cell in cells)} |"
+    return f"| {' | '.join(cell if cell == '---' else escape_markdown(cell) for cell in cells)} |"

@@ -88,7 +88,7 @@ def print_hanging(
     print_text(console, wrapped, style)
 
 
-def print_each(
+def print_paragraphs(
     console: Console, lines: Iterable[str], label: str, style: str = "", indent: int = 0
 ) -> None:
     """Prints each of the lines as a paragraph that begins with ``label``."""

@@ -37,9 +37,9 @@ from fedrec_auditor.reports.record.waivers import describe_waivers
 from fedrec_auditor.reports.say.summary import Summary, describe_verdict_counts, summarize_systems
 from fedrec_auditor.reports.writers.paragraph import (
     get_console_width,
-    print_each,
     print_hanging,
     print_line,
+    print_paragraphs,
     print_text,
     wrap_paragraph,
 )
@@ -77,7 +77,7 @@ def print_blocks(part: Passage, console: Console, indent: int = 0) -> None:
         if isinstance(block, Paragraph):
             print_hanging(console, block.text, indent=indent)
         elif isinstance(block, BulletList):
-            print_each(console, block.texts, "-", indent=indent)
+            print_paragraphs(console, block.texts, "-", indent=indent)
         elif isinstance(block, Facts):
             for name, said in block.rows:
                 label = f"{f'{say.make_printable(name)}:':<{_LABEL}}"
@@ -114,7 +114,7 @@ def print_sections(parts: Iterable[Passage], console: Console) -> None:
         console.print()
 
 
-def findings_passages(findings: Sequence[Finding]) -> Iterator[Passage]:
+def build_finding_passages(findings: Sequence[Finding]) -> Iterator[Passage]:
     """Yields one section per system with its findings (judgements of claims), claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
@@ -123,7 +123,7 @@ def findings_passages(findings: Sequence[Finding]) -> Iterator[Passage]:
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Prints findings (judgements of claims) by system and claim, the most severe verdict first."""
-    for part in findings_passages(sorted(findings, key=make_severity_key)):
+    for part in build_finding_passages(sorted(findings, key=make_severity_key)):
         print_section(part, console)
 
 
@@ -133,7 +133,7 @@ def format_findings(findings: Sequence[Finding], width: int) -> str:
 
     console = Console(width=width, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        for part in findings_passages(findings):
+        for part in build_finding_passages(findings):
             print_section(part, console)
     return captured.get().rstrip("\n")
 
@@ -208,7 +208,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         notes = (
             f"{system.axis_label}: {system.protocol}",
             *(
-                f"{level.name}: {frontier.format_level(level)}"
+                f"{level.name}: {frontier.format_baseline_utility(level)}"
                 for level in system.baseline_utilities
             ),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
@@ -216,7 +216,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         )
         console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
-    for line in filter(None, (frontier.name_unmeasured(swept), *errors)):
+    for line in filter(None, (frontier.describe_unmeasured(swept), *errors)):
         console.print(Text(say.make_printable(line)))
 
 
@@ -264,8 +264,8 @@ def print_audit(record: Contents, console: Console) -> None:
     unplayed = {section.target: len(section.attacks_not_run) for section in group_by_system(record)}
     if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Number of attacks that could not run: {counts}.")
-    print_each(console, record.notes, "note:", "yellow")
-    print_each(console, record.errors, "error:", "bold red")
+    print_paragraphs(console, record.notes, "note:", "yellow")
+    print_paragraphs(console, record.errors, "error:", "bold red")
 
 
 def render_advantages(record: Contents, console: Console) -> None:
@@ -319,7 +319,7 @@ def render_outcome(
     console = Console()
     print_audit(record, console)
     render_gate(outcome, gate, console)
-    print_each(console, describe_waivers(record, gate), "waiver:", "yellow")
+    print_paragraphs(console, describe_waivers(record, gate), "waiver:", "yellow")
     for line in written:
         console.out(line, highlight=False)
     render_pointer(record, directory, console)
@@ -333,16 +333,18 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """
     if outcome.leak_text:
         print_hanging(console, outcome.leak_text)
-    print_each(
+    print_paragraphs(
         console, (each.severity_line for each in outcome.failing_systems), "fails:", "bold red"
     )
     unknown = Exemption.NOT_ASSESSED
     so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.exit_code == INCOMPLETE else ""
     so = ". Allowed" if gate.allows(unknown) else so
-    print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
+    print_paragraphs(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.comparison) is not None:
-        print_each(console, compared.regressions, "worse:", "bold red")
-        print_each(console, (*compared.differences, *compared.incomparable), "note:", "yellow")
+        print_paragraphs(console, compared.regressions, "worse:", "bold red")
+        print_paragraphs(
+            console, (*compared.differences, *compared.incomparable), "note:", "yellow"
+        )
         if not compared.regressions:
             print_line(console, f"Comparison with the baseline: {compared.conclusion}")
 
@@ -351,7 +353,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     """Prints the differences of plan, data and versions between two audits, then the changes."""
     if compared.differences:
         print_line(console, "The audits differ, which may cause the changes below:", "yellow")
-        print_each(console, compared.differences, "-", indent=2)
+        print_paragraphs(console, compared.differences, "-", indent=2)
     else:
         print_line(console, "Both audits have the same plan, data and versions.")
     for trend, (head, style) in _TRENDS.items():
@@ -359,10 +361,10 @@ def render_comparison(compared: Comparison, console: Console) -> None:
         if lines:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
-        print_each(console, lines, "-", indent=2)
+        print_paragraphs(console, lines, "-", indent=2)
     console.print()
-    print_each(console, compared.incomparable, "note:", "yellow")
-    print_each(console, compared.unassessed, "not assessed:", "yellow")
+    print_paragraphs(console, compared.incomparable, "note:", "yellow")
+    print_paragraphs(console, compared.unassessed, "not assessed:", "yellow")
     print_hanging(console, compared.rule_text)
     print_line(console, compared.conclusion, "bold")
 
@@ -406,9 +408,9 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
         text.stylize(SEVERITY_STYLES.get(glance.severity, ""), 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
-        got, todo = say.capitalize(glance.attack_result), f"To do: {glance.advice}"
+        got, todo = say.capitalize_first(glance.attack_result), f"To do: {glance.advice}"
         texts = (glance.scope_phrase, got, glance.utility_shortfall, todo)
-        print_each(console, filter(None, texts), "", indent=_INDENT)
+        print_paragraphs(console, filter(None, texts), "", indent=_INDENT)
 
 
 def _render_overview(summaries: Sequence[Summary], console: Console) -> None:

@@ -144,7 +144,7 @@ class RecordedMessages(Component):
             if len(index):
                 file = self.files[int(files[index[0]])]
                 ordered = self.kind is not Payload.REPORTS
-                sent = file.read(self.name, places[index], ordered=ordered)
+                sent = file.read_part(self.name, places[index], ordered=ordered)
                 check_lists(self.kind, sent.values, self.n_items, self.name, str(file.path))
                 yield index, file, sent
 

@@ -509,7 +509,7 @@ class MessageFile:
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.min_elements)
 
-    def read(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
+    def read_part(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads the part ``name`` of the messages at the indices ``places`` in the file.
 
         If ``ordered``, the rows of each message are sorted by index, and InputError is raised if a

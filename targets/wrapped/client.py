@@ -421,7 +421,7 @@ class MessagePacker:
     )
     _like: ClientMessage = field(default_factory=dict, init=False)
 
-    def add(self, message: ClientMessage | None) -> None:
+    def add_message(self, message: ClientMessage | None) -> None:
         """Adds the message of the next device; None states that this device sends no message."""
         self.has_message.append(message is not None)
         self._like = self._like or message or {}

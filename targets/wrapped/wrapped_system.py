@@ -391,7 +391,7 @@ class WrappedSystem(System):
                     sent = client(history, model, structure, int(seed), state, where)
                     there[at] = sent is not None
                     if sent is not None:
-                        packing.add(sent)
+                        packing.add_message(sent)
                 clear = Uploads(users, {PRESENCE_ARRAY: _bits(there)}) if self.drops_out else None
                 kept = yield Round(model, Uploads(users[there], packing.pack_components()), clear)
                 assert kept is not None
@@ -489,7 +489,7 @@ class WrappedSystem(System):
                     for seed in seeds[user]:
                         history = History.for_user(profiles, user)
                         where = f" for a history of {len(history)} items"
-                        packing.add(client(history, broadcast, structure, seed, {}, where))
+                        packing.add_message(client(history, broadcast, structure, seed, {}, where))
                 except InputError as error:
                     takes[user], raised = False, raised or str(error)
             if raised:

@@ -165,7 +165,7 @@ class Column:
             good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
-    def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
+    def parse_fields(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """Converts text fields (n,) to numbers (n,); an invalid field becomes NaN or -1.
 
         Both are numbers for which ``is_allowed`` returns False.
@@ -244,7 +244,7 @@ class RowBlock:
         fields, column = self.columns[position], self.column_specs[position]
         assert isinstance(column, Column)
         text = pa.types.is_binary(fields.type)
-        values = column.parse(fields) if text else np.asarray(fields.to_numpy())
+        values = column.parse_fields(fields) if text else np.asarray(fields.to_numpy())
         good = column.is_allowed(values)
         if not good.all():
             raise self.make_error(int(np.argmin(good)), position, str(column))
@@ -439,7 +439,7 @@ class TimeColumn(Column):
     high: float = 2.0**62
     pattern: BytesPattern = NUMBER_REGEX
 
-    def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
+    def parse_fields(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """Converts text fields (n,) to times (n,); invalid fields become NaN.
 
         A date or time becomes Unix seconds, and a number stays as it is, whatever its unit.
@@ -450,7 +450,7 @@ class TimeColumn(Column):
                 texts[:1].cast(kind)  # first one field, because pyarrow is slow to refuse many
                 moments = texts.cast(kind)
                 return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
-        numbers = super(TimeColumn, self).parse(fields)
+        numbers = super(TimeColumn, self).parse_fields(fields)
         if len(rest := np.flatnonzero(np.isnan(numbers))):
             texts = fields.take(pa.array(rest)).view(pa.string())
             clock = pc.strptime(texts, format=AM_PM_TIME_FORMAT, unit="s", error_is_null=True)

@@ -141,10 +141,10 @@ def rows() -> dict[str, CatalogueRow]:
 
 
 def test_every_heading_is_there_in_order() -> None:
-    found = [(entry.heading_number, entry.letter) for entry in list_entries()]
+    found = [(entry.heading_number, entry.number_letter) for entry in list_entries()]
     assert found == sorted(set(found))
     assert {heading for heading, _ in found} == set(range(1, 42))
-    assert all(entry.letter != "a" for entry in list_entries())
+    assert all(entry.number_letter != "a" for entry in list_entries())
 
 
 @pytest.mark.parametrize("number", EPSILONS)

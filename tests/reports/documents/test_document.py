@@ -180,11 +180,11 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         text = text.replace(f"see {name}.", note).replace(f"({name})", note)
     for finding in told.findings:
         for bound in (make_upper_bound_fact(finding), make_lower_bound_fact(finding)):
-            assert flat(markdown.escape(str(bound))) in text
-        assert flat(markdown.escape(finding.claim.statement)) in text
+            assert flat(markdown.escape_markdown(str(bound))) in text
+        assert flat(markdown.escape_markdown(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(told))):
         for sentence in split_sentences(leak.row.note):
-            assert flat(markdown.escape(sentence.rstrip("."))) in text
+            assert flat(markdown.escape_markdown(sentence.rstrip("."))) in text
     assert not any(part.is_html_only and part.title.lower() in text for part in parts_of(whole))
 
 

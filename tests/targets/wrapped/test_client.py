@@ -67,7 +67,7 @@ def messages(kind: Payload, moved: int) -> list[np.ndarray]:
 def test_what_is_read_is_what_was_added(kind: Payload, moved: int, kept: type) -> None:
     sent, packing = messages(kind, moved), MessagePacker(lambda name: kind, {"item": MODEL})
     for one in sent:
-        packing.add({"item": one})
+        packing.add_message({"item": one})
     component = packing.pack_components()["item"]
     assert isinstance(component, kept)
     np.testing.assert_array_equal(component.to_dense(np.arange(4)), np.stack(sent))
@@ -79,7 +79,7 @@ def test_few_rows_of_some_and_all_of_others_are_one_batch() -> None:
     sent = [*messages(Payload.CHANGE, 2), *messages(Payload.CHANGE, 20)]
     packing = MessagePacker(lambda name: Payload.CHANGE, None)
     for one in sent:
-        packing.add({"item": one, "bias": one[:, 0]})
+        packing.add_message({"item": one, "bias": one[:, 0]})
     found = packing.pack_components()
     np.testing.assert_array_equal(found["item"].to_dense(np.arange(8)), np.stack(sent))
     assert isinstance(found["bias"], Dense)
