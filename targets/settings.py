@@ -213,7 +213,7 @@ def describe_setting(cls: type, setting: str) -> str:
     for base in cls.__mro__:
         for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(get_class_doc(base).split())):
             if f"``{setting}``" in clause:
-                return clause.replace("``", "").rstrip(".;:")
+                return clause.replace("``", "").rstrip(".;:").removeprefix(f"{setting}: ")
     return ""
 
 

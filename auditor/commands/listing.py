@@ -5,6 +5,7 @@ settings.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -125,7 +126,9 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     summary, *more = get_class_doc(kind).split("\n\n")
     print(wrap_paragraph(summary.replace("``", ""), width, label=f"{name}:"))
     for part in more:
-        print(f"\n{wrap_paragraph(part.replace('``', '').strip(), width, indent=2)}")
+        entries = re.split(r"\n(?=- |``\w+``[,:])", part.strip())  # items of a list, or settings
+        texts = [wrap_paragraph(entry.replace("``", ""), width, indent=2) for entry in entries]
+        print("", *texts, sep="\n")
     print(f"\n{wrap_paragraph(target.paper, width, label='Paper', hang=7)}")
     print("\nSettings")
     hang = max((len(key) + 2 for key in settings), default=0)

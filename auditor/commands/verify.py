@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import itertools
 import json
 import os
@@ -235,6 +234,7 @@ def load_mechanism(target: str, settings: Sequence[str] = ()) -> Any:
     """
     from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
     from fedrec_auditor.auditor.plan.members import make_mechanism
+    from fedrec_auditor.auditor.plan.objects import import_object
 
     if ":" not in target and target in FAMILIES["mechanisms"].list_names():
         return make_mechanism(target, [text.removeprefix(f"{target}.") for text in settings])
@@ -251,21 +251,7 @@ def load_mechanism(target: str, settings: Sequence[str] = ()) -> Any:
             f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
             "Leave the settings out."
         )
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        member: Any = importlib.import_module(module_name)
-        for part in path.split("."):
-            member = getattr(member, part)
-    except (Exception, SystemExit) as error:  # importing runs the module
-        from fedrec_auditor.targets.wrapped.client import read_message
-
-        why = f"{type(error).__name__}: {read_message(error)}"
-        raise InputError(
-            f"Expected an importable PACKAGE.MODULE:CALLABLE, got {target!r} ({why}). Check the "
-            "names, which have no .py at the end, and that the module is on the path."
-        ) from error
-    return member
+    return import_object(target)
 
 
 def parse_inputs(inputs: str) -> list[Any]:

@@ -25,41 +25,47 @@ _Claimant = TypeVar("_Claimant", bound=Claimant)
 def load_object(text: str) -> Target:
     """Loads the system that ``text`` names as ``module:object``.
 
-    An object that is not a system is called without arguments to make a system. The module may be
-    in the working directory. Raises InputError if a part of the name does not exist, or if the
-    import fails.
+    An object that is not a system is called without arguments to make a system. Raises InputError
+    as ``import_object``, and if the object is no system.
     """
-    module = text.partition(":")[0]
-    with guard_call(f"to import {module!r} for {text!r}", load_object, "Correct it."):
-        return _loaded(text)
+    value = import_object(text)
+    target = convert_to_target(value, text)
+    if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
+        return apply_settings(
+            target, {"title": text.partition(":")[0].rpartition(".")[2].replace("_", "-")}, text
+        )
+    return target
 
 
-def _loaded(text: str) -> Target:
+def import_object(text: str) -> Any:
+    """Imports the object that ``text`` names as ``module:object``.
+
+    The module may be in the working directory. Raises InputError if a part of the name does not
+    exist, or if the import fails.
+    """
     module, _, name = text.partition(":")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        value: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name not in (module, module.partition(".")[0]):
-            raise
-        raise InputError(
-            f"Expected a module {module!r} for {text!r}, found none in {here} or among installed "
-            "packages. Check the name, which has no .py at its end."
-        ) from error
+    with guard_call(f"to import {module!r} for {text!r}", None, "Correct it."):
+        try:
+            value: Any = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name not in (module, module.partition(".")[0]):
+                raise
+            raise InputError(
+                f"Expected a module {module!r} for {text!r}, found none in {here} or among "
+                "installed packages. Check the name, which has no .py at its end."
+            ) from error
     for part in name.split("."):
         if not hasattr(value, part):
             public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
             raise InputError(
-                f"Expected {part!r} in {module}, found {', '.join(public) or 'nothing'}. "
-                "Give the name of the object that wrap_system returned."
+                f"Expected {part!r} in {module}, found {', '.join(public) or 'nothing'}. Check the "
+                "name."
             )
         value = getattr(value, part)
-    target = convert_to_target(value, text)
-    if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
-        return apply_settings(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
-    return target
+    return value
 
 
 def convert_to_target(value: Any, text: str) -> Target:

@@ -307,11 +307,11 @@ def check_arrays(
 
 
 @contextmanager
-def guard_call(what: str, function: OwnerFunction, remedy: str) -> Iterator[None]:
+def guard_call(what: str, function: OwnerFunction | None, remedy: str) -> Iterator[None]:
     """Context that converts errors of a foreign function to InputErrors with the failing line.
 
     what: the result that was expected of the function, for the error message
-    function: the called function
+    function: the called function; None for the import of a module
     remedy: advice at the end of the error message
     """
     try:
@@ -350,20 +350,21 @@ def locate_source(function: OwnerFunction) -> str:
     return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
 
 
-def describe_error(error: Exception, function: OwnerFunction) -> str:
+def describe_error(error: Exception, function: OwnerFunction | None) -> str:
     """Describes an exception in one line: type, message, and the line of the error.
 
-    The line is the innermost one of the exception's trace in the file of ``function``.
+    The line is the innermost one of the exception's trace in the file of ``function``, or else the
+    innermost one that is not of Python's import system.
     """
     source = error.__cause__ or error if isinstance(error, ProcessExit) else error
     frames = traceback.extract_tb(source.__traceback__)
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
+    code = None if function is None else getattr(inspect.unwrap(function), "__code__", None)
     own = [each for each in frames if code is not None and each.filename == code.co_filename]
-    last = own[-1] if own else frames[-1]
+    known = [each for each in frames if not each.filename.startswith("<frozen importlib")]
+    last = (own or known or frames)[-1]
     kind = "" if isinstance(error, ProcessExit) else f"{type(error).__name__}: "
-    where = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
-    return f"{kind}{read_message(error):.160} ({where})"
+    where = f" ({last.filename.rpartition('/')[2]}:{last.lineno})"
+    return f"{kind}{read_message(error):.160}{'' if isinstance(error, SyntaxError) else where}"
 
 
 def seed_everything(seed: int) -> None:
