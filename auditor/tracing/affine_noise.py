@@ -213,7 +213,7 @@ def apply_to_noise(
         yield part.cells, value if plain or kind is None else kind(value)
 
 
-def choose_value(condition: Any, a: Any, b: Any) -> Any:
+def select(condition: Any, a: Any, b: Any) -> Any:
     """Chooses between two values, as ``numpy.where`` does for one entry.
 
     Returns ``a`` if ``condition`` is true, else ``b``.
@@ -425,7 +425,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
         (_minimum, (np.minimum, np.fmin)),
         (_maximum, (np.maximum, np.fmax)),
         (_clip, (np.clip,)),
-        (_where, (choose_value,)),
+        (_where, (select,)),
         (_absolute, (np.absolute, np.fabs, operator.abs)),
         (_sign, (np.sign,)),
         (_copysign, (np.copysign, math.copysign)),

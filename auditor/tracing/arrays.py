@@ -16,12 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import (
-    AffineNoise,
-    choose_value,
-    make_cast,
-    to_scalar,
-)
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, make_cast, select, to_scalar
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
@@ -96,7 +91,7 @@ class TracedArray(np.ndarray):
                 if full or not np.ndim(value):
                     value = value.values.objects if full else to_object_array(value)
                     value = _entrywise(make_cast(self.real_dtype))(value)
-                    self.objects[...] = _entrywise(choose_value)(index.objects, value, self.objects)
+                    self.objects[...] = _entrywise(select)(index.objects, value, self.objects)
                     return
             index = index.to_concrete()
         if isinstance(value, MaskedEntries):
@@ -278,7 +273,7 @@ def _entrywise(function: Callable[..., Any]) -> Any:
 
     The objects may be symbols (values that depend on random draws).
     """
-    arity = getattr(function, "nin", None) or (3 if function is choose_value else 1)
+    arity = getattr(function, "nin", None) or (3 if function is select else 1)
     return np.frompyfunc(partial(apply_to_values, function), arity, 1)
 
 
@@ -366,9 +361,7 @@ def _decided(value: Any) -> Any:
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
-    picked = _entrywise(choose_value)(
-        to_object_array(condition), to_object_array(a), to_object_array(b)
-    )
+    picked = _entrywise(select)(to_object_array(condition), to_object_array(a), to_object_array(b))
     kind = _type(np.where, (np.ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))
 

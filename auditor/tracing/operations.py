@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import choose_value
+from fedrec_auditor.auditor.tracing.affine_noise import select
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
@@ -423,7 +423,7 @@ class OperationTracer(ObjectBuilder):
         if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
             values = body(), orelse()
             if all(type(value) in _PICKED for value in values):
-                return self.run_code(lambda: apply_to_values(choose_value, test, *values))
+                return self.run_code(lambda: apply_to_values(select, test, *values))
         return body() if self.is_true(test) else orelse()
 
     def _are_plain(self, read: Any) -> bool:

@@ -43,11 +43,7 @@ from fedrec_auditor.auditor.tracing.tables import (
     list_numbers_at,
     to_log,
 )
-from fedrec_auditor.auditor.tracing.traced_distribution import (
-    OutputTag,
-    TagDistribution,
-    TracedDist,
-)
+from fedrec_auditor.auditor.tracing.traced_distribution import OutputTag, TagOutputs, TracedDist
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 
 _MAX_EPSILON = 1e6
@@ -148,7 +144,7 @@ class _Part:
     dense: list[tuple[Mixture, Mixture]]
 
     @classmethod
-    def of(cls, group: TagDistribution, other: TagDistribution | None, lost: float) -> _Part:
+    def of(cls, group: TagOutputs, other: TagOutputs | None, lost: float) -> _Part:
         """Combines independent groups (blocks) of output values, one table of probabilities each.
 
         ``group``, ``other``: the tables under the first and the second input; ``other`` is None if

@@ -232,9 +232,5 @@ def prove_epsilon(
 
 
 def _sampled(reason: str) -> Proof:
-    return Proof(
-        replace(
-            CheckResult.not_run(f"Sampled instead: {reason.removesuffix('.')}."),
-            name=PROOF_CHECK_NAME,
-        )
-    )
+    check = CheckResult.not_run(f"Sampled instead: {reason.removesuffix('.')}.")
+    return Proof(replace(check, name=PROOF_CHECK_NAME))

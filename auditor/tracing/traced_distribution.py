@@ -47,7 +47,7 @@ OutputTag = tuple[Hashable, OutputKey]
 
 
 @dataclass(frozen=True, slots=True)
-class TagDistribution:
+class TagOutputs:
     """The distribution of all outputs with one tag (structure and fixed values of an output).
 
     A block is a group of positions in the output whose values depend on one another. A path is one
@@ -79,7 +79,7 @@ class TracedDist:
     - ``n_left_out``: number of execution paths that were too rare to follow.
     """
 
-    groups: dict[OutputTag, TagDistribution]
+    groups: dict[OutputTag, TagOutputs]
     fixed_positions: dict[Hashable, tuple[int, ...]]
     n_paths: int
     n_left_out: int = 0
@@ -172,7 +172,7 @@ class TracedDist:
                 )
         return outputs
 
-    def _near(self, structure: Hashable, tag: OutputKey) -> TagDistribution | None:
+    def _near(self, structure: Hashable, tag: OutputKey) -> TagOutputs | None:
         """Returns the distribution of the outputs whose tag equals a given tag up to rounding.
 
         A tag is the structure of an output with its fixed values (``tag``). The result is None if
@@ -346,7 +346,7 @@ def _open_sources(entry: Any) -> set[Draw]:
     return {source for cells, _ in entry.list_values() for source in cells}
 
 
-def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagDistribution:
+def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagOutputs:
     weight = sum((branch.probability for branch in members), Fraction(0))
     tables: dict[tuple[int, ...], MassTable] = {block: {} for block in blocks}
     for block, table in tables.items():
@@ -361,4 +361,4 @@ def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagDistr
             ).items():
                 alone = len(members) == 1
                 add_entry(table, key, entry if alone else entry.combine_with(share, branch.cells))
-    return TagDistribution(weight, members[0].cells, tables)
+    return TagOutputs(weight, members[0].cells, tables)

@@ -57,7 +57,7 @@ def shorten_text(text: str) -> str:
 
 
 # Source of a bound on outputs that are texts and never repeat, such as ciphertexts.
-NOTHING_TESTED_TEXT = (
+UNTESTED_TEXT = (
     "nothing was tested: no two texts are equal, and no part of them distinguishes inputs"
 )
 
@@ -265,7 +265,7 @@ _ORDER = (CheckStatus.FAILED, CheckStatus.WAIVED, CheckStatus.PASSED, CheckStatu
 def _headline(result: Verification, *, failures: int) -> str:
     claim = f"epsilon {result.epsilon:g} at delta {result.delta:g}"
     text = f"{claim} {_CONCLUSIONS[result.verdict]}"
-    if result.method == NOTHING_TESTED_TEXT:
+    if result.method == UNTESTED_TEXT:
         text = f"{claim} was not tested: outputs never repeat, and their content is not read"
     joint = "and" if result.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
@@ -308,7 +308,7 @@ def _too_small(result: Verification, command: str) -> str:
         f"even with every guess right, the bound by these draws is {result.largest:.6g}, not above "
         f"the claim of {result.epsilon:g}"
     )
-    if result.method == NOTHING_TESTED_TEXT:
+    if result.method == UNTESTED_TEXT:
         return "no number of draws helps: return the message before it is encoded, or its parts"
     if result.needed is None:
         return f"{most}; no sample of up to 10^15 draws can: state its probabilities (log_prob)"

@@ -37,11 +37,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
     SharedEvidence,
 )
-from fedrec_auditor.auditor.verification.verification import (
-    NOTHING_TESTED_TEXT,
-    Verification,
-    make_claim,
-)
+from fedrec_auditor.auditor.verification.verification import UNTESTED_TEXT, Verification, make_claim
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure_bounds
 from fedrec_auditor.auditor.worlds.sampler import (
@@ -505,7 +501,7 @@ class _Trial:
             )
             bound = replace(bound, source=f"{bound.source}{paced}")
             if read.has_unique_texts and bound.epsilon == 0:
-                bound = replace(bound, source=NOTHING_TESTED_TEXT, largest=0.0, witness=None)
+                bound = replace(bound, source=UNTESTED_TEXT, largest=0.0, witness=None)
             stated = None if read.field_encoder else dist
             return bound, self._evidence(
                 read, inputs, planned, stated, batch_sampler=together, clock_columns=clocks.columns
@@ -537,7 +533,7 @@ class _Trial:
     ) -> Verification:
         """Runs the checks on ``evidence``; returns the verification by ``bound`` and all checks."""
         needed = None
-        if not exceeds(bound.largest, self.claim.epsilon) and bound.source != NOTHING_TESTED_TEXT:
+        if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNTESTED_TEXT:
             needed = JointBinomial().find_min_samples(
                 self.claim.epsilon, delta=self.claim.delta, confidence=self.confidence
             )

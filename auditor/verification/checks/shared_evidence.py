@@ -429,11 +429,8 @@ class SharedEvidence:
 
         ``part``: name of the check, a key of ``DRAW_SHARES``.
         """
-        return (
-            DRAW_SHARES[part]
-            * (MAX_SHARE_OF_DRAWS * self.n_draws * len(self.inputs))
-            / len(self.inputs)
-        )
+        n = len(self.inputs)
+        return DRAW_SHARES[part] * (MAX_SHARE_OF_DRAWS * self.n_draws * n) / n
 
     @cached_property
     def output_size(self) -> int:
@@ -451,9 +448,8 @@ class SharedEvidence:
         sampler = self.limit_draws(DRAW_SHARES["shared noise"], self.batch_sampler)
         if not sampler.takes_size:
             return None
-        size = min(
-            MAX_OUTPUTS_PER_CALL, int(self.get_planned_outputs("shared noise")) // N_CHECKED_CALLS
-        )
+        planned = int(self.get_planned_outputs("shared noise")) // N_CHECKED_CALLS
+        size = min(MAX_OUTPUTS_PER_CALL, planned)
         if size < _FEWEST_IN_CALL:
             return CheckResult.not_run(
                 f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
