@@ -102,4 +102,4 @@ def _show(record: Record, target: str, run: Path) -> None:
     page = (run if run.is_dir() else run.parent) / "report.html"
     if page.is_file():
         console.print()
-        print_line(console, f"With pictures: {page}#{glance.anchor}")
+        print_line(console, f"With pictures: {page}#{glance.html_id}")

@@ -95,7 +95,7 @@ def wrap(
     written = [app, model, *(part for part in (data, adapt, strategy) if callable(part))]
     around = _mods_around(app, data, mods)
     if is_app(app):
-        written = [ModChain.from_app(app).owner_fn, *written[1:], *around]
+        written = [ModChain.from_app(app).owner_function, *written[1:], *around]
     parts = (*around, *(() if strategy is None else (strategy,)))
     listed = find_promises(parts, rounds=rounds, delta=DEFAULT_DELTA, equal_weights=equal_weights)
     if metadata:

@@ -430,7 +430,7 @@ def build_entry_passage(row: CatalogueRow) -> Passage:
     return Passage(
         f"{row.number} {row.target}: {describe_labels(row)}{derived}",
         tuple(blocks),
-        colour=row.verdict or row.arithmetic,
+        colour_verdict=row.verdict or row.arithmetic,
         html_id=row.number,
     )
 

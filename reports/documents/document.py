@@ -135,7 +135,7 @@ class Passage:
     title: the title.
     blocks: content of the section.
     verdict_label: text that is printed before the title, such as the verdict on a claim.
-    colour: verdict that determines the colour of ``verdict_label``; None without a colour.
+    colour_verdict: verdict that determines the colour of ``verdict_label``; None without a colour.
     is_folded: whether the HTML page shows only the title until the reader opens the section.
     is_html_only: whether only the HTML page has the section. A terminal prints its title, and
         Markdown omits it.
@@ -146,7 +146,7 @@ class Passage:
     title: str
     blocks: tuple[Block, ...]
     verdict_label: str = ""
-    colour: LabelEnum | None = None
+    colour_verdict: LabelEnum | None = None
     is_folded: bool = False
     is_html_only: bool = False
     html_id: str = ""

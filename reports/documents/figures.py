@@ -53,7 +53,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
         yield Picture(
             draw_ladder(section.findings),
             f"Claimed epsilon, upper bound and lower bound of each claim of {section.target}",
-            name=f"{glance.anchor}-ladder",
+            name=f"{glance.html_id}-ladder",
             kind="ladder",
         )
     hit = select_spread_row(glance)
@@ -111,7 +111,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
         f"Success of the {describe_attack(row)} per user of {glance.section.target}: "
         f"{users.success}. {means}".strip(),
         say.fill_text("caption", "users", success=users.success, confidence=sure),
-        name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
+        name=f"{glance.html_id}-users-{row.attack}-{row.vantage}",
         kind="users",
     )
 
@@ -131,7 +131,7 @@ def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
         f"ROC curve of the {attack} on {glance.section.target}: "
         f"AUC = {say.format_short(row.value)}",
         say.fill_text("caption", "roc", confidence=sure, attack=attack),
-        name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
+        name=f"{glance.html_id}-roc-{row.attack}-{row.vantage}",
         kind="roc",
     )
 

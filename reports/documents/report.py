@@ -169,7 +169,7 @@ def build_system_document(
     )
     drawn = list(draw_system_figures(glance)) if page else []
     curves = [each for each in drawn if each.kind in ("roc", "users")]
-    places = ("",) * len(section.findings) if anchor is None else anchor.findings
+    places = ("",) * len(section.findings) if anchor is None else anchor.finding_ids
     placed = zip(section.findings, places, strict=True)
     ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *make_severity_key(pair[0])))
     blocks: list[Block] = [
@@ -188,7 +188,7 @@ def build_system_document(
     if section.utility:
         blocks.append(_utility(section))
     blocks.append(build_regulator_passage(record, glance))
-    return Passage(section.target, tuple(blocks), html_id=glance.anchor if alone else "")
+    return Passage(section.target, tuple(blocks), html_id=glance.html_id if alone else "")
 
 
 def build_claim_passages(
@@ -238,7 +238,7 @@ def build_claim_passages(
                     *_witness(finding, page=page),
                 ),
                 verdict_label=say.label_verdict(finding),
-                colour=finding.verdict,
+                colour_verdict=finding.verdict,
                 is_folded=finding is not worst,
                 html_id=place,
             )

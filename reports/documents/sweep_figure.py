@@ -126,7 +126,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
     drawn += _epsilons(system, height)
     attack = f"gain of {system.attack} over guessing" if system.attack else ""
     gains, lines = _below(_LEFT, attack, "no attack ran")
-    epsilon = f"epsilon of {system.scope}" if system.scope else ""
+    epsilon = f"epsilon of {system.epsilon_scope}" if system.epsilon_scope else ""
     losses, more = _below(_RIGHT, epsilon, "no epsilon is known")
     return [*drawn, *gains, *losses], _FLOOR + 28.0 + max(lines, more) * _LINE + _SPACE
 

@@ -213,8 +213,8 @@ class Frontier:
     metric, protocol: metric and test protocol of utility.
     attack: attack whose gain over guessing is drawn, with the adversary's view; empty without an
         attack.
-    scope: scope of the epsilons.
-    user_scope: scope of a whole user over the training; empty if it equals ``scope``.
+    epsilon_scope: scope of the epsilons.
+    user_scope: scope of a whole user over the training; empty if it equals ``epsilon_scope``.
     points: one point per combination of settings.
     is_relative: whether utility is divided by that of the system without noise, which then is one
         of the points.
@@ -226,7 +226,7 @@ class Frontier:
     metric: str
     protocol: str
     attack: str
-    scope: str
+    epsilon_scope: str
     user_scope: str
     points: tuple[SweepPoint, ...]
     is_relative: bool
@@ -325,7 +325,7 @@ def _frontier(
         metric=figure.metric,
         protocol=figure.view,
         attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
-        scope=scope,
+        epsilon_scope=scope,
         user_scope=wider,
         points=tuple(
             SweepPoint(

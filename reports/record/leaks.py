@@ -360,16 +360,16 @@ class SeverityAssessment:
     """Severity by the examined parts of a system, with the parts that were not assessed.
 
     known_severity: severity that follows from the examined parts.
-    unassessed: parts that were not assessed, and why; empty if everything was assessed.
+    unassessed_parts: parts that were not assessed, and why; empty if everything was assessed.
     """
 
     known_severity: Severity
-    unassessed: str = ""
+    unassessed_parts: str = ""
 
     @property
     def unassessed_text(self) -> str:
         """Text on the parts that were not assessed; empty if the severity cannot be worse."""
-        return "" if self.known_severity is Severity.CRITICAL else self.unassessed
+        return "" if self.known_severity is Severity.CRITICAL else self.unassessed_parts
 
     @property
     def severity(self) -> Severity:

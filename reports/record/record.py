@@ -46,14 +46,14 @@ class GateOutcome:
 
     exit_code: exit code of the command: 0, 1 (the gate fails) or 3 (undecided).
     failing_systems: summaries of the systems that fail the gate.
-    unassessed: one line per system whose severity the gate needs, but which was not assessed.
+    unassessed_lines: one line per system whose severity the gate needs, but which was not assessed.
     comparison: comparison with an earlier record, the baseline; None without a baseline.
     leak_text: sentences on the worst leak, if the gate is on leaks; else empty.
     """
 
     exit_code: int
     failing_systems: tuple[Summary, ...]
-    unassessed: tuple[str, ...]
+    unassessed_lines: tuple[str, ...]
     comparison: Comparison | None
     leak_text: str
 
@@ -82,7 +82,7 @@ class GateOutcome:
         failing, unknown = apply_gate(record, gate)
         gaps = {each.unassessed_line: None for each in unknown}
         if compared is not None:
-            gaps |= dict.fromkeys(compared.newly_unassessed)
+            gaps |= dict.fromkeys(compared.newly_unassessed_lines)
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
         code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
         open_ = gaps and not gate.allows(Exemption.NOT_ASSESSED)

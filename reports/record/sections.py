@@ -139,12 +139,12 @@ RESERVED_HTML_IDS = ("content", "at-a-glance", "who-learns", "systems", "method"
 class SystemHtmlIds:
     """HTML ids of one system in the page of a report, for links to it.
 
-    page: id of the section on this system; all sections are on one page.
-    findings: id of each finding (judged claim) of the system, in their order.
+    section_id: id of the section on this system; all sections are on one page.
+    finding_ids: id of each finding (judged claim) of the system, in their order.
     """
 
-    page: str
-    findings: tuple[str, ...]
+    section_id: str
+    finding_ids: tuple[str, ...]
 
 
 def assign_html_ids(record: Contents) -> dict[str, SystemHtmlIds]:

@@ -101,12 +101,12 @@ class Exposure:
     main_bounds: bounds in the widest scope, followed by those in the scope with the largest lower
         bound if this bound is larger than that of the widest scope.
     other_bounds: bounds in all other scopes, the widest first.
-    tone: colour of the table cell.
+    cell_tone: colour of the table cell.
     """
 
     main_bounds: tuple[BoundsInScope, ...]
     other_bounds: tuple[BoundsInScope, ...]
-    tone: Tone
+    cell_tone: Tone
 
 
 def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
@@ -131,7 +131,7 @@ def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
     return Exposure(
         main_bounds=first,
         other_bounds=tuple(each for each in every if each not in first),
-        tone=_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
+        cell_tone=_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
     )
 
 

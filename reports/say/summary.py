@@ -61,7 +61,7 @@ class Summary:
     """Summary of one system: verdict, result of the attacks, and advice.
 
     section: all rows of the audit's record on the system.
-    anchor: address (HTML id) of the system's section in the report.
+    html_id: address (HTML id) of the system's section in the report.
     n_results: number of the system's attack results (values of metrics) that have a baseline.
     leaks: results that beat the baseline by the margin, the most harmful first.
     small_leaks: results that beat the baseline by less than the margin.
@@ -72,7 +72,7 @@ class Summary:
     """
 
     section: Section
-    anchor: str
+    html_id: str
     n_results: int
     leaks: tuple[Leak, ...]
     small_leaks: tuple[Leak, ...]
@@ -324,7 +324,7 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
         above = sorted((x for x in beating if x.row.target == section.target), key=_harm)
         leaks = tuple(leak for leak in above if not leak.is_small)
         little = tuple(leak for leak in above if leak.is_small)
-        page = places[section.target].page
+        page = places[section.target].section_id
         summaries.append(Summary(section, page, len(rows), leaks, little, describe_max_gain(rows)))
     return tuple(sorted(summaries, key=_order))
 

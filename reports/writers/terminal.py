@@ -102,7 +102,7 @@ def print_section(part: Passage, console: Console, indent: int = 0) -> None:
     if part.is_html_only:
         print_hanging(console, f"{part.heading}: see report.html.", indent=indent)
         return
-    style = "bold" if part.colour is None else _STYLES.get(part.colour, "bold")
+    style = "bold" if part.colour_verdict is None else _STYLES.get(part.colour_verdict, "bold")
     print_hanging(console, part.heading, indent=indent, style=style)
     print_blocks(part, console, indent + BLOCK_INDENT)
 
@@ -179,7 +179,7 @@ def _brief(row: catalogue.CatalogueRow) -> Passage:
     whole = catalogue.build_entry_passage(row)
     (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
     rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
-    return Passage(whole.title, (Facts(rows),), colour=whole.colour)
+    return Passage(whole.title, (Facts(rows),), colour_verdict=whole.colour_verdict)
 
 
 def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
@@ -212,7 +212,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
                 for level in system.baseline_utilities
             ),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
-            f"epsilon: {system.scope}" if system.scope else "",
+            f"epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
         )
         console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
@@ -339,11 +339,13 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     unknown = Exemption.NOT_ASSESSED
     so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.exit_code == INCOMPLETE else ""
     so = ". Allowed" if gate.allows(unknown) else so
-    print_paragraphs(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
+    print_paragraphs(
+        console, (line + so for line in outcome.unassessed_lines), "not assessed:", "yellow"
+    )
     if (compared := outcome.comparison) is not None:
         print_paragraphs(console, compared.regressions, "worse:", "bold red")
         print_paragraphs(
-            console, (*compared.differences, *compared.incomparable), "note:", "yellow"
+            console, (*compared.differences, *compared.incomparable_parts), "note:", "yellow"
         )
         if not compared.regressions:
             print_line(console, f"Comparison with the baseline: {compared.conclusion}")
@@ -363,8 +365,8 @@ def render_comparison(compared: Comparison, console: Console) -> None:
             print_line(console, f"{head} ({len(lines):,})", style)
         print_paragraphs(console, lines, "-", indent=2)
     console.print()
-    print_paragraphs(console, compared.incomparable, "note:", "yellow")
-    print_paragraphs(console, compared.unassessed, "not assessed:", "yellow")
+    print_paragraphs(console, compared.incomparable_parts, "note:", "yellow")
+    print_paragraphs(console, compared.unassessed_lines, "not assessed:", "yellow")
     print_hanging(console, compared.rule_text)
     print_line(console, compared.conclusion, "bold")
 

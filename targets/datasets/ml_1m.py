@@ -98,6 +98,6 @@ def _pairs(source: Source) -> InteractionRows:
             raise make_layout_error(place, f"a {what}", "no such column")
         wanted[role] = names.index(name), what
     pairs = InteractionRows.read(file, wanted)
-    if pairs.users.texts or pairs.items.texts:
+    if pairs.users.distinct_texts or pairs.items.distinct_texts:
         raise make_layout_error(place, "integers in the columns userID and movieID", "texts")
     return pairs

@@ -138,7 +138,10 @@ class Table:
             file, {role: (place, ROLE_COLUMN_SPECS[role]) for role, place in at.items()}
         )
         unsure = isinstance(file, TextTable) and "header" not in options
-        again = chosen["user"] in pairs.users.texts or chosen["item"] in pairs.items.texts
+        again = (
+            chosen["user"] in pairs.users.distinct_texts
+            or chosen["item"] in pairs.items.distinct_texts
+        )
         if isinstance(file, TextTable) and unsure and again:
             raise make_header_error(file, HEADER_IS_ROW_ADVICE)
         notes = [*_unread(there, chosen, columns, path.name, unsure)]
@@ -155,12 +158,12 @@ class Table:
             )
         return Interactions(
             name=path.name,
-            users=pairs.users.ids,
-            items=pairs.items.ids,
+            users=pairs.users.distinct_ids,
+            items=pairs.items.distinct_ids,
             ratings=ratings,
             timestamps=stamps,
-            titles=pairs.items.texts,
-            user_names=pairs.users.texts,
+            titles=pairs.items.distinct_texts,
+            user_names=pairs.users.distinct_texts,
             notes=tuple(notes),
         )
 

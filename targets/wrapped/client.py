@@ -205,8 +205,8 @@ class CheckedClient:
     client_function: the client's function of (history, model, rng). If it requires a fourth
         argument, that is the state of the device: a dictionary that the function may fill and that
         persists from round to round
-    shapes: shapes of the arrays in the first message, by name, which all messages must have
-    part_types: types of the arrays and containers in the first message, by name; all messages must
+    expected_shapes: shapes of the arrays in the first message, by name, which all messages must have
+    expected_part_types: types of the arrays and containers in the first message, by name; all messages must
         have the same types in the same order
     structure: structure of the first message; None before the first message
     drops_out: whether the function may return None, which means that the device sends no message
@@ -219,8 +219,8 @@ class CheckedClient:
     """
 
     client_function: OwnerFunction
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    part_types: Mapping[str, str] = field(default_factory=dict)
+    expected_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    expected_part_types: Mapping[str, str] = field(default_factory=dict)
     structure: ArrayStructure | None = None
     drops_out: bool = False
     _stateful: bool = field(init=False)
@@ -260,13 +260,17 @@ class CheckedClient:
             if upload is None and self.drops_out:
                 return None
             arrays, structure = flatten(upload, what)
-        self.shapes = self.shapes or {name: array.shape for name, array in arrays.items()}
-        check_arrays(arrays, self.shapes, what, where, _PAD)
+        self.expected_shapes = self.expected_shapes or {
+            name: array.shape for name, array in arrays.items()
+        }
+        check_arrays(arrays, self.expected_shapes, what, where, _PAD)
         if (
-            self.part_types.keys() != structure.part_types.keys()
+            self.expected_part_types.keys() != structure.part_types.keys()
         ):  # a different catalogue, or the first message
-            self.part_types = structure.part_types
-        for name, other in zip(self.part_types.items(), structure.part_types.items(), strict=True):
+            self.expected_part_types = structure.part_types
+        for name, other in zip(
+            self.expected_part_types.items(), structure.part_types.items(), strict=True
+        ):
             if name != other:
                 expected, got = (
                     f"{at or NAME_OF_SINGLE_ARRAY!r} ({kind.strip()})" for at, kind in (name, other)

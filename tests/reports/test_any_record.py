@@ -65,7 +65,7 @@ def in_a_terminal(record: Record, folder: Path) -> None:
 def on_a_page(record: Record, folder: Path) -> None:
     """Places are words and differ; drawings hold no string of the record."""
     found = assign_html_ids(record).values()
-    names = [name for each in found for name in (each.page, *each.findings)]
+    names = [name for each in found for name in (each.section_id, *each.finding_ids)]
     assert len({*names, *RESERVED_HTML_IDS}) == len(names) + len(RESERVED_HTML_IDS)
     drawn = list(draw_all_figures(record))
     assert len({figure.name for figure in drawn}) == len(drawn)

@@ -23,15 +23,15 @@ _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 class EncodedIds(NamedTuple):
     """A column of identifiers, stored as the distinct identifiers and each row's index among them.
 
-    ids: the m distinct identifiers, in ascending order (m,)
-    id_indices: index of each row's identifier in ``ids`` (n_rows,)
-    texts: the distinct identifiers as texts (m,), if the file has texts; ``ids`` are then 0, 1, 2,
+    distinct_ids: the m distinct identifiers, in ascending order (m,)
+    id_indices: index of each row's identifier in ``distinct_ids`` (n_rows,)
+    distinct_texts: the distinct identifiers as texts (m,), if the file has texts; ``distinct_ids`` are then 0, 1, 2,
         ... Empty if the file has numbers
     """
 
-    ids: NDArray[np.int64]
+    distinct_ids: NDArray[np.int64]
     id_indices: NDArray[np.int32]
-    texts: tuple[str, ...]
+    distinct_texts: tuple[str, ...]
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
         """Returns the rows for which the mask ``rows`` (n,) is True.
@@ -39,10 +39,10 @@ class EncodedIds(NamedTuple):
         Identifiers that do not occur in these rows are dropped.
         """
         present, place = factorize(self.id_indices[rows])
-        if self.texts:
-            texts = tuple(self.texts[at] for at in present)
+        if self.distinct_texts:
+            texts = tuple(self.distinct_texts[at] for at in present)
             return self._replace(ids=np.arange(len(present)), id_indices=place, texts=texts)
-        return self._replace(ids=self.ids[present], id_indices=place)
+        return self._replace(ids=self.distinct_ids[present], id_indices=place)
 
 
 class IdCollector:

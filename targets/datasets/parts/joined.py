@@ -89,7 +89,7 @@ class InteractionRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of distinct users, and number of distinct items."""
-        return len(self.users.ids), len(self.items.ids)
+        return len(self.users.distinct_ids), len(self.items.distinct_ids)
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
         """Returns the rows for which the mask ``rows`` (n,) is True.
@@ -252,8 +252,8 @@ def join_files(
         raise _repeated(pairs)
     return Interactions(
         name=name,
-        users=pairs.users.ids,
-        items=pairs.items.ids,
+        users=pairs.users.distinct_ids,
+        items=pairs.items.distinct_ids,
         ratings=table,
         timestamps=None if times is None else times.astype(np.int64),
         attributes={
@@ -301,12 +301,12 @@ def _read_cells(
         before = file.describe_row(int(first[place[again[0]]]))
         expected = f"an identifier that is absent from {before},"
         raise make_layout_error(file.describe_row(int(again[0])), expected, str(ids[again[0]]))
-    places = find_indices(wanted.ids, ids)
+    places = find_indices(wanted.distinct_ids, ids)
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
             f"Expected a {what} that occurs in {file.label} in {where(row)}, got {what} "
-            f"{wanted.ids[wanted.id_indices[row]]}. Add a line for this {what}, or remove the row."
+            f"{wanted.distinct_ids[wanted.id_indices[row]]}. Add a line for this {what}, or remove the row."
         )
     return [[column[place] for place in places] for column in columns]
 
@@ -318,8 +318,8 @@ def _repeated(pairs: InteractionRows) -> InputError:
     again = np.flatnonzero(np.diff(key[order]) == 0)
     at = again[np.argmin(order[again + 1])]
     first, second = int(order[at]), int(order[at + 1])
-    user = users.ids[users.id_indices[second]]
-    thing = f"movie {items.ids[items.id_indices[second]]}"
+    user = users.distinct_ids[users.id_indices[second]]
+    thing = f"movie {items.distinct_ids[items.id_indices[second]]}"
     return InputError(
         f"Expected each pair of user and movie once, got user {user} and {thing} in "
         f"{pairs.describe_row(second)}, and before that in {pairs.describe_row(first)}. "

@@ -36,8 +36,8 @@ class LoaderPatch:
     """Replacement of the function by which a Flower app loads its data; it returns given data.
 
     loader: the app's function that loads its data
-    adapt: function ``adapt(history)`` that returns a history in the form that the app expects. If
-        ``adapt`` takes two or more arguments, it also gets the arguments with which the app calls
+    adapt_history: function ``adapt_history(history)`` that returns a history in the form that the app expects. If
+        ``adapt_history`` takes two or more arguments, it also gets the arguments with which the app calls
         the loader
 
     The code object of the loader is replaced instead of its name, so that the replacement works
@@ -46,7 +46,7 @@ class LoaderPatch:
     """
 
     loader: Callable[..., Any]
-    adapt: Callable[..., Any]
+    adapt_history: Callable[..., Any]
 
     @classmethod
     def create(
@@ -54,7 +54,7 @@ class LoaderPatch:
     ) -> LoaderPatch:
         """Creates a ``LoaderPatch`` from the app's function or from the function's name.
 
-        The name has the form "module:function" or "module.function". If ``adapt`` is None, the app
+        The name has the form "module:function" or "module.function". If ``adapt_history`` is None, the app
         gets the history itself. Raises InputError if the function does not exist, or if it is not
         written in Python.
         """
@@ -86,7 +86,7 @@ class LoaderPatch:
         At its end, the context raises InputError if the app has not called the loader.
         """
         function: Any = inspect.unwrap(self.loader)
-        answer, code = _Answer(self.adapt, history), function.__code__
+        answer, code = _Answer(self.adapt_history, history), function.__code__
         self._forget()
         _ANSWERS.append(answer)
         function.__code__ = _asking(code)
@@ -192,7 +192,7 @@ class FlowerClient:
 
         None if the function is not written in Python.
         """
-        function = ModChain.from_app(self.app).owner_fn if is_app(self.app) else self.app
+        function = ModChain.from_app(self.app).owner_function if is_app(self.app) else self.app
         code: CodeType | None = getattr(function, "__code__", None)
         return code
 
@@ -272,7 +272,7 @@ class FlowerClient:
             return request, app(request, context)
         mods = [mod for mod in chain.mods if not is_secagg_mod(mod)]
         with app._lifespan(context):
-            return request, make_ffn(chain.inner_call, mods)(request, context)
+            return request, make_ffn(chain.inner_function, mods)(request, context)
 
 
 def make_train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:

@@ -40,15 +40,15 @@ class ModChain:
     """The chain of functions that handle an app's TRAIN message: mods around a training function.
 
     mods: the mods (wrappers of a client's training), beginning with the outermost
-    inner_call: the function that the innermost mod calls
-    owner_fn: the function that the app's owner wrote: ``inner_call`` itself, or in Flower's older
-        interface the function ``client_fn`` that ``inner_call`` calls
+    inner_function: the function that the innermost mod calls
+    owner_function: the function that the app's owner wrote: ``inner_function`` itself, or in Flower's older
+        interface the function ``client_fn`` that ``inner_function`` calls
     is_legacy: whether the app uses Flower's older interface
     """
 
     mods: tuple[Any, ...]
-    inner_call: Callable[..., Any]
-    owner_fn: Callable[..., Any]
+    inner_function: Callable[..., Any]
+    owner_function: Callable[..., Any]
     is_legacy: bool
 
     @classmethod

@@ -216,10 +216,10 @@ def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
 def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> None:
     one, every = record["dplcf-sp"].findings
     calm = find_exposure(Section("it", (one,)), Vantage.SERVER)
-    assert calm.tone is Tone.CALM
+    assert calm.cell_tone is Tone.CALM
     unknown = vary(every, measured=None)
     both = find_exposure(Section("it", (one, unknown)), Vantage.SERVER)
-    assert both.tone is Tone.OPEN
+    assert both.cell_tone is Tone.OPEN
 
 
 def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
@@ -228,7 +228,7 @@ def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None
     game = vary(one, game="local game over 36 items")
     found = find_exposure(Section("it", (game,)), Vantage.SERVER)
     assert all(each.upper_bound is None for each in found.main_bounds)
-    assert found.tone is Tone.OPEN
+    assert found.cell_tone is Tone.OPEN
 
 
 SVG = "{http://www.w3.org/2000/svg}"

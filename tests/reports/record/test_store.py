@@ -499,7 +499,7 @@ def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> N
     first, *rest = record.findings
     bold = vary(first, target="dplcf-ap-interaction-server-report")
     found = assign_html_ids(vary(record, findings=(bold, *rest)))
-    assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report-2",)
+    assert found["dplcf-ap"].finding_ids == ("dplcf-ap-interaction-server-report-2",)
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
