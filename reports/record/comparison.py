@@ -90,23 +90,23 @@ class Change:
     """One change of one system between two audits.
 
     trend: direction of the change: worse, better, or neither.
-    quantity: the quantity that changed.
+    subject: the quantity that changed.
     target: name of the system.
-    description: the change in a sentence, without the name of the system.
-    value_before, value_now: values in the two audits; None without a value.
+    words: the change in a sentence, without the name of the system.
+    before, value_now: values in the two audits; None without a value.
     """
 
     trend: Trend
-    quantity: ChangedQuantity
+    subject: ChangedQuantity
     target: str
-    description: str
-    value_before: float | str | None = None
-    value_now: float | str | None = None
+    words: str
+    before: float | str | None = None
+    now: float | str | None = None
 
     @property
     def sentence(self) -> str:
         """Sentence that describes the change, with the name of the system."""
-        return f"{self.target}: {self.description}"
+        return f"{self.target}: {self.words}"
 
 
 def index_by_key(
@@ -332,24 +332,24 @@ class Comparison:
 
     changes: the changes, the worst first.
     differences: sentences on differences of plan, data and versions, which may cause changes.
-    incomparable_parts: sentences on parts that cannot be compared.
+    incomparable: sentences on parts that cannot be compared.
     n_findings: number of findings (judged claims) that are in both records.
-    n_attack_results: number of attack results that are in both records.
+    n_rows: number of attack results that are in both records.
     has_claims: whether at least one of the records has findings.
     is_complete: whether both audits were completed.
-    unassessed_lines: one line with a reason for each system whose severity was not assessed.
-    newly_unassessed_lines: the same lines for leaks that were assessed in the baseline.
+    unassessed: one line with a reason for each system whose severity was not assessed.
+    newly_unassessed: the same lines for leaks that were assessed in the baseline.
     """
 
     changes: tuple[Change, ...]
     differences: tuple[str, ...]
-    incomparable_parts: tuple[str, ...]
+    incomparable: tuple[str, ...]
     n_findings: int
-    n_attack_results: int
+    n_rows: int
     has_claims: bool
     is_complete: bool
-    unassessed_lines: tuple[str, ...]
-    newly_unassessed_lines: tuple[str, ...]
+    unassessed: tuple[str, ...]
+    newly_unassessed: tuple[str, ...]
 
     @classmethod
     def compare(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
@@ -417,7 +417,7 @@ class Comparison:
     @property
     def has_overlap(self) -> bool:
         """Whether something is in both records: a finding, or without findings an attack result."""
-        return bool(self.n_findings if self.has_claims else self.n_attack_results)
+        return bool(self.n_findings if self.has_claims else self.n_rows)
 
     @property
     def conclusion(self) -> str:
@@ -430,18 +430,18 @@ class Comparison:
             outcome = f"Changes: {worse:,} worse, {better:,} better"
         elif self.has_overlap:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
-        elif self.n_attack_results:
-            rows = say.format_count(self.n_attack_results, "attack result")
+        elif self.n_rows:
+            rows = say.format_count(self.n_rows, "attack result")
             return f"No claim is in both audits; nothing is worse in {rows} of both."
         else:
             return "Nothing could be compared: no claim and no attack is in both audits."
-        known = self.is_complete and not self.unassessed_lines
+        known = self.is_complete and not self.unassessed
         return f"{outcome}." if known else f"{outcome} in the parts that could be compared."
 
     @property
     def rule_text(self) -> str:
         """Sentences for the reader on the rules by which a difference counts as a change."""
-        return say.fill_text("note", "changes", rows=self.n_attack_results)
+        return say.fill_text("note", "changes", rows=self.n_rows)
 
     @property
     def exit_code(self) -> int:

@@ -82,7 +82,7 @@ class GateOutcome:
         failing, unknown = apply_gate(record, gate)
         gaps = {each.unassessed_line: None for each in unknown}
         if compared is not None:
-            gaps |= dict.fromkeys(compared.newly_unassessed_lines)
+            gaps |= dict.fromkeys(compared.newly_unassessed)
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
         code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
         open_ = gaps and not gate.allows(Exemption.NOT_ASSESSED)

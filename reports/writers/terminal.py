@@ -345,7 +345,7 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     if (compared := outcome.comparison) is not None:
         print_paragraphs(console, compared.regressions, "worse:", "bold red")
         print_paragraphs(
-            console, (*compared.differences, *compared.incomparable_parts), "note:", "yellow"
+            console, (*compared.differences, *compared.incomparable), "note:", "yellow"
         )
         if not compared.regressions:
             print_line(console, f"Comparison with the baseline: {compared.conclusion}")
@@ -365,8 +365,8 @@ def render_comparison(compared: Comparison, console: Console) -> None:
             print_line(console, f"{head} ({len(lines):,})", style)
         print_paragraphs(console, lines, "-", indent=2)
     console.print()
-    print_paragraphs(console, compared.incomparable_parts, "note:", "yellow")
-    print_paragraphs(console, compared.unassessed_lines, "not assessed:", "yellow")
+    print_paragraphs(console, compared.incomparable, "note:", "yellow")
+    print_paragraphs(console, compared.unassessed, "not assessed:", "yellow")
     print_hanging(console, compared.rule_text)
     print_line(console, compared.conclusion, "bold")
 

@@ -45,7 +45,7 @@ def measured(record: Record, value: float, margin: float = 0.03) -> AttackRow:
 @pytest.mark.parametrize("fail_on", list(FailOn))
 def test_nothing_got_worse_than_itself(record: Record, fail_on: FailOn) -> None:
     same = of(record, record, fail_on)
-    assert (same.changes, same.differences, same.incomparable_parts, same.n_attack_results) == (
+    assert (same.changes, same.differences, same.incomparable, same.n_rows) == (
         (),
         (),
         (),
@@ -76,7 +76,7 @@ def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None
     assert line.endswith("not in the baseline.")
     back = of(fewer, record)
     assert back.regressions == ()
-    assert "1 finding of the baseline" in back.incomparable_parts[0]
+    assert "1 finding of the baseline" in back.incomparable[0]
 
 
 def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> None:
@@ -91,7 +91,7 @@ def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) ->
     apart = of(
         with_findings(record, record.findings[0]), with_findings(record, *record.findings[1:])
     )
-    assert (apart.n_findings, apart.n_attack_results, apart.regressions) == (0, 8, ())
+    assert (apart.n_findings, apart.n_rows, apart.regressions) == (0, 8, ())
     assert apart.exit_code == 3
     assert "No claim is in both audits; nothing is worse in 8 attack results" in apart.conclusion
     attacked = of(with_findings(record), with_findings(record))  # of systems without claims
@@ -106,9 +106,7 @@ def test_a_changed_claim_is_told_in_words_and_not_compared(record: Record) -> No
     plan = {**record.plan, "claims": [{"epsilon": 1.5, "scope": {"unit": "user"}, "proof": ""}]}
     found = of(vary(with_findings(record, changed), plan=plan), with_findings(record, proved))
     assert (found.exit_code, "Nothing is worse" in found.conclusion) == (3, False)
-    (claimed,) = (
-        each.description for each in found.changes if each.quantity is ChangedQuantity.CLAIM
-    )
+    (claimed,) = (each.words for each in found.changes if each.subject is ChangedQuantity.CLAIM)
     assert claimed.startswith("it now claims epsilon ")
     assert " (unproved); it no longer claims epsilon " in claimed
     assert claimed.endswith(" (proved).")
@@ -162,7 +160,7 @@ def test_a_new_leak_counts_at_the_level_of_leaks(record: Record) -> None:
 def test_a_leak_fell_beyond_both_intervals(record: Record, was: float, better: bool) -> None:
     found = of(with_rows(record, measured(record, 0.6)), with_rows(record, measured(record, was)))
     assert found.regressions == ()
-    assert [change.value_now for change in found.changes] == ([0.6] if better else [])
+    assert [change.now for change in found.changes] == ([0.6] if better else [])
 
 
 SCOPE = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
@@ -188,7 +186,7 @@ def asked(
 
 def moved(now: Record, before: Record) -> list[tuple[str, str]]:
     changes = of(now, before).changes
-    return [(change.trend.value, change.quantity.value) for change in changes]
+    return [(change.trend.value, change.subject.value) for change in changes]
 
 
 def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) -> None:
@@ -199,7 +197,7 @@ def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) ->
         "one: the shown epsilon is at least 2, was at least 1, for all data of one user, over "
         "the whole training, against the server."
     )
-    assert (change.trend, change.value_before, change.value_now) == (Trend.WORSE, 1.0, 2.0)
+    assert (change.trend, change.before, change.now) == (Trend.WORSE, 1.0, 2.0)
     assert moved(one, two) == [("other", "epsilon shown")]  # a smaller bound is not better
     assert moved(one, asked(record, None, 8.0)) == [("other", "epsilon shown")]
     assert moved(asked(record, 1.0, 8.0, tight=True), two) == [("better", "epsilon shown")]
@@ -222,7 +220,7 @@ def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> No
     sampled = {"confidence": 0.99, "samples": 1000}
     low, high = (asked(record, shown, 4.0, **sampled) for shown in (0.5, 3.9))
     assert moved(high, low) == moved(low, high) == []
-    assert of(high, low).incomparable_parts == (
+    assert of(high, low).incomparable == (
         "1 sampled lower bound moved within the proved limits, which shows no change.",
     )
     tight = asked(record, 0.5, 1.0, **sampled)
@@ -239,10 +237,7 @@ def test_a_refutation_that_is_not_found_again_is_no_better(record: Record) -> No
     refuted = asked(record, 10.0, confidence=0.99, samples=1000)
     lost, proved = asked(record, 0.5, confidence=0.99, samples=10), asked(record, None, 8.0)
     assert moved(lost, refuted) == [("other", "verdict")]
-    assert (
-        "missing refutation does not make the claim true"
-        in of(lost, refuted).changes[0].description
-    )
+    assert "missing refutation does not make the claim true" in of(lost, refuted).changes[0].words
     assert ("better", "verdict") in moved(proved, refuted)
 
 
@@ -272,7 +267,7 @@ def test_from_an_audit_that_broke_off_nothing_follows(record: Record) -> None:
         of(broken, whole).exit_code,
         of(whole, broken).exit_code,
     ) == (0, 3, 3)
-    assert "The baseline was not completed (1 error)" in of(whole, broken).incomparable_parts[0]
+    assert "The baseline was not completed (1 error)" in of(whole, broken).incomparable[0]
     assert of(asked(broken, 1.0), whole).exit_code == 1  # what is worse all the same
     assert of(broken, whole).conclusion == "Nothing is worse in the parts that could be compared."
     apart = of(whole, with_findings(whole))
@@ -288,8 +283,8 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     other = replace(CLAIM, epsilon=2.0)
     now, before = asked(record, None, 1.0, claim=other), asked(record, None, 1.0)
     (change,) = of(now, before).changes
-    assert change.description.startswith("it now claims epsilon 2 at delta 0 for all data of one")
-    assert "; it no longer claims epsilon 9 at delta 0" in change.description
+    assert change.words.startswith("it now claims epsilon 2 at delta 0 for all data of one")
+    assert "; it no longer claims epsilon 9 at delta 0" in change.words
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
     fewer = vary(fewer, attacks=(), utility=())
     assert [each.sentence for each in of(fewer, record).changes] == [
@@ -342,4 +337,4 @@ def test_other_data_and_lost_rows_are_told(record: Record) -> None:
     found = of(with_rows(record), vary(record, provenance=other))
     assert found.regressions == ()
     assert "The data differ: ml-100k" in found.differences[0]
-    assert "8 attack results" in found.incomparable_parts[0]
+    assert "8 attack results" in found.incomparable[0]
