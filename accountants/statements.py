@@ -22,7 +22,8 @@ class StatementKind(StrEnum):
     - ``PRIVACY``: the information that leaks about a user.
     - ``ESTIMATOR``: the server's estimate from the uploads.
     - ``UTILITY``: the comparison of systems or settings.
-    - ``TYPO``: the text of the paper, which an implementation cannot follow literally.
+    - ``TYPO``: the text of the paper. An implementation that follows the text literally differs
+      from what is meant.
     """
 
     PRIVACY = "privacy"  # the information that leaks about a user

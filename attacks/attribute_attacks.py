@@ -340,15 +340,9 @@ class AttributeRows:
 
         ``view`` is the messages that the adversary sees; ``rng`` is not used.
         """
-        known = (
-            np.zeros(0, dtype=np.int64)
-            if background.known_users is None
-            else background.known_users
-        )
-        labels = (
-            np.zeros(0, dtype=np.int64)
-            if background.known_classes is None
-            else background.known_classes
+        known, labels = (
+            np.zeros(0, dtype=np.int64) if array is None else array
+            for array in (background.known_users, background.known_classes)
         )
         places = list(_places(find_changed_rows(view), background.n_classes))
         right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
@@ -357,10 +351,8 @@ class AttributeRows:
             return GuessedLabels(users=known[:0], classes=labels[:0])
         users, codes, certain = best[0]
         subjects = users if background.subjects is None else background.subjects
-        unknown = np.isin(users, subjects) & ~np.isin(users, known)
-        return GuessedLabels(
-            users=users[unknown], classes=codes[unknown], is_proved=certain[unknown]
-        )
+        rows = np.isin(users, subjects) & ~np.isin(users, known)
+        return GuessedLabels(users=users[rows], classes=codes[rows], is_proved=certain[rows])
 
 
 def _places(

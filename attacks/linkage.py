@@ -179,9 +179,8 @@ def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
             continue
         sizes = np.asarray(np.linalg.norm(change, axis=2), dtype=np.float32)
         parts.setdefault(f"{name} sizes", []).append(sizes)
-        parts.setdefault(f"{name} moved", []).append(
-            np.asarray(moved.any(axis=2)).astype(np.float32)
-        )
+        rows = np.asarray(moved.any(axis=2)).astype(np.float32)
+        parts.setdefault(f"{name} moved", []).append(rows)
     return {key: np.concatenate(blocks) for key, blocks in parts.items()}
 
 
@@ -293,9 +292,8 @@ def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[s
     )
     if not both.any():
         return {}
-    cosines = compare_fingerprints(
-        {name: part[both] for name, part in sent.items()}, before, candidates
-    )
+    chosen = {name: part[both] for name, part in sent.items()}
+    cosines = compare_fingerprints(chosen, before, candidates)
     names = sorted(cosines)
     deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
     x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]

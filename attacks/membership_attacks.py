@@ -63,9 +63,7 @@ class InteractionMembership:
         """
         pairs = background.candidate_pairs
         if pairs is None:
-            raise InputError(
-                "Expected background.candidate_pairs, got None. Give (user, item) pairs."
-            )
+            raise InputError("Expected background.candidate_pairs, got None. Give user-item pairs.")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
@@ -73,9 +71,8 @@ class InteractionMembership:
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])
-            odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(
-                -MAX_LOG_RATIO, MAX_LOG_RATIO
-            )
+            odds = logit((by_message @ chance)[rows, pairs[:, 1]])
+            odds = odds.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
             ratio = odds - fit_prior(evidence)[0][pairs[:, 1]]
         else:
             evidence = read_calibrated(view, users)
@@ -162,9 +159,7 @@ class UserMembership:
                 f"an absent field or {len(background.reference_views)} views. Give all three."
             )
         features = _features(view, profiles)
-        known = np.stack(
-            [_features(reference, profiles) for reference in background.reference_views]
-        )
+        known = np.stack([_features(each, profiles) for each in background.reference_views])
         # Training moves a value for everybody.
         features = features - features.mean(axis=0)
         known = known - known.mean(axis=1, keepdims=True)

@@ -191,11 +191,9 @@ def get_max_table_size(users: int) -> tuple[int, int]:
     memory and hardly changes results, because a sample of many users gives nearly the same results
     as all of them.
     """
-    return (
-        (MAX_TABLE_ENTRIES, MAX_TABLE_ROWS)
-        if users <= MAX_USERS_FULL_TABLE
-        else (MAX_TABLE_ENTRIES // 8, MAX_TABLE_ROWS // 12)
-    )
+    if users <= MAX_USERS_FULL_TABLE:
+        return MAX_TABLE_ENTRIES, MAX_TABLE_ROWS
+    return MAX_TABLE_ENTRIES // 8, MAX_TABLE_ROWS // 12
 
 
 class InputTable:
@@ -478,11 +476,8 @@ def _summary(view: View) -> list[_Part]:
     patterns = find_changed_rows(view)
     if patterns:
         return [(part.is_changed.shape[1], partial(_moved, part)) for part in patterns.values()]
-    table = (
-        None
-        if RankOneGradientsReader().refusal(view)
-        else find_item_table_name(view, (Payload.GRADIENT,))
-    )
+    readable = not RankOneGradientsReader().refusal(view)
+    table = find_item_table_name(view, (Payload.GRADIENT,)) if readable else None
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == table
@@ -523,9 +518,8 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
     read: Iterator[tuple[NDArray[np.intp], NDArray[Any]]]
     for number, (_, uploads, component) in enumerate(rounds):
         if len(changes) == len(rounds):
-            read = (
-                (whose, change) for whose, change, _ in changes[number].iter_user_changes(users)
-            )
+            blocks = changes[number].iter_user_changes(users)
+            read = ((whose, change) for whose, change, _ in blocks)
         else:
             read = iter_user_messages(users, uploads.users, component)
         for whose, messages in read:

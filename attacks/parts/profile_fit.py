@@ -50,10 +50,8 @@ _NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 def has_readable_model(view: View) -> bool:
     """Checks whether the last model that the adversary sees has item rows or item similarities."""
     model, items = get_last_model(view), view.public.n_items
-    return (
-        find_item_table(model, items) is not None
-        or find_item_similarities(model, items) is not None
-    )
+    table = find_item_table(model, items)
+    return table is not None or find_item_similarities(model, items) is not None
 
 
 def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:

@@ -350,9 +350,8 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     finite = np.isfinite(ratio)
     weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
-    return replace(
-        evidence, log_ratio=ratio, item_log_odds=items, activity=by.activity_gain * activity
-    )
+    activity = by.activity_gain * activity
+    return replace(evidence, log_ratio=ratio, item_log_odds=items, activity=activity)
 
 
 def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:

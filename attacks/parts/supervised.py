@@ -191,10 +191,7 @@ class AttributeProblem:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
-            (sent, rows), (asked, columns) = (
-                self.find_table_rows(users),
-                self.find_table_rows(others),
-            )
+            (sent, rows), (asked, columns) = map(self.find_table_rows, (users, others))
             out[np.ix_(sent, asked)] = self.table.products.gram_matrix[np.ix_(rows, columns)]
         if self.scaled_attributes is not None:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T

@@ -296,9 +296,8 @@ class ModelMessages:
     def select(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
         """Returns the messages of ``users`` (ascending), and their positions in ``users``."""
         at, places = match_users(self.users, users)
-        return replace(
-            self, users=self.users[at], component=select_messages(self.component, at)
-        ), places
+        component = select_messages(self.component, at)
+        return replace(self, users=self.users[at], component=component), places
 
     def select_first(self, count: int) -> ModelMessages:
         """Returns the messages of the ``count`` senders with the smallest user indices."""
@@ -622,9 +621,8 @@ def estimate_popularity(view: View) -> Floats:
     if total is not None and not settings.get("negatives") and "alpha" not in settings:
         along = np.linalg.norm(total, axis=1)
     else:
-        steps = (
-            find_item_table(get_last_model(view), view.public.n_items) if total is None else total
-        )
+        model = get_last_model(view)
+        steps = find_item_table(model, view.public.n_items) if total is None else total
         assert steps is not None, "refused"
         if not np.isfinite(steps).all():
             return np.zeros(len(steps))

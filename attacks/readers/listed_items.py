@@ -177,9 +177,8 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     items = logit(overall)
     ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = np.round(ratio, _DIGITS)  # last bits would break ties of the prior
-    return Evidence(
-        users=users, log_ratio=ratio, item_log_odds=items, activity=np.zeros(len(users))
-    )
+    activity = np.zeros(len(users))
+    return Evidence(users=users, log_ratio=ratio, item_log_odds=items, activity=activity)
 
 
 def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:

@@ -105,12 +105,11 @@ class NoisyRowsReader(MessageReader):
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = _vectors(view, np.union1d(sample, present)) if negatives == 1 else None
-        positions = row_places.fit_positions(
-            rounds, sample, present, vectors, get_item_log_odds(view)
-        )
+        odds = get_item_log_odds(view)
+        positions = row_places.fit_positions(rounds, sample, present, vectors, odds)
         if positions is None:
             return Evidence(users=users, log_ratio=ratio)
-        common = fit_mixture(positions.select(sample), negatives, get_item_log_odds(view))
+        common = fit_mixture(positions.select(sample), negatives, odds)
         for some in np.array_split(present, -(-count // _NUMBERS)):
             of_some = fit_log_ratios(positions.select(some), negatives, common)
             at = np.searchsorted(users, of_some.users)
@@ -221,18 +220,12 @@ def fit_mixture(
     chosen by likelihood, in fits in which all messages have one step size.
     """
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
-    turned = (
-        (np.inf,)
-        if positions.is_mostly_common
-        else (np.inf, CRITICAL_Z, 0.0)
-        if positions.has_common_direction
-        else (0.0,)
-    )
-    turned = turned if negatives > 1 else (np.inf,)
+    turned: tuple[float, ...] = (np.inf,)
+    if negatives > 1 and not positions.is_mostly_common:
+        turned = (np.inf, CRITICAL_Z, 0.0) if positions.has_common_direction else (0.0,)
     firsts = [_first(positions, negatives, *way, item_odds) for way in product(ends, turned)]
-    fit = partial(
-        fit_log_ratios, positions, negatives, fit_all=True, keep_odds=item_odds is not None
-    )
+    keep = item_odds is not None
+    fit = partial(fit_log_ratios, positions, negatives, fit_all=True, keep_odds=keep)
     likeliest = max(firsts, key=lambda first: fit(first, n_iterations=_ALIKE).log_likelihood)
     return fit(likeliest).mixture
 
@@ -319,9 +312,8 @@ def fit_log_ratios(
         own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
         of_own, rest = (_total(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(of_own / rest), first, axis=0)
-        prior = (
-            mixture.item_log_odds + (logit(shares) - logit(mixture.mean_positive_share))[:, None]
-        )
+        prior = logit(shares) - logit(mixture.mean_positive_share)
+        prior = mixture.item_log_odds + prior[:, None]
         odds = ratio + prior.astype(np.float32)
         if turn == n_iterations:
             break
@@ -375,9 +367,8 @@ def fit_log_ratios(
             mixture = replace(mixture, relative_step_excess=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
-            item_odds = (
-                mixture.item_log_odds if keep_odds else logit(np.clip(rate, _LEAST, 1 - _LEAST))
-            )
+            rate = np.clip(rate, _LEAST, 1 - _LEAST)
+            item_odds = mixture.item_log_odds if keep_odds else logit(rate)
             mixture = replace(
                 mixture,
                 mean_step=step,
@@ -388,10 +379,8 @@ def fit_log_ratios(
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    fit += (
-        np.log(rest).sum(dtype=np.float64)
-        - _LEVEL / 2 * np.square(mixture.relative_step_excess).sum()
-    )
+    penalty = _LEVEL / 2 * np.square(mixture.relative_step_excess).sum()
+    fit += np.log(rest).sum(dtype=np.float64) - penalty
     return MixtureFit(
         mixture=mixture, users=users, log_ratio=ratio, shares=shares, log_likelihood=float(fit)
     )

@@ -147,9 +147,8 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     best, most = 0.0, 0.0
     for way in ways:
         solved = fit_rank_one(way * sent, items)
-        off = solved.noise * np.linalg.norm(solved.user_vectors, axis=1).clip(
-            min=np.finfo(float).tiny
-        )
+        lengths = np.linalg.norm(solved.user_vectors, axis=1)
+        off = solved.noise * lengths.clip(min=np.finfo(float).tiny)
         between = float(np.median(split_in_two_groups(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between

@@ -74,11 +74,8 @@ class RatingRowsReader(MessageReader):
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
-        return (
-            on_scale
-            and bool(read_item_messages(view, (Payload.MODEL,)))
-            and has_unchanged_rows(view)
-        )
+        models = on_scale and bool(read_item_messages(view, (Payload.MODEL,)))
+        return models and has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) and ratings (n, M), which are 0 for unchanged rows."""
@@ -173,10 +170,8 @@ class _Local:
         ``vectors`` (n, d) are the users' vectors, ``step`` (n,) the learning rates of one row.
         """
         out = np.empty((*rows.shape[:2], len(self.possible_ratings)), dtype=np.float32)
-        bound, after = np.float32(self.bound), rows + change
-        fill_rating_distances(
-            rows, after, vectors, step, self.possible_ratings, self.steps, bound, out
-        )
+        bound, ratings = np.float32(self.bound), self.possible_ratings
+        fill_rating_distances(rows, rows + change, vectors, step, ratings, self.steps, bound, out)
         return out
 
 

@@ -72,9 +72,8 @@ class FlippedBitsReader(MessageReader):
         known = get_item_log_odds(view)
         odds = logit(items) if known is None else known
         activity = fit_activity(log_ratio, odds)
-        return Evidence(
-            users=users, log_ratio=log_ratio, item_log_odds=logit(items), activity=activity
-        )
+        items = logit(items)
+        return Evidence(users=users, log_ratio=log_ratio, item_log_odds=items, activity=activity)
 
 
 def fit_activity(

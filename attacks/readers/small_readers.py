@@ -59,9 +59,8 @@ class ClearEntriesReader(MessageReader):
         Bits whose flipping probabilities are public are excluded, because another reader uses these
         probabilities.
         """
-        clear = (
-            view.public.noise_channel is None or find_item_vector_name(view, Payload.BITS) is None
-        )
+        known = view.public.noise_channel is not None
+        clear = not known or find_item_vector_name(view, Payload.BITS) is None
         return clear and find_item_vector_name(view, Payload.BITS, Payload.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -213,9 +212,8 @@ class ParticipationReader(MessageReader):
             ratio = _regress(there, moves)
         else:
             share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
-            ratio = np.maximum(
-                there.T @ np.where(moved, -np.log(share), -MAX_LOG_RATIO), -MAX_LOG_RATIO
-            )
+            ratio = there.T @ np.where(moved, -np.log(share), -MAX_LOG_RATIO)
+            ratio = np.maximum(ratio, -MAX_LOG_RATIO)
         return Evidence(
             users=users,
             log_ratio=ratio,
@@ -317,11 +315,8 @@ class PopularityReader(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the adversary's view shows an item table, but no data on single users."""
-        more = (
-            list_linked_names(view)
-            or has_sums_over_changing_groups(view)
-            or UserRowsReader().can_read(view)
-        )
+        more = list_linked_names(view) or has_sums_over_changing_groups(view)
+        more = more or UserRowsReader().can_read(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not assign_pseudonyms(view)
         model = find_item_table(get_last_model(view), view.public.n_items)

@@ -55,7 +55,6 @@ def find_upper_bound(
     ``target``: the system.
     ``scope``: unit, adjacency, what the adversary sees, and duration.
     ``population``: numbers of users and items.
-
     ``delta``: delta of the bound.
     ``accountants``: accountants to use.
 

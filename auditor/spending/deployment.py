@@ -385,8 +385,8 @@ def describe_event(event: DpEvent) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRequest:
-    """Arguments of the function ``account``, checked. They describe the noise of a system whose
-    epsilon is to be computed.
+    """Validated arguments of the function ``account``, which computes the epsilon of described
+    noise.
 
     - ``gaussian``: noise multiplier z of Gaussian noise on a sum: standard deviation divided by the
       clipping norm.

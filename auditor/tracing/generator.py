@@ -264,18 +264,19 @@ class TracedGenerator(np.random.Generator):
         return self._discrete(name, values, _equal_masses(len(values)))
 
     def draw_index(self, name: str, shares: Sequence[Fraction]) -> int:
-        """Draws an index with the probabilities ``shares``, and fixes its value on the execution
-        path.
+        """Draws an index with the given probabilities, and fixes its value on the execution path.
 
         ``name``: text of the drawing call, for reports.
+        ``shares``: probability of each index.
         """
         return int(fix_symbol(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
 
     def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
         """Draws ``count`` distinct indices one after another, without replacement.
 
-        ``shares``: probability of each index in the first draw. Raises ValueError if fewer than
-        ``count`` indices have a positive probability.
+        ``shares``: probability of each index in the first draw.
+
+        Raises ValueError if fewer than ``count`` indices have a positive probability.
         """
         left, picks = list(range(len(shares))), []
         if count > sum(share > 0 for share in shares):

@@ -341,9 +341,11 @@ class Interpreter(CallTracer):
         return self.get_current_error() is before or sys.exc_info()[0] is TracedError
 
     def wrap_context(self, manager: Any) -> Any:
-        """Returns the context manager of a ``with`` statement in traced code, wrapped for tracing.
+        """Returns a context manager with which a ``with`` statement of traced code is run by this
+        interpreter.
 
-        A ``numpy.errstate`` is returned unchanged.
+        ``manager``: the context manager of the statement. A ``numpy.errstate`` is returned
+            unchanged.
         """
         return manager if type(manager) is np.errstate else _Context(self, manager)
 

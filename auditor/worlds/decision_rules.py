@@ -277,9 +277,8 @@ def propose_rules(
         return []
     # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
-    halves = np.array(
-        [[count_in_intervals(each, cuts) for each in half] for half in parts], np.float64
-    )
+    counts = [[count_in_intervals(each, cuts) for each in half] for half in parts]
+    halves = np.array(counts, np.float64)
     chosen = find_rule_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
@@ -298,12 +297,9 @@ def propose_rules(
         for option in ranked:
             option.interval_guesses[0] = NEITHER
     return [
-        (
-            option.cautious_bound,
-            DecisionRule(statistic=statistic, cuts=cuts, guesses=option.interval_guesses),
-        )
-        for option in ranked
-        if option.interval_guesses.any()
+        (bound, DecisionRule(statistic=statistic, cuts=cuts, guesses=guesses))
+        for bound, _, guesses in ranked
+        if guesses.any()
     ]
 
 

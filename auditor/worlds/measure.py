@@ -180,19 +180,13 @@ class RefutationPower:
 
         The result is None if the bound is None or exact, or if the claim is 0 or infinite.
         """
-        if (
-            measured_bound is None
-            or measured_bound.confidence == 1.0
-            or not 0.0 < epsilon < math.inf
-        ):
+        if measured_bound is None or not 0.0 < epsilon < math.inf:
+            return None
+        delta, confidence = measured_bound.delta, measured_bound.confidence
+        if confidence == 1.0:
             return None
         member = _DEFAULT if estimator is None or measured_bound.assumptions else estimator
-        return cls.compute(
-            epsilon,
-            delta=measured_bound.delta,
-            confidence=measured_bound.confidence,
-            estimator=member,
-        )
+        return cls.compute(epsilon, delta=delta, confidence=confidence, estimator=member)
 
     def __str__(self) -> str:
         return self.describe("draws of each world")

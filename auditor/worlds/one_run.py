@@ -330,12 +330,8 @@ class OneRun(Checked, Estimator):
         outside = guesses - inside
         ranked = included[testing][_ranked(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
-        counts = OneRunGuesses(
-            n_canaries=m,
-            n_guesses=guesses,
-            n_right=int(hits.sum() + (~misses).sum()),
-            is_two_sided=both,
-        )
+        n_right = int(hits.sum() + (~misses).sum())
+        counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, is_two_sided=both)
         best = OneRunGuesses(n_canaries=m, n_guesses=m, n_right=m)
         witness = worlds.make_witness(
             (0, 1),
@@ -367,9 +363,8 @@ class OneRun(Checked, Estimator):
         budget = RuleTestPlan(draws=m, delta=delta, alpha=alpha, margin=0.0)
         k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
-        found = OneRunGuesses(
-            n_canaries=m, n_guesses=guesses, n_right=min(guesses, round(right[k]))
-        )
+        n_right = min(guesses, round(right[k]))
+        found = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right)
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:

@@ -308,12 +308,8 @@ class SelectionSplit:
         if bolder and bolder.expected_bound > max(_expected(best), _expected(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
-        return self.make_selection(
-            pair,
-            ((best, 1.0 - SECOND_RULE_ERROR_SHARE), (bold, SECOND_RULE_ERROR_SHARE)),
-            judged,
-            len(compared),
-        )
+        shares = (best, 1.0 - SECOND_RULE_ERROR_SHARE), (bold, SECOND_RULE_ERROR_SHARE)
+        return self.make_selection(pair, shares, judged, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Cut | None:
         """Returns the rule with the largest lower bound on epsilon that these outputs predict.

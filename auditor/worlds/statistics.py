@@ -255,9 +255,8 @@ class OutcomeIndex:
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         labels = self.value_labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
         if self.part_names and len(labels) == 1:
-            return " and ".join(
-                f"{n} = {v}" for n, v in zip(self.part_names, labels[0], strict=True)
-            )
+            named = zip(self.part_names, labels[0], strict=True)
+            return " and ".join(f"{name} = {value}" for name, value in named)
         single = len(self.part_names) < 2
         values = [row[0] if single else f"({', '.join(row)})" for row in labels[:5]]
         name = (self.part_names or ("output",))[0] if single else f"({', '.join(self.part_names)})"

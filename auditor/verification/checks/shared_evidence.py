@@ -147,7 +147,9 @@ class ClaimUnderTest:
         )
 
     def find_max_epsilon(self, trials: int) -> float:
-        """Returns the largest epsilon that ``trials`` draws for each of two inputs can refute."""
+        """Returns the largest lower bound on epsilon that ``trials`` draws for each of two inputs
+        can give.
+        """
         return self.compute_lower_epsilon(trials, trials, 0, trials)
 
 

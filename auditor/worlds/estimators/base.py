@@ -190,10 +190,8 @@ class Estimator(ABC):
         Other worlds give smaller bounds. The estimator ``JointBinomial`` can exceed this bound
         slightly for outputs with very many entries.
         """
-        alpha = 1 - check_confidence(confidence)
-        return self.bound_perfect_guesses(
-            check_samples(samples), delta=check_delta(delta), alpha=alpha
-        )
+        alpha, delta = 1 - check_confidence(confidence), check_delta(delta)
+        return self.bound_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)
 
     def find_min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
         """Returns the smallest number of draws per world for which ``find_max_bound`` exceeds

@@ -102,9 +102,8 @@ class JointBinomial(Estimator):
         witness = None
         if rules:
             best = int(np.argmax(bounds_of_rules(request.alpha)))
-            witness = make_guess_witness(
-                worlds, chosen.world_pair, rules[best][0], counts[best], drawn
-            )
+            rule, pair = rules[best][0], chosen.world_pair
+            witness = make_guess_witness(worlds, pair, rule, counts[best], drawn)
         all_right = GuessCounts.make_all_right(draws, share)
 
         def limit(alpha: float) -> EpsilonLimit:
