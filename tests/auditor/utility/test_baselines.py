@@ -42,7 +42,7 @@ def evaluated(
 
 
 def by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
-    return np.tile(baselines.count_item_users(held.train), (len(users), 1))
+    return np.tile(baselines.count_item_users(held.training_data), (len(users), 1))
 
 
 def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
@@ -51,7 +51,7 @@ def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
     even = mine.ratings[users].toarray()[:, ::2] > 0
     likes_odd = odd.sum(axis=1) > even.sum(axis=1)
     liked = (np.arange(mine.n_items) % 2 == 1) == likes_odd[:, None]
-    return baselines.count_item_users(held.train) + 1000.0 * liked
+    return baselines.count_item_users(held.training_data) + 1000.0 * liked
 
 
 def remark(*rows: UtilityRow) -> str:
@@ -77,7 +77,7 @@ def test_a_better_system_than_popularity_gets_no_remark(split: HoldOut) -> None:
 @pytest.mark.parametrize("split", RANKED)
 def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(split: HoldOut) -> None:
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
-        popular = baselines.count_item_users(held.train)
+        popular = baselines.count_item_users(held.training_data)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
         return popular + 1.5 * popular.max() * noise[users]
 
@@ -90,12 +90,12 @@ def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(spli
 
 def test_popularity_among_all_items_is_that_of_counting() -> None:
     held, rows = evaluated(HoldOut.LEAVE_LAST_OUT, by_taste)
-    kept = held.train.ratings.toarray() > 0
+    kept = held.training_data.ratings.toarray() > 0
     met = kept.sum(axis=0)
     ours, theirs = [], []
     for user in np.flatnonzero(held.items >= 0):
         item = held.items[user]
-        scores = by_taste(held, held.train, np.array([user]))[0]
+        scores = by_taste(held, held.training_data, np.array([user]))[0]
         rivals = [other for other in range(60) if other != item and not kept[user, other]]
         for hits, by in ((ours, scores), (theirs, met)):
             above = sum(by[other] > by[item] for other in rivals)
@@ -164,7 +164,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)
     (found,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
-    predicted = baselines.predict_ratings(held.train, held.users, held.items)
+    predicted = baselines.predict_ratings(held.training_data, held.users, held.items)
     ours = np.square(held.ratings - scores[held.users, held.items])
     theirs = np.square(held.ratings - predicted)
     assert found.baseline.name == baselines.MEANS

@@ -33,7 +33,7 @@ def measured(name: str, metric: str, **settings: object) -> UtilityRow:
     rng = np.random.default_rng(0)
     likely = (0.9, 0.02) if metric == "NDCG" else (0.6, 0.3)
     held = hold_out(target.evaluation, tastes(rng, *likely), rng)
-    run = target.run(held.training_datn_kept_roundsng, keep=1)
+    run = target.run(held.training_data, rng, n_kept_rounds=1)
     rows = held.evaluate(target, run.model, confidence=0.95, rng=rng)
     return next(row for row in rows if row.metric.startswith(metric))
 
