@@ -107,7 +107,11 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
     play(attribute, Scripted(AttackFamily.ATTRIBUTE, script))
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
     for background in seen:
-        assert len(background.known_users) == len(background.classes) == round(0.3 * DATA.n_users)
+        assert (
+            len(background.known_users)
+            == len(background.known_classes)
+            == round(0.3 * DATA.n_users)
+        )
         key = KEYS[background.n_classes]
         assert background.attributes.shape[1] == sum(categories.values()) - categories[key]
     assert (
@@ -308,7 +312,8 @@ def test_an_attack_that_cannot_read_the_view_has_no_row(room: Any, family: Attac
 def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
     """Not of the user's input, for which an audit of one system stops."""
     scores = Scripted(
-        AttackFamily.MEMBERSHIP, lambda _, b, rng: MemberScores(values=b.candidates[:, 0] * np.nan)
+        AttackFamily.MEMBERSHIP,
+        lambda _, b, rng: MemberScores(values=b.candidate_pairs[:, 0] * np.nan),
     )
     with pytest.raises(ArithmeticError, match="Expected numbers from attack scripted, got NaN"):
         play(membership, scores)

@@ -32,7 +32,7 @@ class Counted:
     unmeasured_notes = ()
     paper_title: str = "Somebody 2020"
 
-    def parts(self) -> Sequence[PaperPart]:
+    def list_parts(self) -> Sequence[PaperPart]:
         def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
             self.ran.append("one")
             row = ReproducedRow(
@@ -146,7 +146,9 @@ def test_every_figure_of_utility_has_its_baseline() -> None:
         return split, train_and_test(declared, target, target, {}, data, rng, True)
 
     split, rows = measured("fmf-hfl")
-    errors = split.ratings - baselines.predict_ratings(split.training_data, split.users, split.items)
+    errors = split.ratings - baselines.predict_ratings(
+        split.training_data, split.users, split.items
+    )
     for row in rows:
         assert list(row.beside) == ["random", "user and item means"]
         assert row.beside["user and item means"] == pytest.approx(np.square(errors).mean())
