@@ -93,7 +93,7 @@ class Change:
     subject: the quantity that changed.
     target: name of the system.
     words: the change in a sentence, without the name of the system.
-    before, value_now: values in the two audits; None without a value.
+    before, now: values in the two audits; None without a value.
     """
 
     trend: Trend

@@ -205,9 +205,10 @@ class CheckedClient:
     client_function: the client's function of (history, model, rng). If it requires a fourth
         argument, that is the state of the device: a dictionary that the function may fill and that
         persists from round to round
-    expected_shapes: shapes of the arrays in the first message, by name, which all messages must have
-    expected_part_types: types of the arrays and containers in the first message, by name; all messages must
-        have the same types in the same order
+    expected_shapes: shapes of the arrays in the first message, by name, which all other messages
+        must have
+    expected_part_types: types of the arrays and containers in the first message, by name, which all
+        other messages must have in the same order
     structure: structure of the first message; None before the first message
     drops_out: whether the function may return None, which means that the device sends no message
 

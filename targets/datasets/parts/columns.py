@@ -25,8 +25,8 @@ class EncodedIds(NamedTuple):
 
     distinct_ids: the m distinct identifiers, in ascending order (m,)
     id_indices: index of each row's identifier in ``distinct_ids`` (n_rows,)
-    distinct_texts: the distinct identifiers as texts (m,), if the file has texts; ``distinct_ids`` are then 0, 1, 2,
-        ... Empty if the file has numbers
+    distinct_texts: the distinct identifiers as texts (m,), if the file has texts; ``distinct_ids``
+        are then 0, 1, 2, ... Empty if the file has numbers
     """
 
     distinct_ids: NDArray[np.int64]
@@ -41,8 +41,8 @@ class EncodedIds(NamedTuple):
         present, place = factorize(self.id_indices[rows])
         if self.distinct_texts:
             texts = tuple(self.distinct_texts[at] for at in present)
-            return self._replace(ids=np.arange(len(present)), id_indices=place, texts=texts)
-        return self._replace(ids=self.distinct_ids[present], id_indices=place)
+            return type(self)(np.arange(len(present)), place, texts)
+        return type(self)(self.distinct_ids[present], place, ())
 
 
 class IdCollector:

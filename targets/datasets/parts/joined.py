@@ -306,7 +306,8 @@ def _read_cells(
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
             f"Expected a {what} that occurs in {file.label} in {where(row)}, got {what} "
-            f"{wanted.distinct_ids[wanted.id_indices[row]]}. Add a line for this {what}, or remove the row."
+            f"{wanted.distinct_ids[wanted.id_indices[row]]}. Add a line for this {what}, or "
+            "remove the row."
         )
     return [[column[place] for place in places] for column in columns]
 

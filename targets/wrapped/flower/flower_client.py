@@ -36,9 +36,9 @@ class LoaderPatch:
     """Replacement of the function by which a Flower app loads its data; it returns given data.
 
     loader: the app's function that loads its data
-    adapt_history: function ``adapt_history(history)`` that returns a history in the form that the app expects. If
-        ``adapt_history`` takes two or more arguments, it also gets the arguments with which the app calls
-        the loader
+    adapt_history: function of a history that returns it in the form that the app expects. A
+        function of two or more arguments also gets the arguments with which the app calls the
+        loader
 
     The code object of the loader is replaced instead of its name, so that the replacement works
     wherever the app has imported the function. Caches of the loader (``functools.cache``) are
@@ -54,7 +54,7 @@ class LoaderPatch:
     ) -> LoaderPatch:
         """Creates a ``LoaderPatch`` from the app's function or from the function's name.
 
-        The name has the form "module:function" or "module.function". If ``adapt_history`` is None, the app
+        The name has the form "module:function" or "module.function". If ``adapt`` is None, the app
         gets the history itself. Raises InputError if the function does not exist, or if it is not
         written in Python.
         """

@@ -41,8 +41,8 @@ class ModChain:
 
     mods: the mods (wrappers of a client's training), beginning with the outermost
     inner_function: the function that the innermost mod calls
-    owner_function: the function that the app's owner wrote: ``inner_function`` itself, or in Flower's older
-        interface the function ``client_fn`` that ``inner_function`` calls
+    owner_function: the function that the app's owner wrote: ``inner_function`` itself, or in
+        Flower's older interface the function ``client_fn`` that ``inner_function`` calls
     is_legacy: whether the app uses Flower's older interface
     """
 
