@@ -270,11 +270,8 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
-    ratio = (
-        np.where(finite, evidence.log_ratio, 0)
-        .clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        .astype(np.float64)
-    )
+    ratio = np.where(finite, evidence.log_ratio, 0).astype(np.float64)
+    ratio = ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     activity = np.where(finite, fit_prior(evidence, items)[1][:, None], 0)
 
     def slopes(bent: Floats, weights: Floats) -> Floats:
@@ -330,11 +327,9 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
         view.add_note(f"The attack could not be tested on simulated users: {error}")
         return IDENTITY_CALIBRATION
     shadows = known.read_shadow_evidence(sent, len(taken))
-    return (
-        IDENTITY_CALIBRATION
-        if shadows.log_ratio is None
-        else fit_calibration(shadows, met[taken], items)
-    )
+    if shadows.log_ratio is None:
+        return IDENTITY_CALIBRATION
+    return fit_calibration(shadows, met[taken], items)
 
 
 def _scale(evidence: Evidence, by: Calibration) -> Evidence:

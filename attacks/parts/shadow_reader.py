@@ -214,25 +214,16 @@ def _send_single(
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
     if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return list(nothing)
-    single, every, alone = (
-        np.eye(n_items, dtype=np.bool_),
-        np.arange(n_items),
-        list[SingleItemMessages](),
-    )
+    single, every = np.eye(n_items, dtype=np.bool_), np.arange(n_items)
+    alone: list[SingleItemMessages] = []
     for seen, logged in zip(rounds, uploads, strict=True):
         try:
             made = client(single, seen.broadcast, rng).components
         except InputError:  # the code may need a longer history
             return list(nothing)
         parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
-        alone.append(
-            [
-                one
-                for _, one in select_mark_sources(
-                    parts, n_items, find_list_names(logged.components)
-                )
-            ]
-        )
+        sources = select_mark_sources(parts, n_items, find_list_names(logged.components))
+        alone.append([messages for _, messages in sources])
     return alone
 
 

@@ -189,11 +189,8 @@ def _logits(form: _Form, network: ArraysByName, flags: NDArray[np.float64]) -> N
 
 def _form(view: View) -> _Form | None:
     """Returns the form of a network on items' features in the messages; None if there is none."""
-    features, messages, broadcast = (
-        view.public.item_features,
-        read_model_messages(view),
-        get_last_model(view),
-    )
+    features, broadcast = view.public.item_features, get_last_model(view)
+    messages = read_model_messages(view)
     unknown = any(rounds[0].broadcast is None for rounds in messages.values())
     if features is None or not broadcast or unknown:
         return None

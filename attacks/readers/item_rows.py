@@ -132,9 +132,8 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
                 sizes = lengths[some[:, None], first] * is_moved
                 place = sizes / _typical(sizes, is_moved)
                 moving = MAX_LOG_RATIO * _MOVED * (0.5 + 0.5 * place / (1 + place))
-                new[some] = scatter_item_values(
-                    moving, first, is_moved, ratio.shape[1], default=-MAX_LOG_RATIO
-                )
+                width = ratio.shape[1]
+                new[some] = scatter_item_values(moving, first, is_moved, width, -MAX_LOG_RATIO)
             ratio[whose] = np.where(n_messages[whose] > 0, np.maximum(ratio[whose], new), new)
             n_messages[whose] += 1
     missed = _count_missed(moves, n_messages)
@@ -188,9 +187,8 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
                 moving = MAX_LOG_RATIO * _MOVED * place
                 if negatives > 1:
                     moving = _weaken(moving, is_moved, negatives, ratio.shape[1])
-                new = scatter_item_values(
-                    moving, first, is_moved, ratio.shape[1], default=-MAX_LOG_RATIO
-                )
+                width = ratio.shape[1]
+                new = scatter_item_values(moving, first, is_moved, width, -MAX_LOG_RATIO)
                 new[:, silent] = 0.0
                 ratio[whose[some]] += new
     return ratio

@@ -302,10 +302,8 @@ def fit_log_ratios(
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
         place[(mean > mixture.flip_threshold)[whose]] *= -1
-    steps, shares = (
-        np.full(len(place), mixture.mean_step),
-        np.full(len(users), mixture.mean_positive_share),
-    )
+    steps = np.full(len(place), mixture.mean_step)
+    shares = np.full(len(users), mixture.mean_positive_share)
     items = place.shape[1]
     for turn in range(n_iterations + 1):
         rate = negatives * shares / (1 - shares)

@@ -45,10 +45,8 @@ class FlippedBitsReader(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits to users, and flipping probabilities are public."""
-        return (
-            view.public.noise_channel is not None
-            and find_item_vector_name(view, Payload.BITS) is not None
-        )
+        known = view.public.noise_channel is not None
+        return known and find_item_vector_name(view, Payload.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-ratios of interactions from bits of all rounds, and prior log-odds."""

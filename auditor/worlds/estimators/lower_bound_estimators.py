@@ -125,9 +125,8 @@ class JointBinomial(Estimator):
         of outputs that select the rule. A measurement has fewer test draws if several rules are
         compared on further draws.
         """
-        return super().bound_perfect_guesses(
-            samples, delta=delta, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * alpha
-        )
+        alpha = (1.0 - SECOND_RULE_ERROR_SHARE) * alpha
+        return super().bound_perfect_guesses(samples, delta=delta, alpha=alpha)
 
     def predict_limit(
         self, samples: int, rates: EventRates, *, delta: float, alpha: float
