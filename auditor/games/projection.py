@@ -190,13 +190,15 @@ def project_messages(sent: Component, direction: Array) -> Array:
     return out
 
 
-def compute_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
+def compute_features(
+    view: View, expected_by_round: Sequence[ExpectedMessages], canary: int
+) -> Array:
     """Computes f numbers of one training, by which a decision rule guesses the canary's history.
 
     A canary is a designed user with two alternative histories.
 
     ``view``: the messages and public parameters that the adversary sees.
-    ``known``: expected messages at the broadcast of each round of the view.
+    ``expected_by_round``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
 
     For each source of messages, the residual is the observation minus its expectation. The score of
@@ -218,7 +220,7 @@ def compute_features(view: View, known: Sequence[ExpectedMessages], canary: int)
             for part in model.values()
             if np.ndim(part) == 2 and len(part) == view.public.n_items
         ]
-        ratio = _ratio(model, known[0].difference, {})
+        ratio = _ratio(model, expected_by_round[0].difference, {})
         return np.concatenate([_summary([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
         return _summary(
@@ -228,12 +230,14 @@ def compute_features(view: View, known: Sequence[ExpectedMessages], canary: int)
                     each.difference,
                     each.message_sum,
                 )
-                for before, after, each in zip(view.rounds, view.rounds[1:], known, strict=False)
+                for before, after, each in zip(
+                    view.rounds, view.rounds[1:], expected_by_round, strict=False
+                )
             ]
         )
     if view.vantage is Vantage.AGGREGATE:
         sums, clear = [], []
-        for seen, expected in zip(view.rounds, known, strict=True):
+        for seen, expected in zip(view.rounds, expected_by_round, strict=True):
             count = 0 if seen.senders is None else len(seen.senders)
             moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_ratio(moved, expected.difference, expected.message_sum))
@@ -243,8 +247,8 @@ def compute_features(view: View, known: Sequence[ExpectedMessages], canary: int)
                 )
         return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
     if view.vantage is Vantage.SHUFFLED or view.public.n_silos is not None:
-        return _unlinked(view, known)
-    return _linked(view, known, canary)
+        return _unlinked(view, expected_by_round)
+    return _linked(view, expected_by_round, canary)
 
 
 def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
