@@ -64,7 +64,8 @@ class ListedItemsReader(MessageReader):
 
     Log-likelihood ratios of interactions follow from how often a user's lists name an item. If it
     is unknown which codes stand for which items, the most frequent codes are matched to the most
-    popular items. This requires that popularity is known and the senders' code is not available.
+    popular items. The matching requires known popularity; it is omitted if the senders' code is
+    available, because a better reader then learns from this code.
     Memory: some arrays of users times items, some of 2^24 numbers, and the entries of one round.
     """
 

@@ -435,7 +435,7 @@ def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
 
 
 def find_largest_bound(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
-    """Returns the largest lower bound on epsilon that as many scores could give.
+    """Returns the largest lower bound on epsilon that n and m scores could give.
 
     ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only the numbers n and m
     matter, and whether all scores are 0 or 1. The bound is reached if every score under one input
