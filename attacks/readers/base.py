@@ -159,8 +159,6 @@ _HALVINGS = 16  # enough for a share of one user in 60,000
 _TINY = 1e-12
 _WEIGHT = 0.5  # weight of the overall share, in observations
 
-Numbers = NDArray[np.floating[Any]]
-
 
 def compute_posterior(
     evidence: Evidence, item_odds: NDArray[np.float64] | None = None

@@ -243,5 +243,5 @@ def check_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
             "Encode each output as an array of numbers or as a JSON string."
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Replace it.")
+        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Return numbers.")
     return array
