@@ -46,5 +46,5 @@ def command(
     else:
         print_paragraphs(console := Console(), describe_waivers(record, gate), "waiver:", "yellow")
         render_comparison(compared, console)
-    unknown = compared.unassessed_lines and not gate.allows(Exemption.NOT_ASSESSED)
+    unknown = compared.unassessed and not gate.allows(Exemption.NOT_ASSESSED)
     raise typer.Exit(gate.check_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))

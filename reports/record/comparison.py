@@ -388,7 +388,7 @@ class Comparison:
         if gate.fail_on is FailOn.NEVER:
             changes, lost = [each for each in changes if each.trend is not Trend.WORSE], []
         order, subjects = list(Trend), list(ChangedQuantity)
-        changes.sort(key=lambda each: (order.index(each.trend), subjects.index(each.quantity)))
+        changes.sort(key=lambda each: (order.index(each.trend), subjects.index(each.subject)))
         return cls(
             changes=tuple(changes),
             differences=tuple(_differences(record, baseline)),
