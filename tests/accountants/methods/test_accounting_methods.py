@@ -268,7 +268,7 @@ def test_hidden_sampling_is_an_assumption_that_is_told() -> None:
         (RevealedSamplingDpEvent(0.1, noise), False),
     ):
         bound = Pld().bound(event, delta=1e-5, scope=replace(SCOPE, adjacency=Adjacency.ADD_REMOVE))
-        assert any("who was drawn" in line for line in bound.assumptions) is told
+        assert any("who was sampled" in line for line in bound.assumptions) is told
 
 
 def test_of_a_fixed_sample_it_is_told_of_how_many_nobody_is_known() -> None:
