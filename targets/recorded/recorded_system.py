@@ -247,7 +247,7 @@ class RecordedSystem(System):
     @property
     def unproved_reason(self) -> str:
         """Reason why a recording proves no upper bound on epsilon, as a sentence for reports."""
-        return "a recording does not state what noise was added. Audit the client to prove more."
+        return "A recording does not state what noise was added. Audit the client to prove more."
 
     @property
     def n_required_items(self) -> int:

@@ -77,7 +77,7 @@ DEFAULT_SYSTEM_NAME = "your-system"
 PRESENCE_ARRAY = "presence of the device"
 # Note for a system without a proof of an upper bound on epsilon, with the remedy.
 NO_PROOF_NOTE = (
-    "no proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
+    "No proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
     "round, such as GaussianDpEvent(deviation of the noise / clipping norm of an upload)."
 )
 # Assumption about the code on which a caller's proof relies.
