@@ -317,11 +317,11 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
         return IDENTITY_CALIBRATION
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
-    met = draw_similar_histories(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
+    drawn = draw_similar_histories(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
     known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = run_on_accepted(
-            met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
+            drawn, lambda some: [client(drawn[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
         view.add_note(f"The attack could not be tested on simulated users: {error}")
@@ -329,7 +329,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     shadows = known.read_shadow_evidence(sent, len(taken))
     if shadows.log_ratio is None:
         return IDENTITY_CALIBRATION
-    return fit_calibration(shadows, met[taken], items)
+    return fit_calibration(shadows, drawn[taken], items)
 
 
 def _scale(evidence: Evidence, by: Calibration) -> Evidence:

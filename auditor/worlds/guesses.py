@@ -142,18 +142,15 @@ class GuessCounts:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by these
         counts.
         """
-        revealed, left = count_revealed_guesses(
-            self.n_draws,
-            both=self.is_two_sided,
-            delta=delta,
-            alpha=alpha,
-            share=self.first_probability,
+        share, both = self.first_probability, self.is_two_sided
+        revealed, error = count_revealed_guesses(
+            self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
-        if self.first_probability == 0.5:
-            return float(bound_epsilon_by_guesses(self.n_right, self.n_wrong, revealed, left))
+        if share == 0.5:
+            return float(bound_epsilon_by_guesses(self.n_right, self.n_wrong, revealed, error))
 
         def excess(epsilon: float) -> float:
-            return self._chance(epsilon, revealed) - left
+            return self._chance(epsilon, revealed) - error
 
         return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, _FAR))
 

@@ -139,7 +139,7 @@ class CoordinateScorer:
         apart = (centers[0] - centers[1]) / unit
         chance = _root_mean(((even[0] - even[1]) - (odd[0] - odd[1])) / unit) / 2
         logs = [np.log(np.maximum(part.std(axis=1), 1e-300)) for part in (*halves, worlds)]
-        ratios = [each[0] - each[1] for each in logs]
+        ratios = [pair[0] - pair[1] for pair in logs]
         wider = np.abs(ratios[2]) > _SURE * _root_mean(ratios[0][varies] - ratios[1][varies]) / 2
         wider &= varies & (np.abs(ratios[2]) > _ROUNDING)
         differs = varies & (np.abs(apart) > _SURE * chance + _ROUNDING * size / unit)

@@ -287,7 +287,7 @@ class SelectionSplit:
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._candidates(common, several=several), list[_Cut]()
         if several and len(candidates) > 1:
-            compared = sorted({world for each in candidates for world in each[:2]})
+            compared = sorted({world for candidate in candidates for world in candidate[:2]})
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
             tables = count_guesses(worlds, rules, fresh, streams, self.namer.output_shape)
