@@ -189,11 +189,11 @@ def _rows_by_learning(
     usable = [name for name, one in whole.inputs.items() if not one.defect]
     for name, each in whole.inputs.items():
         if each.defect:
-            yield game.make_skipped_row(f"{key} from {name}: {each.defect}")
+            yield game.make_skipped_row(f"{key} from features “{name}”: {each.defect}")
     wide = _too_wide_readings(game, whole, usable)
     for name in wide:
         yield game.make_skipped_row(
-            f"{key} from {name}: {whole.inputs[name].width:,} columns are too many for this attack "
+            f"{key} from features “{name}”: {whole.inputs[name].width:,} columns are too many "
             "in a quick audit. Audit without --quick."
         )
     usable = [name for name in usable if name not in wide]

@@ -112,7 +112,7 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, FactText]]:
     yield "Unit of privacy", f"The protected data are {say.UNIT_TEXTS[scope.unit]}."
     yield (
         "Neighbouring inputs",
-        f"The neighbouring inputs are: {say.ADJACENCY_TEXTS[scope.adjacency]}.",
+        f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.",
     )
     time = say.HORIZON_TEXTS[scope.horizon]
     yield "Adversary and horizon", f"The adversary is {say.VANTAGE_TEXTS[scope.vantage]}, {time}."

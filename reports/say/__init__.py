@@ -211,7 +211,7 @@ def describe_scope(scope: Scope) -> str:
 
 def describe_full_scope(scope: Scope) -> str:
     """Describes a scope as a phrase: unit, time span, adversary's view and neighbouring inputs."""
-    return f"{describe_scope(scope)}; neighbouring inputs: {ADJACENCY_TEXTS[scope.adjacency]}"
+    return f"{describe_scope(scope)}; neighbouring inputs {ADJACENCY_TEXTS[scope.adjacency]}"
 
 
 def label_vacuous(finding: Finding) -> str:
@@ -495,7 +495,7 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     witness = measured.witness
     if witness is None:
         return
-    yield "inputs", f"Input a is “{witness.input_a}”. Input b is “{witness.input_b}”."
+    yield "inputs", f"Input a is “{witness.input_a}”, and input b is “{witness.input_b}”."
     yield "output", witness.output
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_probability(measured).lower()

@@ -64,7 +64,7 @@ def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "")
     words = (
         f"epsilon {epsilon or say.format_upper(proof.epsilon)}{at} for {say.describe_scope(scope)}"
     )
-    pair = f" (neighbouring inputs: {say.ADJACENCY_TEXTS[scope.adjacency]})"
+    pair = f" (neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]})"
     return say.join_texts(words + pair, say.describe_assumptions(proof))
 
 
@@ -189,7 +189,8 @@ def _difference(scope: Scope, other: Scope) -> str:
         for each in (scope, other)
     )
     different = [text for text, second in zip(words, others, strict=True) if text != second]
-    named = ", ".join(different) or say.ADJACENCY_TEXTS[scope.adjacency]
+    pair = f"neighbouring inputs that {say.ADJACENCY_TEXTS[scope.adjacency]}"
+    named = ", ".join(different) or pair
     return f"for {named}" if not different or different[0] == words[0] else named
 
 

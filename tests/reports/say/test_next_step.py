@@ -23,7 +23,7 @@ from tests.reports.record.test_severity import USER, judged, seen, won
 # The scope of ``judged``, which travels with every epsilon that is advised.
 HERE = (
     "for all data of one user, over the whole training, against the server (neighbouring "
-    "inputs: any two inputs that differ in the protected data)"
+    "inputs differ arbitrarily in the protected data)"
 )
 
 
