@@ -135,7 +135,7 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
         nothing = "If a quick audit finds nothing, that is not evidence of privacy."
         yield f"The audit was quick{of}. {nothing}"
     yield f"Severity: {glance.assessment.severity_text.lower()}."
-    if gap := glance.assessment.unassessed_text:
+    if gap := glance.assessment.gap_text:
         yield f"Not assessed: {gap}."
 
 

@@ -379,11 +379,9 @@ class Comparison:
             *_utility(record, baseline),
         ]
         now, before = (summarize_systems(each, gate.leak_margin) for each in (record, baseline))
-        known = {each.section.target for each in before if not each.leak_assessment.unassessed_text}
+        known = {each.section.target for each in before if not each.leak_assessment.gap_text}
         lost = [
-            each
-            for each in now
-            if each.leak_assessment.unassessed_text and each.section.target in known
+            each for each in now if each.leak_assessment.gap_text and each.section.target in known
         ]
         if gate.fail_on is FailOn.NEVER:
             changes, lost = [each for each in changes if each.trend is not Trend.WORSE], []
@@ -399,9 +397,7 @@ class Comparison:
             ),
             has_claims=bool(record.findings or baseline.findings),
             is_complete=not (record.errors or baseline.errors),
-            unassessed=tuple(
-                each.unassessed_line for each in now if each.assessment.unassessed_text
-            ),
+            unassessed=tuple(each.unassessed_line for each in now if each.assessment.gap_text),
             newly_unassessed=tuple(each.unassessed_line for each in lost),
         )
 

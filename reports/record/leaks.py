@@ -367,20 +367,20 @@ class SeverityAssessment:
     unassessed_parts: str = ""
 
     @property
-    def unassessed_text(self) -> str:
+    def gap_text(self) -> str:
         """Text on the parts that were not assessed; empty if the severity cannot be worse."""
         return "" if self.known_severity is Severity.CRITICAL else self.unassessed_parts
 
     @property
     def severity(self) -> Severity:
         """The known severity, but NOT_ASSESSED instead of LOW if some parts were not assessed."""
-        unknown = self.unassessed_text and self.known_severity is Severity.LOW
+        unknown = self.gap_text and self.known_severity is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.known_severity
 
     @property
     def severity_text(self) -> str:
         """Severity as text, followed by "or worse" if some parts were not assessed."""
-        worse = self.unassessed_text and self.severity is self.known_severity
+        worse = self.gap_text and self.severity is self.known_severity
         return f"{self.severity}{' or worse' if worse else ''}"
 
     def is_at_least(self, worst: Severity) -> bool | None:
@@ -391,7 +391,7 @@ class SeverityAssessment:
         """
         if self.known_severity.rank <= worst.rank:
             return True
-        return None if self.unassessed_text else False
+        return None if self.gap_text else False
 
 
 def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
@@ -403,7 +403,7 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
     """
     finding = section.headline_finding
     claim, leak = assess_claim(finding), assess_leak(section, leaks)
-    gaps = [leak.unassessed_text]
+    gaps = [leak.gap_text]
     if finding is not None and claim is None:
         gaps.insert(0, "claim (not judged in the scope that it states)")
     level = min(leak.known_severity, claim or leak.known_severity, key=lambda each: each.rank)

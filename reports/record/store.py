@@ -287,7 +287,7 @@ def _severity(record: Contents) -> dict[str, Any]:
         "rule": SEVERITY_RULE_VERSION,
         "targets": {name: str(each.severity) for name, each in assessments.items()},
         "not_assessed": {
-            name: each.unassessed_text for name, each in assessments.items() if each.unassessed_text
+            name: each.gap_text for name, each in assessments.items() if each.gap_text
         },
     }
 

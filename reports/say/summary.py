@@ -96,8 +96,8 @@ class Summary:
     @property
     def unassessed_line(self) -> str:
         """Line with the parts of the system that were not assessed, with the reason."""
-        leak_gap = self.leak_assessment.unassessed_text
-        return f"{self.section.target}: {self.assessment.unassessed_text or leak_gap}"
+        leak_gap = self.leak_assessment.gap_text
+        return f"{self.section.target}: {self.assessment.gap_text or leak_gap}"
 
     @property
     def unassessed_result_line(self) -> str:
@@ -214,7 +214,7 @@ class Summary:
             self.possible_gain,
             by="; ",
         )
-        tested = "the system was hardly tested: " if self.leak_assessment.unassessed_text else ""
+        tested = "the system was hardly tested: " if self.leak_assessment.gap_text else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
         won = describe_result(self.small_leaks[0].row)
@@ -270,7 +270,7 @@ class Summary:
             self.section,
             leaks=bool(self.leaks),
             alarms=alarms,
-            gap=self.leak_assessment.unassessed_text,
+            gap=self.leak_assessment.gap_text,
         )
 
     @property

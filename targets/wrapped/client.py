@@ -207,7 +207,7 @@ class CheckedClient:
         persists from round to round
     expected_shapes: shapes of the arrays in the first message, by name, which all other messages
         must have
-    expected_part_types: types of the arrays and containers in the first message, by name, which all
+    part_types: types of the arrays and containers in the first message, by name, which all
         other messages must have in the same order
     structure: structure of the first message; None before the first message
     drops_out: whether the function may return None, which means that the device sends no message
@@ -221,7 +221,7 @@ class CheckedClient:
 
     client_function: OwnerFunction
     expected_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    expected_part_types: Mapping[str, str] = field(default_factory=dict)
+    part_types: Mapping[str, str] = field(default_factory=dict)
     structure: ArrayStructure | None = None
     drops_out: bool = False
     _stateful: bool = field(init=False)
@@ -266,12 +266,10 @@ class CheckedClient:
         }
         check_arrays(arrays, self.expected_shapes, what, where, _PAD)
         if (
-            self.expected_part_types.keys() != structure.part_types.keys()
+            self.part_types.keys() != structure.part_types.keys()
         ):  # a different catalogue, or the first message
-            self.expected_part_types = structure.part_types
-        for name, other in zip(
-            self.expected_part_types.items(), structure.part_types.items(), strict=True
-        ):
+            self.part_types = structure.part_types
+        for name, other in zip(self.part_types.items(), structure.part_types.items(), strict=True):
             if name != other:
                 expected, got = (
                     f"{at or NAME_OF_SINGLE_ARRAY!r} ({kind.strip()})" for at, kind in (name, other)

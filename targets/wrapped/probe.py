@@ -130,9 +130,7 @@ def probe_client(
         )
     size = sum(part.nbytes for part in first.values())
     more = partial(_repeated, trial, histories)
-    return ProbeResult(
-        all_kinds, trial.client.expected_part_types, any_items, tuple(notes), size, more
-    )
+    return ProbeResult(all_kinds, trial.client.part_types, any_items, tuple(notes), size, more)
 
 
 def _repeated(

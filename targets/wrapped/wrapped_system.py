@@ -375,9 +375,7 @@ class WrappedSystem(System):
         Every sending device has a separate seed and state.
         """
         model, structure = self.make_first_model(interactions.n_items)
-        client = CheckedClient(
-            self.client, expected_part_types=self.part_types, drops_out=self.drops_out
-        )
+        client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
         n_users = interactions.n_users
         states: dict[int, dict[str, Any]] = {}
         drawn = max(1, round(self.share * n_users))
@@ -481,9 +479,7 @@ class WrappedSystem(System):
         Raises RefusedHistoriesError if the client function fails on some of the histories.
         """
         _, structure = self.make_first_model(profiles.n_items)
-        client = CheckedClient(
-            self.client, expected_part_types=self.part_types, drops_out=self.drops_out
-        )
+        client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
         packing = MessagePacker(self.get_kind, broadcast)
         seeds = rng.integers(_SEEDS, size=(profiles.n_users, messages_per_client)).tolist()
         takes, raised = np.ones(profiles.n_users, np.bool_), ""
