@@ -135,7 +135,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     untested = "none shown" if best is None else row.attack_label
     return (
         replace(row, attack_label=f"{untested}, hardly tested")
-        if glance.leak_assessment.unassessed_text
+        if glance.leak_assessment.gap_text
         else row
     )
 

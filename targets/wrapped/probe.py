@@ -174,7 +174,7 @@ def _takes_more(trial: _Trial, make_model: ModelFactory, history: History) -> bo
     more = history.n_items + _MORE_ITEMS
     try:
         model, structure = make_model(more)
-        client = replace(trial.client, expected_shapes={}, expected_part_types={}, structure=None)
+        client = replace(trial.client, expected_shapes={}, part_types={}, structure=None)
         wide = replace(trial, model=model, structure=structure, client=client)
         with restore_random_state():
             wide(replace(history, n_items=more))
