@@ -164,10 +164,8 @@ def can_solve_sums(view: View, n_profiles: int = 1) -> bool:
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
         return False
-    if (
-        n_profiles > MAX_PROFILES
-        or n_profiles * public.device_code.call_seconds > MAX_ROUND_SECONDS
-    ):
+    seconds = n_profiles * public.device_code.call_seconds
+    if n_profiles > MAX_PROFILES or seconds > MAX_ROUND_SECONDS:
         return False
     if _MEMO not in view.cache:
         view.cache[_MEMO] = _is_exact(view)

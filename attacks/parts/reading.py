@@ -306,11 +306,8 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
         return IDENTITY_CALIBRATION
-    read, odds, rng = (
-        select_rounds(view, list_linked_names(view)[0]),
-        get_item_log_odds(view),
-        np.random.default_rng(0),
-    )
+    read = select_rounds(view, list_linked_names(view)[0])
+    odds, rng = get_item_log_odds(view), np.random.default_rng(0)
     of_data = all(part.kind in USER_DATA_KINDS for _, _, part in read)
     rounds = [seen for seen, _, _ in read] if of_data else choose_rounds(view)
     if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:

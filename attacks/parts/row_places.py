@@ -7,7 +7,7 @@ The second part tests which row of a table belongs to which item.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -59,13 +59,7 @@ class RowPositions:
     def select(self, users: NDArray[np.int64]) -> RowPositions:
         """Returns the positions of rows in messages of ``users`` (indices) only."""
         rows = np.isin(self.senders, users)
-        return RowPositions(
-            self.senders[rows],
-            self.positions[rows],
-            self.has_common_direction,
-            self.is_mostly_common,
-            self.is_sign_known,
-        )
+        return replace(self, senders=self.senders[rows], positions=self.positions[rows])
 
 
 def fit_positions(

@@ -594,14 +594,9 @@ def choose_rounds(view: View) -> list[RoundView]:
     """
     client = view.public.device_code
     assert client is not None, "refused"
-    max_rounds = (
-        _ROUNDS
-        if 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds <= MAX_SHADOW_SECONDS
-        else _SLOW_ROUNDS
-    )
-    rounds = [seen for seen, _, _ in select_rounds(view, list_linked_names(view)[0], max_rounds)][
-        -max_rounds:
-    ]
+    is_slow = 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds > MAX_SHADOW_SECONDS
+    max_rounds, name = _SLOW_ROUNDS if is_slow else _ROUNDS, list_linked_names(view)[0]
+    rounds = [seen for seen, _, _ in select_rounds(view, name, max_rounds)][-max_rounds:]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
 

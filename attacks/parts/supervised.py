@@ -167,20 +167,16 @@ class AttributeProblem:
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
         if self.table is not None:
             read = self.table.products
-            total, width = (
-                float(read.row_sums[self.find_table_rows(self.known_users)[1]].sum()),
-                read.width,
-            )
+            rows, width = self.find_table_rows(self.known_users)[1], read.width
+            total = float(read.row_sums[rows].sum())
             answered, others = self.find_table_rows(self.unknown_users)
             sizes[answered] = np.diag(read.gram_matrix)[others]
         if self.scaled_attributes is not None:
             total += float(self.scaled_attributes[self.known_users].sum())
             width += self.scaled_attributes.shape[1]
             sizes += np.square(self.scaled_attributes[self.unknown_users]).sum(axis=1)
-        among, across = (
-            self.get_inner_products(users, self.known_users)
-            for users in (self.known_users, self.unknown_users)
-        )
+        among = self.get_inner_products(self.known_users, self.known_users)
+        across = self.get_inner_products(self.unknown_users, self.known_users)
         return KnownProducts(
             known_gram=among, cross_gram=across, squared_norms=sizes, entry_sum=total, width=width
         )

@@ -156,11 +156,8 @@ def find_item_vector_name(view: View, *kinds: Payload) -> str | None:
 
 def find_senders(view: View) -> NDArray[np.integer[Any]]:
     """Returns the users who sent a message in any round that attacks read, ascending indices."""
-    users = [
-        uploads.users
-        for name in list_linked_names(view)
-        for _, uploads, _ in select_rounds(view, name)
-    ]
+    names = list_linked_names(view)
+    users = [uploads.users for name in names for _, uploads, _ in select_rounds(view, name)]
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 

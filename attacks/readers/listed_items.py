@@ -129,9 +129,8 @@ def _names(view: View) -> list[str]:
     guessed = view.public.device_code is None and view.public.popularity is not None
     for wanted, able in ((Payload.ITEMS, True), (Payload.CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
-        if able and (
-            lists := [name for name in lists if len(get_last_messages(view, name).shape) == 1]
-        ):
+        lists = [name for name in lists if len(get_last_messages(view, name).shape) == 1]
+        if able and lists:
             return lists
     return []
 

@@ -185,9 +185,8 @@ class CoordinateScorer:
                 for center, scale in zip(self.noise_centers, self.noise_scales, strict=True)
             ]
             out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
-            beyond = (
-                (x < self.noise_lower_ends[:, None]) | (x > self.noise_upper_ends[:, None])
-            ).sum(axis=2)
+            above = x > self.noise_upper_ends[:, None]
+            beyond = (above | (x < self.noise_lower_ends[:, None])).sum(axis=2)
             out[:, 2] = beyond[1] - beyond[0]
         for sign, repeated_values in zip((1.0, -1.0), self.repeated_values, strict=True):
             for atom in repeated_values:

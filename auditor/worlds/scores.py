@@ -203,10 +203,8 @@ class _Scores(ABC):
         an unknown estimator and for an invalid delta, confidence or seed.
         """
         rng = np.random.default_rng(check_seed(seed))
-        member, worlds, samples, rest = self._prepare(estimator, scope, rng)
-        return member.measure_bound(
-            worlds, delta=delta, confidence=confidence, samples=samples, rng=rest
-        )
+        member, worlds, n, rest = self._prepare(estimator, scope, rng)
+        return member.measure_bound(worlds, delta=delta, confidence=confidence, samples=n, rng=rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -621,9 +621,8 @@ def fit_boosted_trees(first: Floats, second: Floats) -> Callable[[Floats], Float
         max_iter=40, max_leaf_nodes=15, min_samples_leaf=40, early_stopping=False, random_state=0
     )
     labels = np.repeat([1, 0], [len(first), len(second)])
-    with limit_to_one_thread(
-        None
-    ):  # several threads would wait for one another longer than they work
+    # Several threads would wait for one another longer than they work.
+    with limit_to_one_thread(None):
         model.fit(np.concatenate([first, second]), labels)
 
     def score(x: Floats) -> Floats:
