@@ -746,7 +746,7 @@ class CanaryGame(ABC):
             setup.world_names,
             scope,
             source=str(scope.vantage),
-            score_description="the attack's score",
+            score_description="score of the attack",
             n_pilot_runs=pilot,
             rng=rng,
             budget=RuleTestPlan(

@@ -120,7 +120,7 @@ def describe_success(row: AttackRow, value: float) -> str:
         return f"the attack reaches {row.metric} = {plain}"
     name = attribute[1].replace("_", " ")
     if attribute[2] == "macro F1":
-        return f"the attacker guesses a user's {name} with a macro F1 of {plain} of 1"
+        return f"the attacker guesses a user's {name} with a macro F1 of {plain} out of 1"
     how = "correctly" if row.baseline else "for certain"  # a certain reading is never wrong
     return f"the attacker reads the {name} of {round(value * row.n):,} of {row.n:,} senders {how}"
 
