@@ -81,18 +81,18 @@ class EpsilonRow:
     @property
     def epsilons_text(self) -> str:
         """Text with the claimed, shown and proved epsilon, and with the signs of their marks."""
-        found, (shown, claimed, proved) = self.finding, self.drawn_bounds
-        if found is None:
+        finding, (lower, claimed, proved) = self.finding, self.drawn_bounds
+        if finding is None:
             return "no claim was judged"
-        at_least = "" if shown is not None and math.isinf(shown.epsilon) else "≥ "
+        at_least = "" if lower is not None and math.isinf(lower.epsilon) else "≥ "
         assumed = " (conditional)" if proved is not None and proved.assumptions else ""
         return ", ".join(
             (
                 f"▼ claimed {say.format_short(claimed.epsilon)}" if claimed else "not claimed",
-                f"► shown {at_least}{say.format_finding_lower(found)}"
-                if shown
+                f"► shown {at_least}{say.format_finding_lower(finding)}"
+                if lower
                 else "nothing shown",
-                f"◄ proved ≤ {say.format_finding_upper(found)}{assumed}"
+                f"◄ proved ≤ {say.format_finding_upper(finding)}{assumed}"
                 if proved
                 else "nothing proved",
             )

@@ -293,7 +293,7 @@ def _frontier(
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
     figure = select_quoted_figure(rows)
-    found = {row.variant: row for row in rows if _same(row, figure)}
+    chosen = {row.variant: row for row in rows if _same(row, figure)}
     twins = [swept.variants[place].twin for place in places] if relative else []
     beside = {
         row.variant: row
@@ -301,7 +301,7 @@ def _frontier(
         if row.kind == "utility" and row.variant in twins and _same(row, figure)
     }
     whole = {"value": 1.0, "ci_low": 1.0, "ci_high": 1.0, "next_low": None, "next_high": None}
-    found |= {place: row.model_copy(update=whole) for place, row in beside.items()}
+    chosen |= {place: row.model_copy(update=whole) for place, row in beside.items()}
     gains = [row for row in swept.overall if row.kind == "gain"]
     own = [row for row in gains if row.variant in {*places, *twins}]
     # Adversaries who keep the protocol have precedence.
@@ -336,10 +336,12 @@ def _frontier(
                 user_epsilons=epsilons(place, wider or scope),
                 is_noiseless=place in beside,
             )
-            for place, row in found.items()
+            for place, row in chosen.items()
         ),
         is_relative=relative,
-        baseline_utilities=tuple(_levels(list((beside if relative else found).values()), relative)),
+        baseline_utilities=tuple(
+            _levels(list((beside if relative else chosen).values()), relative)
+        ),
     )
 
 

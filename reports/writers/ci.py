@@ -112,25 +112,25 @@ def render_sarif(
     }
     results = [
         {
-            "ruleId": each.rule,
-            "ruleIndex": rules.index(each.rule),
-            "level": _RULES[each.rule][0],
-            "message": {"text": _inert(each.message)},
+            "ruleId": result.rule,
+            "ruleIndex": rules.index(result.rule),
+            "level": _RULES[result.rule][0],
+            "message": {"text": _inert(result.message)},
             "locations": [
                 {
                     "logicalLocations": [
                         {
-                            "fullyQualifiedName": say.replace_unsafe_chars(each.target),
+                            "fullyQualifiedName": say.replace_unsafe_chars(result.target),
                             "kind": "module",
                         }
                     ],
                     "physicalLocation": physical,
                 }
             ],
-            "partialFingerprints": {"audit/v1": _mark(each)},
-            **({"suppressions": [_suppression(each.waiver)]} if each.waiver else {}),
+            "partialFingerprints": {"audit/v1": _mark(result)},
+            **({"suppressions": [_suppression(result.waiver)]} if result.waiver else {}),
         }
-        for each in _results(record, gate, checks)
+        for result in _results(record, gate, checks)
     ]
     invocation: dict[str, Any] = {"executionSuccessful": not record.errors}
     if record.errors:
@@ -213,24 +213,24 @@ def render_junit(
         )
     kinds: Counter[str] = Counter()
     names: Counter[tuple[str, str]] = Counter()
-    for each in _cases(record, gate, checks):
-        kinds[each.kind] += 1
-        names[each.target, each.name] += 1
-        count = names[each.target, each.name]
-        name = f"{each.name} #{count}" if count > 1 else each.name
+    for case_row in _cases(record, gate, checks):
+        kinds[case_row.kind] += 1
+        names[case_row.target, case_row.name] += 1
+        count = names[case_row.target, case_row.name]
+        name = f"{case_row.name} #{count}" if count > 1 else case_row.name
         fields = {
-            "classname": say.replace_unsafe_chars(each.target),
+            "classname": say.replace_unsafe_chars(case_row.target),
             "name": say.replace_unsafe_chars(name),
             "time": "0",
         }
         case = ET.SubElement(suite, "testcase", fields)
-        if each.kind:
-            attributes = {"type": each.rule} if each.rule else {}
-            attributes["message"] = say.replace_unsafe_chars(each.message)
-            result = ET.SubElement(case, each.kind, attributes)
-            result.text = attributes["message"] if each.rule == "INCOMPLETE" else None
-        if each.out:
-            ET.SubElement(case, "system-out").text = say.replace_unsafe_chars(each.out)
+        if case_row.kind:
+            attributes = {"type": case_row.rule} if case_row.rule else {}
+            attributes["message"] = say.replace_unsafe_chars(case_row.message)
+            outcome = ET.SubElement(case, case_row.kind, attributes)
+            outcome.text = attributes["message"] if case_row.rule == "INCOMPLETE" else None
+        if case_row.out:
+            ET.SubElement(case, "system-out").text = say.replace_unsafe_chars(case_row.out)
     totals = {"tests": kinds.total(), "failures": kinds["failure"], "errors": kinds["error"]}
     root = ET.Element("testsuites", {key: str(count) for key, count in totals.items()})
     suite.attrib |= root.attrib | {"skipped": str(kinds["skipped"]), "time": "0"}
