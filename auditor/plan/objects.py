@@ -26,7 +26,7 @@ def load_object(text: str) -> Target:
     """Loads the system that ``text`` names as ``module:object``.
 
     An object that is not a system is called without arguments to make a system. Raises InputError
-    as ``import_object``, and if the object is not a system.
+    if the import fails (see ``import_object``), or if the result is not a system.
     """
     value = import_object(text)
     target = convert_to_target(value, text)
