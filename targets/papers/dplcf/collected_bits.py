@@ -15,6 +15,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
+from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.components import Bits, Component, Floats, Ints
 from fedrec_auditor.targets.compute import Machine, iter_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -22,22 +23,10 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, find_neighbourhoods
-from fedrec_auditor.targets.settings import (
-    Count,
-    EmbeddingSize,
-    NoiseSetting,
-    NonNegative,
-    Positive,
-    Range,
-)
+from fedrec_auditor.targets.settings import Count, NoiseSetting, NonNegative, Positive, Range
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    System,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems.system import TrainingResult, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo, Round, Uploads
 
 # Upload of interaction bits (Gao et al., SIGIR 2020, section 3.2.1). A user has one bit per item: 1
@@ -61,7 +50,7 @@ FlipEpsilon = Annotated[
 ]
 
 
-class BitUploadSystem(System):
+class BitUploadSystem(system.System):
     """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
     A client has one bit per item: 1 if the user interacted with the item. The class defines the
@@ -156,7 +145,7 @@ class BitUploadSystem(System):
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, noise_channel=flip)
 
-    def make_messages(self, request: UploadRequest) -> Messages:
+    def make_messages(self, request: UploadRequest) -> system.Messages:
         """Returns the requested uploads: each client's bits, newly flipped in every message.
 
         Flips are those of equation 3; there are none in systems that send true bits. The result has
@@ -326,7 +315,7 @@ class CentralMf(BitUploadSystem):
 
     flip: FlipKind = "symmetric"
     epsilon: FlipEpsilon = 1.0
-    factors: EmbeddingSize = 4
+    factors: settings.EmbeddingSize = 4
     learning_rate: Annotated[Positive, "learning rate of Adam"] = 0.001
     regularization: Annotated[NonNegative, "weight of the squares of all vectors"] = 0.001
     epochs: Annotated[Count, "passes over the collected bits"] = 30

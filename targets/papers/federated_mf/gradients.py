@@ -15,12 +15,8 @@ from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import clip_embedding
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import sum_gradients
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    compute_item_gradients,
-    fit_user_pair,
-    project_embeddings,
-)
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
 
@@ -52,7 +48,7 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
 
     def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
         turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)
-        return project_embeddings(root * length[:, None] * turn, bound)
+        return sgd_mf.project_embeddings(root * length[:, None] * turn, bound)
 
     users, items = rows(u_length, u_angle), np.repeat(rows(v_length, v_angle), ratings, axis=0)
     return float(_lengths(np.repeat(rating, ratings), users, items, ratings, with_users).max())
@@ -73,7 +69,7 @@ def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
     item = math.sqrt(bound) * np.array([[1.0, 0.0]])
     items, ratings = np.repeat(item, len(turn), axis=0), np.full(len(turn), bound)
     rows = np.concatenate(
-        [compute_item_gradients(turn, items, rating) for rating in (ratings, 0.0 * ratings)]
+        [sgd_mf.compute_item_gradients(turn, items, rating) for rating in (ratings, 0.0 * ratings)]
     ).astype(np.float64)
     squares = np.square(rows).sum(axis=1)
     if not is_same_item:
@@ -107,7 +103,7 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
     ratings. The server chooses the initial item embeddings of ``fit_user_pair``, and then
     broadcasts item embeddings of 0.
     """
-    users = np.stack(fit_user_pair(bound, 2, n_fit_steps, ratings))
+    users = np.stack(sgd_mf.fit_user_pair(bound, 2, n_fit_steps, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))

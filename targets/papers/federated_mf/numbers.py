@@ -31,13 +31,9 @@ from fedrec_auditor.targets.papers.federated_mf.gradients import (
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    bound_rating_distance,
-    get_authors_epsilon,
-    get_batch_size,
-    get_theorem_1_epsilon,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_authors_epsilon
 from fedrec_auditor.targets.systems.base import Population
 
 _R = 5.0  # the largest rating
@@ -158,7 +154,7 @@ def compare_drawn_ratings() -> Iterator[ClaimedAndComputed]:
     of that rating.
     """
     system = LflSgdmf()
-    yield 1.0, bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
+    yield 1.0, sgd_mf.bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
@@ -176,7 +172,7 @@ def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
     one = _sampled(Z_1000_STEPS, STEPS)
     yield math.sqrt(parties) * one, _sampled(Z_1000_STEPS, parties * STEPS)
     count = 18
-    for by in (get_authors_epsilon, get_theorem_1_epsilon):
+    for by in (get_authors_epsilon, sgd_mf.get_theorem_1_epsilon):
         eps_k = by(Z_1000_STEPS, _ETA, STEPS, DELTA)
         yield math.sqrt(count) * eps_k, _sampled(Z_1000_STEPS, count * STEPS)
     yield math.sqrt(parties), _epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
@@ -214,7 +210,7 @@ def compare_accountants() -> Iterator[ClaimedAndComputed]:
     """
     for said, claimed in (
         ("TensorFlow Privacy of 2021", get_authors_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
-        ("Theorem 1", get_theorem_1_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
+        ("Theorem 1", sgd_mf.get_theorem_1_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
     ):
         yield claimed, _sampled(Z_1000_STEPS, STEPS), {"z": Z_1000_STEPS, "said": said}
 
@@ -262,7 +258,7 @@ def compare_divisors() -> Iterator[ClaimedAndComputed]:
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
     yield 1.0, more / few
-    yield 1.0, float(get_batch_size(943, _ETA)) * 100_000 / 943
+    yield 1.0, float(sgd_mf.get_batch_size(943, _ETA)) * 100_000 / 943
 
 
 def compare_tuning_runs() -> Iterator[ClaimedAndComputed]:

@@ -12,48 +12,22 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants import statements
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import (
-    Horizon,
-    Scope,
-    Sizes,
-    Unit,
-    Vantage,
-    make_local_scope,
-)
+from fedrec_auditor.accountants.statements import Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
+from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.components import Floats, Ints, RankOneMessages, Reports
 from fedrec_auditor.targets.compute import Machine, iter_blocks, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.grid import convert_to_uniform
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import (
-    RANKING_CUTOFFS,
-    ImplicitMf,
-    compute_implicit_gradients,
-)
-from fedrec_auditor.targets.settings import (
-    Count,
-    EmbeddingSize,
-    Epsilon,
-    NoiseSetting,
-    Positive,
-    ShareOrZero,
-)
+from fedrec_auditor.targets.papers.fmf_ldp import implicit_mf
+from fedrec_auditor.targets.settings import Count, Epsilon, NoiseSetting, Positive, ShareOrZero
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import (
-    CentralSystem,
-    Messages,
-    NoiselessSystem,
-    NoUploadSystem,
-    ReportDistribution,
-    ReportingSystem,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-    get_broadcast_array,
-)
+from fedrec_auditor.targets.systems.system import Messages, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
 _LARGEST_GAME = 2000  # maximum number of items of a user in a worst-case pair
@@ -61,7 +35,7 @@ _BLOCK = 1 << 19  # numbers in a block of messages
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfLdp(ReportingSystem, ImplicitMf):
+class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     """FMF-LDP: federated matrix factorization with randomized signs of gradient entries.
 
     A client draws k coordinates of its item gradient (equation 5), projects these entries to [-1,
@@ -116,9 +90,9 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return self.rounds * self.round_epsilon
 
     @property
-    def channel(self) -> ReportDistribution:
+    def channel(self) -> system.ReportDistribution:
         """Distribution of one report's bit given the projected gradient entry."""
-        return ReportDistribution(self.epsilon)
+        return system.ReportDistribution(self.epsilon)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows and sees: settings, sizes, and the shuffled reports.
@@ -147,7 +121,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
                 target=game,
                 profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
                 broadcast={"items": game.make_opposing_items(2 * half)},
-                scope=make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+                scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 world_names=(
                     f"the first {half} of {2 * half} items in the history",
                     f"the last {half} of {2 * half} items in the history",
@@ -205,7 +179,9 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         the entry to -1 or 1. Memory is the reports and one block of messages.
         """
         profiles, users, streams = request.profiles, request.profile_ids, request.streams
-        items = get_broadcast_array(request.broadcast, "items", (profiles.n_items, self.factors))
+        items = system.get_broadcast_array(
+            request.broadcast, "items", (profiles.n_items, self.factors)
+        )
         randomizer, k = self.make_randomizer(len(items)), self.reports
         gradients = self.compute_gradients(profiles.ratings, items)
         vectors = gradients.user_vectors
@@ -288,7 +264,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fcf(NoiselessSystem, ImplicitMf):
+class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
     """Federated collaborative filtering for implicit feedback, without protection.
 
     FCF (Ammad-ud-din et al. 2019, as in Minto et al. 2021, section 2.2) adds no noise.
@@ -317,7 +293,9 @@ class Fcf(NoiselessSystem, ImplicitMf):
         A message is the array "gradient" (n_items, F). No randomness is used.
         """
         profiles, users = request.profiles, request.profile_ids
-        items = get_broadcast_array(request.broadcast, "items", (profiles.n_items, self.factors))
+        items = system.get_broadcast_array(
+            request.broadcast, "items", (profiles.n_items, self.factors)
+        )
         gradient = self.compute_gradients(profiles.ratings, items)
         if request.messages_per_client != 1:
             vectors, corrections = gradient.user_vectors[users], gradient.corrections[users]
@@ -340,7 +318,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MfNp(CentralSystem):
+class MfNp(system.CentralSystem):
     """Implicit matrix factorization without privacy: central alternating least squares.
 
     MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
@@ -358,7 +336,7 @@ class MfNp(CentralSystem):
     ``init_scale``: standard deviation of the initial item matrix.
     """
 
-    factors: EmbeddingSize = 5
+    factors: settings.EmbeddingSize = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
     epochs: Annotated[Count, "passes; each solves all users, then all items"] = 20
@@ -366,7 +344,7 @@ class MfNp(CentralSystem):
 
     tuned_values = MappingProxyType({"factors": 16})
 
-    evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(cutoffs=implicit_mf.RANKING_CUTOFFS)
 
     @property
     def n_steps(self) -> int:
@@ -386,7 +364,7 @@ class MfNp(CentralSystem):
             for _ in range(self.epochs):
                 items = self._solve(self._solve(items, rows), columns)
                 yield None
-        return TrainingResult({"items": items}, {"items": items})
+        return system.TrainingResult({"items": items}, {"items": items})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns the scores X V^T of all items for ``users``, shape (len(users), n_items).
@@ -399,13 +377,13 @@ class MfNp(CentralSystem):
 
     def _solve(self, vectors: Floats, touched: sparse.csr_array) -> Floats:
         """Solves for the vectors of one side, users or items, given those of the other side."""
-        return compute_implicit_gradients(
+        return implicit_mf.compute_implicit_gradients(
             vectors, touched, alpha=self.alpha, regularization=self.regularization
         ).user_vectors
 
 
 @dataclass(frozen=True, kw_only=True)
-class Random(NoUploadSystem):
+class Random(system.NoUploadSystem):
     """Random ranking of all items, which any useful recommender must exceed.
 
     Random (section 4.4.4): every user ranks all items in a random order, which is fixed for this
@@ -415,7 +393,7 @@ class Random(NoUploadSystem):
     sampled negatives is K/100.
     """
 
-    evaluation = UtilityTest(cutoffs=RANKING_CUTOFFS)
+    evaluation = UtilityTest(cutoffs=implicit_mf.RANKING_CUTOFFS)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Draws one random stream per user, from which the user's scores of items are drawn.
@@ -423,7 +401,7 @@ class Random(NoUploadSystem):
         Nothing is sent or published.
         """
         yield None
-        return TrainingResult(None, {"streams": Streams.spawn(rng, interactions.n_users)})
+        return system.TrainingResult(None, {"streams": Streams.spawn(rng, interactions.n_users)})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns uniform random scores, shape (len(users), n_items).

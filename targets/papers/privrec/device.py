@@ -11,15 +11,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.network import (
-    BATCH_SIZE_DIVISOR,
-    GENRE,
-    ITEM,
-    N_HIDDEN_LAYERS,
-    USER,
-    DeviceExamples,
-    make_genre_flags,
-)
+from fedrec_auditor.targets.papers.privrec import network
+from fedrec_auditor.targets.papers.privrec.network import GENRE, ITEM, USER, DeviceExamples
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -54,7 +47,7 @@ def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
             flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
             parts = genre @ last
         hidden = hidden + flags @ parts
-    for layer in range(2, N_HIDDEN_LAYERS + 1):
+    for layer in range(2, network.N_HIDDEN_LAYERS + 1):
         hidden = torch.relu(hidden) @ weights[f"mlp{layer}.weight"]
         hidden = hidden + weights[f"mlp{layer}.bias"][:, None]
     out = (torch.relu(hidden) * weights["output.weight"][:, None]).sum(dim=-1)
@@ -165,7 +158,10 @@ class Devices:
         ``BATCH_SIZE_DIVISOR``, because a device has each item at most once.
         """
         n, width = examples.item_ids.shape
-        batch = min(batch_size, -(-interactions.n_items // BATCH_SIZE_DIVISOR) * BATCH_SIZE_DIVISOR)
+        batch = min(
+            batch_size,
+            -(-interactions.n_items // network.BATCH_SIZE_DIVISOR) * network.BATCH_SIZE_DIVISOR,
+        )
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
         items[:, :width] = torch.from_numpy(examples.item_ids)
@@ -185,7 +181,7 @@ class Devices:
         weights["user"] = torch.cat([torch.zeros((n, 0), dtype=dtype, device=device), *user], dim=1)
         if ITEM not in weights:
             weights[ITEM] = torch.zeros((n, full, 0), dtype=dtype, device=device)
-        flags = torch.as_tensor(make_genre_flags(interactions), dtype=dtype, device=device)
+        flags = torch.as_tensor(network.make_genre_flags(interactions), dtype=dtype, device=device)
         return cls(
             examples=examples,
             streams=streams,

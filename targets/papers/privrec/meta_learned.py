@@ -30,14 +30,9 @@ from fedrec_auditor.targets.papers.privrec.network import (
 )
 from fedrec_auditor.targets.settings import Count, Positive, Range
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    NoiselessSystem,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems.system import Messages, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
@@ -223,7 +218,7 @@ _HALVED = Range(f"[{2**N_HIDDEN_LAYERS}, inf)", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaLearnedSystem(NoiselessSystem):
+class MetaLearnedSystem(system.NoiselessSystem):
     """Base class of PrivRec's meta-learned systems: settings, training loop and devices.
 
     A subclass defines how its devices train (``compute_updates``) and the network.
@@ -368,7 +363,7 @@ class MetaLearnedSystem(NoiselessSystem):
             yield Round(broadcast=model, uploads=uploads)
             model = self.update_model(model, uploads, rng)
             del sent, uploads  # frees memory before the next round's uploads are made
-        return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
+        return system.TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: changes of the model by the devices (ClientUpdate).

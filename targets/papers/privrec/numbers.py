@@ -14,16 +14,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants import statements
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
-from fedrec_auditor.accountants.statements import (
-    Adjacency,
-    Horizon,
-    Scope,
-    Unit,
-    Vantage,
-    compute_guess_probability,
-)
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import compute_attained_epsilon
 from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.declarations.paper import Paper
@@ -368,7 +362,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
-        best = compute_guess_probability(epsilon, cell.delta)
+        best = statements.compute_guess_probability(epsilon, cell.delta)
         yield 0.5, best, {"said": said, "epsilon": epsilon}
 
 

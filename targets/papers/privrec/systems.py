@@ -21,22 +21,13 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, PrivateAverage, Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
-from fedrec_auditor.targets.papers.privrec.meta_learned import (
-    RANKING_CUTOFFS,
-    MetaLearnedSystem,
-    compute_l2_norms,
-    compute_printed_epsilon,
-    rescale_messages,
-)
+from fedrec_auditor.targets.papers.privrec import meta_learned
+from fedrec_auditor.targets.papers.privrec.meta_learned import RANKING_CUTOFFS, MetaLearnedSystem
 from fedrec_auditor.targets.papers.privrec.network import GenreAveraging, RecommenderNetwork
 from fedrec_auditor.targets.settings import NoiseSetting, NonNegative, OpenUnitInterval, Positive
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import HoldOut, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import (
-    CentralSystem,
-    Messages,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems.system import Messages, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
@@ -173,12 +164,12 @@ class DpPrivrec(Privrec):
             )
         bound = float(received)
         sent = super().make_messages(request)
-        lengths = compute_l2_norms(sent)
+        lengths = meta_learned.compute_l2_norms(sent)
         factor = np.ones(len(lengths))
         over = lengths > bound
         np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # a zero change stays 0
         parts: dict[str, Component] = {
-            name: rescale_messages(part, factor) for name, part in sent.items()
+            name: meta_learned.rescale_messages(part, factor) for name, part in sent.items()
         }
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. The
         # norm itself is not computed, because its rounding error would make b depend on the data.
@@ -287,7 +278,7 @@ class DpPrivrec(Privrec):
 
     def compute_printed_epsilon(self, population: Population, delta: float) -> float:
         """Returns the epsilon of these settings by the accounting of the paper's Tables 3 and 4."""
-        return compute_printed_epsilon(
+        return meta_learned.compute_printed_epsilon(
             clients=self.count_clients(population),
             n_users=population.n_users,
             rounds=self.rounds,
@@ -304,7 +295,7 @@ class DpPrivrec(Privrec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivrecCen(CentralSystem, Privrec):
+class PrivrecCen(system.CentralSystem, Privrec):
     """PrivRec-CEN: PrivRec's training on data that the server has collected.
 
     PrivRec-CEN (section 4.1) runs Algorithm 1 with each user as a task, all within the server.

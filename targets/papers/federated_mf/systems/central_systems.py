@@ -12,64 +12,25 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedrec_auditor.accountants import statements
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import (
-    Adjacency,
-    Horizon,
-    Scope,
-    Unit,
-    Vantage,
-    make_local_scope,
-)
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, Reports
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.bases import MAX_EPSILON, MIN_EPSILON, clip_norm
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
-    Clipping,
-    GradientDescent,
-    ItemSplit,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Publication
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    check_ratings,
-    get_batch_size,
-    get_learning_rate,
-    iter_party_blocks,
-    project_embeddings,
-    trim_ratings,
-)
-from fedrec_auditor.targets.settings import (
-    BestRating,
-    Count,
-    EmbeddingSize,
-    Epsilon,
-    NoiseSetting,
-    NonNegative,
-    Positive,
-    Range,
-)
+from fedrec_auditor.targets.settings import BestRating, Count, Epsilon, NonNegative, Positive, Range
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import (
-    DesignedPair,
-    HoldOut,
-    Model,
-    Population,
-    UtilityTest,
-)
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    ReportDistribution,
-    ReportingSystem,
-    System,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems import base, system
+from fedrec_auditor.targets.systems.base import DesignedPair, HoldOut, Model, Population
+from fedrec_auditor.targets.systems.system import Messages, System, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
@@ -98,10 +59,10 @@ class DpSgdMf(NoisyMf):
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
-    division = ItemSplit()
+    division = descent.ItemSplit()
     exchange = Publication()
     is_single_party = True
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
+    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.
@@ -145,10 +106,10 @@ class DpSgld(NoisyMf):
     learning_rate: float = 0.0001
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
-    division = ItemSplit()
+    division = descent.ItemSplit()
     exchange = Publication()
     is_single_party = True
-    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
+    noise_setting = settings.NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients with clipped errors, by advanced composition.
@@ -157,14 +118,14 @@ class DpSgld(NoisyMf):
         K steps that sample n' of n rows, and the Lipschitz constant L (Wang, Fienberg and Smola
         2015, Algorithm 2).
         """
-        clipping = Clipping.of_errors(self.bound)
-        drawn = get_batch_size(n_users, self.rate)
+        clipping = descent.Clipping.of_errors(self.bound)
+        drawn = sgd_mf.get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
         sigma = z * clipping.get_sensitivity(self.max_ratings or 1, with_users)
         return UserItemNoise(noise_multiplier=z, sigma=sigma, clipping=clipping)
 
-    def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
+    def make_descent(self, n_users: int, with_users: bool = True) -> descent.GradientDescent:
         """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
 
         ``n_users``: number of the party's users.
@@ -211,7 +172,7 @@ class ObjPertb(System):
         repaired version they are random and public.
     """
 
-    factors: EmbeddingSize = 20
+    factors: settings.EmbeddingSize = 20
     bound: BestRating = 5.0
     epsilon: Annotated[Epsilon, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
@@ -220,8 +181,8 @@ class ObjPertb(System):
     trim: Annotated[Count, "maximum ratings of a user if the unit is the user"] = 10
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
-    evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
-    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
+    evaluation = base.UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
+    noise_setting = settings.NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the published item embeddings.
@@ -249,13 +210,15 @@ class ObjPertb(System):
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = check_ratings(interactions, self.bound)
+        ratings = sgd_mf.check_ratings(interactions, self.bound)
         if self.unit == "user":
-            ratings = trim_ratings(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
+            ratings = sgd_mf.trim_ratings(
+                ratings, self.trim, Streams.spawn(rng, interactions.n_users)
+            )
         users, items = self._publish(ratings, streams)
         uploads = Uploads(np.arange(1), {"items": Dense(items[None], Payload.MODEL)})
         yield Round(broadcast=None, uploads=uploads)
-        return TrainingResult({"items": items}, {"users": users, "items": items})
+        return system.TrainingResult({"items": items}, {"users": users, "items": items})
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run; the only sender is the curator."""
@@ -267,11 +230,11 @@ class ObjPertb(System):
         A message is the array "items" (m, p), for m items and p factors.
         """
         owners, streams, m = request.profile_ids, request.streams, request.profiles.n_items
-        ratings = check_ratings(request.interactions, self.bound)
+        ratings = sgd_mf.check_ratings(request.interactions, self.bound)
         if self.unit == "user":
-            ratings = trim_ratings(ratings, self.trim, streams.fold_in(3))
+            ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
-        for block in iter_party_blocks(len(owners), m * self.factors**2):
+        for block in sgd_mf.iter_party_blocks(len(owners), m * self.factors**2):
             own = sparse.csr_array(ratings[block])
             shift = m * np.repeat(np.arange(len(block)), np.diff(own.indptr))
             wide = sparse.csr_array(
@@ -355,7 +318,7 @@ def _least_squares(
 
 
 @dataclass(frozen=True, kw_only=True)
-class GdDr(ReportingSystem, LocalMf):
+class GdDr(system.ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
     Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline, with epsilon/T
@@ -384,7 +347,7 @@ class GdDr(ReportingSystem, LocalMf):
     learning_rate: float = 0.001
 
     tuned_values = MappingProxyType({"spread": 0.1})
-    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=700.0)
+    noise_setting = settings.NoiseSetting(budgets=("epsilon",), noiseless_value=700.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -419,7 +382,7 @@ class GdDr(ReportingSystem, LocalMf):
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, with the distribution of a report's sign."""
-        channel = ReportDistribution(self.report_budget)
+        channel = system.ReportDistribution(self.report_budget)
         return replace(super().get_public_info(interactions), noise_channel=channel)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
@@ -440,7 +403,7 @@ class GdDr(ReportingSystem, LocalMf):
                     "items": np.zeros((2, 1), np.float32),
                     "projection": np.array([[-weight, weight]], np.float32),
                 },
-                scope=make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+                scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 world_names=("item 0 rated", "item 1 rated"),
             ),
         )
@@ -474,7 +437,7 @@ class GdDr(ReportingSystem, LocalMf):
         slope = sparse.csr_array((error, ratings.indices, ratings.indptr), shape=ratings.shape)
         size = np.bincount(rows, weights=(items**2).sum(axis=1)[ratings.indices], minlength=n)
         length = np.where(size > 0, 1.0 / np.where(size > 0, size, 1.0), 0.0)[:, None]
-        moved = project_embeddings(users - length * (slope @ items), self.bound)
+        moved = sgd_mf.project_embeddings(users - length * (slope @ items), self.bound)
         return {"signs": reports}, moved.astype(np.float32)
 
     def run_round(
@@ -488,10 +451,10 @@ class GdDr(ReportingSystem, LocalMf):
         messages = collect_messages(model)
         reports = messages["signs"]
         mean = reports.sum_all() / len(reports)
-        step = get_learning_rate(round_index, self.rounds, self.learning_rate)
+        step = sgd_mf.get_learning_rate(round_index, self.rounds, self.learning_rate)
         after = np.asarray(model["items"]) - step * (np.asarray(model["projection"]).T @ mean)
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))
-        return crossed, project_embeddings(after.astype(np.float32), self.bound)
+        return crossed, sgd_mf.project_embeddings(after.astype(np.float32), self.bound)
 
     def draw_extra_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
         """Draws the random matrix Phi, (rows, n_items): the array "projection" of every

@@ -9,60 +9,28 @@ from typing import Annotated
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import (
-    Component,
-    Floats,
-    Payload,
-    RandomizedMessages,
-    SparseRows,
-)
+from fedrec_auditor.targets import components, settings
+from fedrec_auditor.targets.components import Component, Floats, Payload, SparseRows
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
-    UserSplit,
-    sum_gradients,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, lower_bounds, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     ItemAveraging,
     NoExchange,
     get_broadcast_items,
     init_user_embeddings,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
-    MAX_BOUND_ROUNDS,
-    make_rating_bound,
-    make_user_bound,
-)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import ItemNoise, NoisyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    check_ratings,
-    compute_item_gradients,
-    get_authors_epsilon,
-    get_learning_rate,
-    get_theorem_1_epsilon,
-    project_embeddings,
-)
-from fedrec_auditor.targets.settings import (
-    AllowedValues,
-    Count,
-    CountOrZero,
-    NoiseSetting,
-    NonNegative,
-    Positive,
-)
+from fedrec_auditor.targets.settings import AllowedValues, Count, CountOrZero, NonNegative, Positive
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    NoiselessSystem,
-    NoUploadSystem,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems.system import Messages, NoUploadSystem, UploadRequest
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfHfl(NoiselessSystem, PartyMf):
+class FmfHfl(system.NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
     FMF in the horizontal setting (Figure 3a, equation 5): each party sends its item embeddings
@@ -82,7 +50,7 @@ class FmfHfl(NoiselessSystem, PartyMf):
     tuning_rate: Positive = 0.5
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
-    division = UserSplit()
+    division = descent.UserSplit()
 
     @property
     def exchange(self) -> ItemAveraging:
@@ -115,7 +83,7 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05}
     )
-    division = UserSplit()
+    division = descent.UserSplit()
     exchange = NoExchange()
 
 
@@ -150,7 +118,7 @@ class HflSgdmf(NoisyMf):
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
+    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {
             "spread": 0.1,
@@ -161,7 +129,7 @@ class HflSgdmf(NoisyMf):
             "train_both": True,
         }
     )
-    division = UserSplit()
+    division = descent.UserSplit()
 
     @property
     def exchange(self) -> ItemAveraging:
@@ -191,14 +159,16 @@ class HflSgdmf(NoisyMf):
 
         The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
-        return get_authors_epsilon(*self.get_accountant_inputs(population, self.local_steps))
+        return sgd_mf.get_authors_epsilon(*self.get_accountant_inputs(population, self.local_steps))
 
     def bound_round_epsilon(self, population: Population) -> float:
         """Returns the epsilon of one round's local steps by Theorem 1 (moments accountant).
 
         The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
-        return get_theorem_1_epsilon(*self.get_accountant_inputs(population, self.local_steps))
+        return sgd_mf.get_theorem_1_epsilon(
+            *self.get_accountant_inputs(population, self.local_steps)
+        )
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
@@ -216,13 +186,13 @@ class HflSgdmf(NoisyMf):
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
-        rounds = min(MAX_BOUND_ROUNDS, self.count_randomizer_uses(scope.horizon))
+        rounds = min(lower_bounds.MAX_BOUND_ROUNDS, self.count_randomizer_uses(scope.horizon))
         seen = replace(self, rounds=rounds)
         n, m = population.n_users, population.n_items
         if self.unit == "user":
-            return make_user_bound(seen, n, m) if scope.unit is Unit.USER else None
+            return lower_bounds.make_user_bound(seen, n, m) if scope.unit is Unit.USER else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
-        return make_rating_bound(seen, n, m) if rated else None
+        return lower_bounds.make_rating_bound(seen, n, m) if rated else None
 
 
 _ROWS = 201  # key of the random stream that draws a party's rows
@@ -257,11 +227,11 @@ class HflSynsgd(NoisyMf):
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
+    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )
-    division = UserSplit()
+    division = descent.UserSplit()
 
     @property
     def exchange(self) -> _ItemsSummed:
@@ -291,15 +261,15 @@ class _ItemsSummed(ItemAveraging):
         """
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
-            descent = mf.make_descent(len(party.member_ids))
-            drawn = descent.sample_ratings(party.ratings, party.rng, 1)
+            steps = mf.make_descent(len(party.member_ids))
+            drawn = steps.sample_ratings(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             own = party.own_embeddings
-            of_users, of_items = sum_gradients(own, shared, party.ratings, sampled=drawn)
+            of_users, of_items = descent.sum_gradients(own, shared, party.ratings, sampled=drawn)
             if self.moves_own_table:
-                rate, rows = descent.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
+                rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_scale * party.member_share)
-                own[rows] = project_embeddings(own[rows] - size * of_users[rows], mf.bound)
+                own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
             rated = np.unique(party.ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
@@ -324,9 +294,9 @@ class _ItemsSummed(ItemAveraging):
         """
         sums = sent.to_dense(np.arange(len(sent)))
         scales = np.array([[party.member_share, party.step_scale] for party in parties]).T
-        step = get_learning_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
+        step = sgd_mf.get_learning_rate(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
-        return project_embeddings(np.asarray(moved, np.float32), mf.bound)
+        return sgd_mf.project_embeddings(np.asarray(moved, np.float32), mf.bound)
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
         """Returns the requested messages: noisy gradients of one step, for parties of one user.
@@ -334,7 +304,7 @@ class _ItemsSummed(ItemAveraging):
         A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, request)
-        ratings, streams = check_ratings(request.interactions, mf.bound), request.streams
+        ratings, streams = sgd_mf.check_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.fold_in(_ROWS), 1)
@@ -342,7 +312,7 @@ class _ItemsSummed(ItemAveraging):
         clean = SparseRows(
             indptr=drawn.step_starts,
             row_ids=columns,
-            values=compute_item_gradients(
+            values=sgd_mf.compute_item_gradients(
                 users[drawn.user_rows], items[columns], ratings.data[drawn.data_indices]
             ),
             n_rows=len(items),
@@ -355,4 +325,4 @@ class _ItemsSummed(ItemAveraging):
 def _noisy(mf: PartyMf, clean: SparseRows, streams: Streams) -> Component:
     """Adds the noise of the system ``mf`` to gradient sums, from one random stream per message."""
     sigma = mf.make_descent(1).item_sigma
-    return RandomizedMessages(clean, MaskedGradient(sigma), streams) if sigma else clean
+    return components.RandomizedMessages(clean, MaskedGradient(sigma), streams) if sigma else clean

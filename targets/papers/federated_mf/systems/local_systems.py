@@ -14,14 +14,8 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import (
-    Component,
-    Floats,
-    Ints,
-    Payload,
-    RandomizedMessages,
-    SparseRows,
-)
+from fedrec_auditor.targets import components, settings
+from fedrec_auditor.targets.components import Component, Floats, Ints, Payload, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -31,50 +25,18 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     NoiseReplacement,
 )
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol, min_variance
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
-    Clipping,
-    GradientDescent,
-    ItemSplit,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, noise_rounds, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     DropoutMechanism,
     Publication,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    ReplacementMessage,
-    sum_messages,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    bound_rating_distance,
-    check_ratings,
-    get_learning_rate,
-    init_embeddings,
-    iter_party_blocks,
-    make_gaussian_event,
-    predict_ratings,
-    project_embeddings,
-)
-from fedrec_auditor.targets.settings import (
-    BestRating,
-    Count,
-    EmbeddingSize,
-    NoiseSetting,
-    NonNegative,
-    OpenUnitInterval,
-    Positive,
-    Range,
-    ShareOrZero,
-)
+from fedrec_auditor.targets.settings import Count, NoiseSetting, Positive, Range, ShareOrZero
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import (
-    NoiselessSystem,
-    NoUploadSystem,
-    TrainingResult,
-    TrainingRounds,
-)
+from fedrec_auditor.targets.systems.system import NoUploadSystem, TrainingResult, TrainingRounds
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
@@ -118,9 +80,9 @@ class LflLdp(PretrainedMf):
         gradient for adding or removing a user, and the largest distance of two gradients for other
         changes.
         """
-        apart = Clipping.of_embeddings(self.bound).max_user_distance
+        apart = descent.Clipping.of_embeddings(self.bound).max_user_distance
         z = self.noise_multiplier / (1.0 if scope.protects_user_presence else apart)
-        return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
+        return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
@@ -142,8 +104,10 @@ class LflLdp(PretrainedMf):
         """
         messages = collect_messages(model)
         update, items = messages["update"], np.asarray(model["items"])
-        step = get_learning_rate(round_index, self.rounds, self.learning_rate) / len(update)
-        after = project_embeddings((items - step * update.sum_all()).astype(np.float32), self.bound)
+        step = sgd_mf.get_learning_rate(round_index, self.rounds, self.learning_rate) / len(update)
+        after = sgd_mf.project_embeddings(
+            (items - step * update.sum_all()).astype(np.float32), self.bound
+        )
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
 
 
@@ -190,7 +154,7 @@ class LflSgdmf(PretrainedMf):
     """
 
     noise_multiplier: float = 12.0
-    omega: Annotated[OpenUnitInterval, "tolerated share of dropouts"] = 0.3
+    omega: Annotated[settings.OpenUnitInterval, "tolerated share of dropouts"] = 0.3
     dropout: Annotated[ShareOrZero, "share of devices that drop out, twice per round"] = 0.0
     colluding: ShareOrZero = 0.0
     overstated: Annotated[_Overstated, "|U1| as a lying server announces it, over the truth"] = 1.0
@@ -249,7 +213,7 @@ class LflSgdmf(PretrainedMf):
         n, count = population.n_users, self.count_randomizer_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
-            distance = bound_rating_distance(self.bound, self.factors, self.fitting)
+            distance = sgd_mf.bound_rating_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
             told = asdict(self._shares(n))
             one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
@@ -288,9 +252,9 @@ class LflSgdmf(PretrainedMf):
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).max_user_distance
+        apart = 1.0 if presence else descent.Clipping.of_embeddings(self.bound).max_user_distance
         z = self.noise_multiplier * math.sqrt(left) / apart
-        return make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
+        return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
         """Returns the variances of a device's first noise and of its new noise, over sigma^2.
@@ -317,10 +281,10 @@ class LflSgdmf(PretrainedMf):
         nothing = replace(
             clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
         )
-        second = ReplacementMessage(before, after, not self.as_published)
+        second = noise_rounds.ReplacementMessage(before, after, not self.as_published)
         return {
             "update": update,
-            "replacement": RandomizedMessages(nothing, second, streams),
+            "replacement": components.RandomizedMessages(nothing, second, streams),
         }, users
 
     def run_round(
@@ -351,9 +315,11 @@ class LflSgdmf(PretrainedMf):
         )
         if halted:
             return crossed, items
-        step = get_learning_rate(round_index, self.rounds, self.learning_rate) / len(masked)
-        total = sum_messages(update, masked, clear, replaced)
-        return crossed, project_embeddings((items - step * total).astype(np.float32), self.bound)
+        step = sgd_mf.get_learning_rate(round_index, self.rounds, self.learning_rate) / len(masked)
+        total = noise_rounds.sum_messages(update, masked, clear, replaced)
+        return crossed, sgd_mf.project_embeddings(
+            (items - step * total).astype(np.float32), self.bound
+        )
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with all arrays that a device needs.
@@ -425,8 +391,8 @@ class LflPretrained(NoUploadSystem):
     ``fitting``: number of steps in which a device fits its user embedding to V.
     """
 
-    factors: EmbeddingSize = 20
-    bound: BestRating = 5.0
+    factors: settings.EmbeddingSize = 20
+    bound: settings.BestRating = 5.0
     fitting: Annotated[Count, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
@@ -440,8 +406,8 @@ class LflPretrained(NoUploadSystem):
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Draws the item embeddings V at random; there are no messages."""
-        check_ratings(interactions, self.bound)
-        items = init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
+        sgd_mf.check_ratings(interactions, self.bound)
+        items = sgd_mf.init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})
 
@@ -451,11 +417,11 @@ class LflPretrained(NoUploadSystem):
         Each user embedding u is fitted to the item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
+        return sgd_mf.predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfLfl(NoiselessSystem, LocalMf):
+class FmfLfl(system.NoiselessSystem, LocalMf):
     """Federated matrix factorization with one user per party, without protection.
 
     FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its item embeddings
@@ -498,19 +464,19 @@ class FmfLfl(NoiselessSystem, LocalMf):
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
         share = 1.0 / int(model["users"]) if "users" in model else 1.0
-        descent = GradientDescent(
+        steps = descent.GradientDescent(
             learning_rate=self.learning_rate,
             n_steps=math.inf,
             sampling_rate=1.0,
-            clipping=Clipping.of_embeddings(self.bound),
+            clipping=descent.Clipping.of_embeddings(self.bound),
         )
         n = len(users)
-        for block in iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):
+        for block in sgd_mf.iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):
             part: Any = ratings[block]
             counts = np.diff(part.indptr)
             low, high = ratings.indptr[[block[0], block[-1] + 1]]
             columns = np.arange(part.nnz) - np.repeat(part.indptr[:-1], counts)
-            moved[block], own[low:high] = descent.train_devices(
+            moved[block], own[low:high] = steps.train_devices(
                 users[block],
                 items[part.indices],
                 part.indptr,
@@ -566,10 +532,10 @@ class LocalOnly(NoisyMf):
     trim: Count = 5
     split: Literal["random", "category"] = "random"
     clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
-    noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
+    noise_multiplier: Annotated[settings.NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
-    division = ItemSplit()
+    division = descent.ItemSplit()
     exchange = Publication()
     noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 

@@ -12,14 +12,11 @@ from scipy.special import ndtr
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import lower_bounds, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, ItemSplit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UserAveraging
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
-    LowerBoundMechanism,
-)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_batch_size
 from fedrec_auditor.targets.settings import Count, CountOrZero, NoiseSetting, NonNegative
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import NoiselessSystem
@@ -163,7 +160,7 @@ class VflSgdmf(NoisyMf):
             return None
         return self.make_rating_bound(population)
 
-    def make_rating_bound(self, population: Population) -> LowerBoundMechanism | None:
+    def make_rating_bound(self, population: Population) -> lower_bounds.LowerBoundMechanism | None:
         """Returns a lower bound for adding or removing one of a user's ratings at one party.
 
         In the worst case only this user has ratings at the party, all equal to the largest rating,
@@ -225,12 +222,12 @@ class VflSgdmf(NoisyMf):
             return None
         sums = RevealedGaussian(
             noise_multiplier=sigma / own,
-            sampling_probability=get_batch_size(n_users, self.rate) / n_users,
+            sampling_probability=sgd_mf.get_batch_size(n_users, self.rate) / n_users,
             count=steps,
         )
         unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
-        return LowerBoundMechanism(
+        return lower_bounds.LowerBoundMechanism(
             mechanism=sums, p_follows=0.5, error_present=given_away, error_absent=unseen
         )

@@ -15,14 +15,8 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
-from fedrec_auditor.targets.components import (
-    Dense,
-    Floats,
-    Ints,
-    Payload,
-    RandomizedMessages,
-    SparseRows,
-)
+from fedrec_auditor.targets import components
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Payload, SparseRows
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.noise import ClippedNoise
@@ -33,13 +27,9 @@ from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.fedgnn.rating_graph import RatingGraphSystem, UserGradients
 from fedrec_auditor.targets.settings import Count, NoiseSetting, Positive
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems.system import Messages, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 # Keys of a client's random streams; subclasses use other keys.
@@ -227,7 +217,7 @@ class FedGnn(RatingGraphSystem):
             }
             model = moments.update_model(model, after) if self.server == "adam" else after
         used = {**model, "kept": own}
-        return TrainingResult(model, used if near is None else {**used, "near": near})
+        return system.TrainingResult(model, used if near is None else {**used, "near": near})
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages: clipped and noisy gradients.
@@ -293,5 +283,5 @@ class FedGnn(RatingGraphSystem):
         clean = Dense(layer.astype(np.float32), Payload.GRADIENT, -1.0)
         return {
             "item": SparseRows(indptr, ids, item, n_items, Payload.GRADIENT, -1.0),
-            "gnn.A": RandomizedMessages(clean, noise, streams.fold_in(_LAYER)),
+            "gnn.A": components.RandomizedMessages(clean, noise, streams.fold_in(_LAYER)),
         }

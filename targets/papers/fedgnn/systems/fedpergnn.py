@@ -19,13 +19,9 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fedgnn.rating_graph import RatingGraphSystem, UserGradients
 from fedrec_auditor.targets.settings import Count, Epsilon, NoiseSetting, Positive
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems.system import Messages, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 
 
@@ -146,7 +142,7 @@ class FedPerGnn(RatingGraphSystem):
             yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
             own[users] -= self.compute_user_step(one, model)
             model = {name: part.values[0] for name, part in sent.items()}
-        return TrainingResult(model, {**model, "near": near, "kept": own})
+        return system.TrainingResult(model, {**model, "near": near, "kept": own})
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages, as arrays by name.

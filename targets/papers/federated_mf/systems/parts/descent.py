@@ -15,11 +15,7 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    get_batch_size,
-    get_learning_rate,
-    project_embeddings,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -211,7 +207,7 @@ class Clipping:
         """Returns the embeddings, one per row, projected to the bounds ``min_entry`` and
         ``max_squared_norm``.
         """
-        return project_embeddings(rows, self.max_squared_norm, self.min_entry)
+        return sgd_mf.project_embeddings(rows, self.max_squared_norm, self.min_entry)
 
     def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
         """Returns the largest change of a step's gradient sum by ``n_ratings`` ratings of one user.
@@ -470,7 +466,7 @@ class GradientDescent:
         if self.sampling_unit == "user":
             steps, chosen = np.nonzero(rng.random((count, n)) < self.sampling_rate)
             return StepRatings.from_rows(ratings, steps, chosen, count)
-        size = get_batch_size(n, self.sampling_rate)
+        size = sgd_mf.get_batch_size(n, self.sampling_rate)
         if size == 1:
             picked = rng.integers(n, size=(count, 1))
         else:
@@ -510,7 +506,7 @@ class GradientDescent:
         """
         steps = range(first, first + count)
         initial, total = self.learning_rate, self.n_steps
-        return np.array([get_learning_rate(step, total, initial) for step in steps])
+        return np.array([sgd_mf.get_learning_rate(step, total, initial) for step in steps])
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
         """Returns step lengths and noise deviations, both (..., 2, count): users, then items."""

@@ -20,41 +20,19 @@ from scipy.special import log_ndtr, ndtr
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import convolve_distributions
+from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Payload, SparseRows
 from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
-    Clipping,
-    GradientDescent,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    Exchange,
-    Party,
-    PartyMf,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    fit_user_embeddings,
-    init_embeddings,
-    project_embeddings,
-)
-from fedrec_auditor.targets.settings import (
-    Checked,
-    Count,
-    CountOrZero,
-    OpenUnitInterval,
-    PositiveFloat,
-    ShareOrZero,
-    check_settings,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, party_mf, sgd_mf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
+from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, PositiveFloat, ShareOrZero
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems import system
+from fedrec_auditor.targets.systems.system import TrainingResult, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
@@ -62,7 +40,7 @@ _Of = TypeVar("_Of")
 _START = 102  # key of the random stream that draws initial embeddings
 
 
-class AveragedExchange(Exchange):
+class AveragedExchange(party_mf.Exchange):
     """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
 
     Parties upload one table of embeddings, which they share, and keep the other, their own table.
@@ -123,9 +101,9 @@ class AveragedExchange(Exchange):
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
             own = party.step_scale * party.member_share * self.moves_own_table
-            descent, steps = mf.make_descent(party.ratings.shape[0]), mf.local_steps
+            party_descent, steps = mf.make_descent(party.ratings.shape[0]), mf.local_steps
             after = party.train(
-                descent,
+                party_descent,
                 self._ordered(shared, party.own_embeddings),
                 self._ordered(party.step_scale, own),
                 number * steps,
@@ -185,7 +163,7 @@ class UserAveraging(AveragedExchange):
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
 
-    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the requested messages: one user embedding each, as a table of one row.
 
         A party sends such a row for each of its users; the row computed here is that of a party
@@ -255,21 +233,21 @@ class ItemAveraging(AveragedExchange):
         """
         if not self.tuning:
             return items
-        descent = GradientDescent(
+        tuning_descent = descent.GradientDescent(
             learning_rate=self.tuning_rate,
             n_steps=self.tuning,
             sampling_rate=mf.rate,
-            clipping=Clipping.of_embeddings(mf.bound),
+            clipping=descent.Clipping.of_embeddings(mf.bound),
         )
         ratings, steps = party.all_ratings, mf.n_fit_steps or 20
-        users = fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
+        users = sgd_mf.fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
         size = party.all_ratings.shape[0] / max(1, party.all_ratings.nnz)
         whole = replace(party, ratings=party.all_ratings)
-        tuned = whole.train(descent, (users, items), (size, size), 0, self.tuning)
+        tuned = whole.train(tuning_descent, (users, items), (size, size), 0, self.tuning)
         party.own_embeddings = tuned[0]
         return tuned[1]
 
-    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the requested messages: item embeddings of parties of one user each.
 
         A message has one row per item. A party of several users adds up their gradients before the
@@ -285,7 +263,7 @@ class ItemAveraging(AveragedExchange):
         return {self.message_name: Dense(moved, Payload.MODEL)}
 
 
-class Publication(Exchange):
+class Publication(party_mf.Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
     A party takes T T' local steps (T rounds of T' steps) and sends one message. In section 4.3 this
@@ -321,7 +299,7 @@ class Publication(Exchange):
         arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
         return TrainingResult(arrays, arrays)
 
-    def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
+    def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the requested messages: the published tables of parties of one user each.
 
         A message has the arrays "users" (1, p) and "items" (m, p), for m items and p factors.
@@ -333,7 +311,7 @@ class Publication(Exchange):
         return {name: Dense(values, Payload.MODEL) for name, values in tables.items()}
 
 
-class NoExchange(Exchange):
+class NoExchange(party_mf.Exchange):
     """Protocol without messages: parties train alone, from the same initial item embeddings."""
 
     is_one_step = True
@@ -383,7 +361,7 @@ def get_broadcast_items(mf: PartyMf, request: UploadRequest) -> tuple[Floats, Fl
     shape, sent = (request.profiles.n_items, mf.factors), request.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
     first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
-    return project_embeddings(items, mf.bound), project_embeddings(first, mf.bound)
+    return sgd_mf.project_embeddings(items, mf.bound), sgd_mf.project_embeddings(first, mf.bound)
 
 
 def init_user_embeddings(
@@ -395,7 +373,7 @@ def init_user_embeddings(
     initial item embeddings ``first``. Otherwise they are random.
     """
     if mf.n_fit_steps:
-        return fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
+        return sgd_mf.fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
     return init_embeddings(streams.fold_in(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
@@ -459,14 +437,14 @@ class DropoutMechanism(Checked):
     sensitivity: PositiveFloat
     n_users: Count
     omega: ShareOrZero
-    dropout: OpenUnitInterval
+    dropout: settings.OpenUnitInterval
     n_rounds: Count
     is_repaired: bool = False
     n_colluding: CountOrZero = 0
     overstated: PositiveFloat = 1.0
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        settings.check_settings(self)
         if self.n_colluding >= self.n_users:
             raise InputError(
                 f"Expected n_colluding below {self.n_users} (n_users), got {self.n_colluding}."

@@ -13,43 +13,17 @@ from numpy.random import Generator
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.targets.components import (
-    Component,
-    Floats,
-    Ints,
-    Payload,
-    RandomizedMessages,
-    SparseRows,
-)
+from fedrec_auditor.targets import components, settings
+from fedrec_auditor.targets.components import Component, Floats, Ints, Payload, RandomizedMessages
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    check_ratings,
-    compute_item_gradients,
-    fit_user_embeddings,
-    init_embeddings,
-    make_initial_user,
-    predict_ratings,
-    project_embeddings,
-)
-from fedrec_auditor.targets.settings import (
-    BestRating,
-    Count,
-    NonNegative,
-    OpenUnitInterval,
-    Positive,
-    Probability,
-)
+from fedrec_auditor.targets.settings import BestRating, Count, NonNegative, Positive, Probability
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
-from fedrec_auditor.targets.systems.system import (
-    Messages,
-    System,
-    TrainingResult,
-    TrainingRounds,
-    UploadRequest,
-)
+from fedrec_auditor.targets.systems.system import Messages, System, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Broadcast, Round
 
@@ -96,7 +70,7 @@ class LocalMf(System):
         By default all user embeddings are equal. A subclass may fit them to the users' ``ratings``
         at the initial item embeddings ``first``, which have one row per item.
         """
-        one = make_initial_user(self.factors, self.bound).astype(np.float32)
+        one = sgd_mf.make_initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     @abstractmethod
@@ -135,8 +109,8 @@ class LocalMf(System):
         A round has the broadcast and all devices' messages.
         """
         n, m = interactions.n_users, interactions.n_items
-        ratings = check_ratings(interactions, self.bound)
-        first = init_embeddings(rng.random((m, self.factors)), self.bound, self.spread)
+        ratings = sgd_mf.check_ratings(interactions, self.bound)
+        first = sgd_mf.init_embeddings(rng.random((m, self.factors)), self.bound, self.spread)
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_extra_arrays(m, rng)
 
@@ -150,7 +124,7 @@ class LocalMf(System):
                 model = {"items": items, "first": first, "users": np.array(n), **constant}
                 crossed, items = self.run_round(number, model, send, rng)
                 yield crossed
-        return TrainingResult({"items": items, "first": first}, {"items": items})
+        return system.TrainingResult({"items": items, "first": first}, {"items": items})
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages, as if the broadcast came in the first round.
@@ -159,7 +133,7 @@ class LocalMf(System):
         the array is missing, the number is taken to be 1.
         """
         model, owners = self.get_broadcast(request.broadcast, request.profiles), request.profile_ids
-        ratings = check_ratings(request.profiles, self.bound)
+        ratings = sgd_mf.check_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[owners]
         return self.run_devices(sparse.csr_array(ratings[owners]), users, model, request.streams)[0]
 
@@ -169,7 +143,7 @@ class LocalMf(System):
         Each user embedding u is fitted to the last item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
-        return predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
+        return sgd_mf.predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Checks a broadcast, and returns it with the initial item embeddings, named "first".
@@ -202,7 +176,7 @@ class PretrainedMf(LocalMf):
     """
 
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"]
-    delta: Annotated[OpenUnitInterval, "delta of the claim"] = 1e-5
+    delta: Annotated[settings.OpenUnitInterval, "delta of the claim"] = 1e-5
 
     # The paper's symbols on the command line; its sigma is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
@@ -251,8 +225,8 @@ class PretrainedMf(LocalMf):
 
         ``first`` are the initial item embeddings, and ``ratings`` have one row per user.
         """
-        first = project_embeddings(first, self.bound)
-        return fit_user_embeddings(ratings, first, bound=self.bound, steps=self.fitting)
+        first = sgd_mf.project_embeddings(first, self.bound)
+        return sgd_mf.fit_user_embeddings(ratings, first, bound=self.bound, steps=self.fitting)
 
     def make_noisy_messages(
         self,
@@ -272,16 +246,16 @@ class PretrainedMf(LocalMf):
         Each device draws one of its ratings uniformly. A message has shape (m, p), for m items and
         p factors.
         """
-        items = project_embeddings(model["items"], self.bound)
+        items = sgd_mf.project_embeddings(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
         draw = streams.take(rated).fold_in(_RATING).draw_uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j = ratings.indices[place]
-        gradient = SparseRows(
+        gradient = components.SparseRows(
             indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
             row_ids=j,
-            values=compute_item_gradients(users[rated], items[j], ratings.data[place]),
+            values=sgd_mf.compute_item_gradients(users[rated], items[j], ratings.data[place]),
             n_rows=len(items),
             kind=Payload.GRADIENT,
             learning_rate=-1.0,

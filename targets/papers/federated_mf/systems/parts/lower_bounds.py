@@ -17,18 +17,9 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Shape, WorstCase
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    get_party_sizes,
-    get_sampling_shares,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    _SLOWING,
-    TINY_LENGTH,
-    fit_user_embeddings,
-    fit_user_pair,
-    get_learning_rate,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import _SLOWING, TINY_LENGTH
 from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 
@@ -151,7 +142,7 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
     at = [total, first + steps - 1, first + max(0, count - 1), 1]
-    level, lowest, low, second = (get_learning_rate(step, total, 1.0) for step in at)
+    level, lowest, low, second = (sgd_mf.get_learning_rate(step, total, 1.0) for step in at)
     slope = 1.0 - second
     squares = (
         count * low**2
@@ -183,7 +174,7 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = fit_user_pair(system.bound, system.factors, system.n_fit_steps, count)
+    users = sgd_mf.fit_user_pair(system.bound, system.factors, system.n_fit_steps, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -221,7 +212,7 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMe
     first = np.zeros((count, system.factors))
     first[:, 0] = TINY_LENGTH * math.sqrt(system.bound) / count
     ratings = sparse.csr_array(np.full((1, count), system.bound))
-    users: Floats = fit_user_embeddings(
+    users: Floats = sgd_mf.fit_user_embeddings(
         ratings, first, bound=system.bound, steps=system.n_fit_steps
     )
     own = float(users[0, 0])
@@ -251,7 +242,7 @@ def _placed(
     before the last step of a round, and a bound on the probability that a projection happens. None
     if the embeddings do not stay within the ball of the projection.
     """
-    sizes = get_party_sizes(n_users, system.parties)
+    sizes = party_mf.get_party_sizes(n_users, system.parties)
     step_scale = max(size / ((size - 1) * n_other_ratings + own) for size in sizes)
     step = system.learning_rate * step_scale
     noise = step * system.make_descent(n_users).item_sigma * math.sqrt(system.local_steps)
@@ -274,10 +265,10 @@ def _at_least(
     ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
     value over that with it, and ``lost`` the probability that a projection happens.
     """
-    sizes = get_party_sizes(n_users, system.parties)
+    sizes = party_mf.get_party_sizes(n_users, system.parties)
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
-        sampling_probability=get_sampling_shares(sizes, system.rate)[0],
+        sampling_probability=party_mf.get_sampling_shares(sizes, system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,

@@ -12,14 +12,10 @@ from typing import Annotated, ClassVar, Literal
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
     GradientDescent,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    PartyMf,
-    StepSampling,
-    get_party_sizes,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     get_authors_epsilon,
@@ -59,7 +55,7 @@ class GradientNoise(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyMf(PartyMf):
+class NoisyMf(party_mf.PartyMf):
     """Base class of systems with noisy gradient steps, each of which the accounting covers.
 
     ``unit``: unit of the claimed epsilon, "rating" or "user".
@@ -120,12 +116,12 @@ class NoisyMf(PartyMf):
         return self.trim if self.unit == "user" else None
 
     @property
-    def sampling(self) -> StepSampling:
+    def sampling(self) -> party_mf.StepSampling:
         """Sampling of a step: of rows (users) or, in the repaired version, of independent units."""
         return (
-            StepSampling()
+            party_mf.StepSampling()
             if self.as_published
-            else StepSampling(unit=self.unit, density=self.density)
+            else party_mf.StepSampling(unit=self.unit, density=self.density)
         )
 
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
@@ -305,7 +301,7 @@ class ItemNoise(GradientNoise):
         )
         noise = StepNoise(
             descent=mf.make_descent(population.n_users),
-            party_sizes=get_party_sizes(population.n_users, mf.parties),
+            party_sizes=party_mf.get_party_sizes(population.n_users, mf.parties),
             multiplier=z,
             unit_multiplier=alone,
             row_multiplier=alone / self.clipping.max_user_distance,

@@ -15,17 +15,10 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Siz
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     DataDivision,
     GradientDescent,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    check_ratings,
-    fit_user_embeddings,
-    get_batch_size,
-    init_embeddings,
-    iter_party_blocks,
-    trim_ratings,
 )
 from fedrec_auditor.targets.settings import BestRating, Count, Positive, Probability, Share
 from fedrec_auditor.targets.streams import Streams
@@ -307,10 +300,10 @@ class PartyMf(System):
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of about four million embedding entries.
         """
-        full, p = check_ratings(request.interactions, self.bound), self.factors
+        full, p = sgd_mf.check_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
-        for block in iter_party_blocks(n, m * p):
+        for block in sgd_mf.iter_party_blocks(n, m * p):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
             first, table = initializer(block, part, own)
             part = self.trim_devices(part, own)
@@ -335,7 +328,7 @@ class PartyMf(System):
         """
         if self.max_ratings is None:
             return ratings
-        return trim_ratings(ratings, self.max_ratings, streams.fold_in(_TRIM))
+        return sgd_mf.trim_ratings(ratings, self.max_ratings, streams.fold_in(_TRIM))
 
     def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
@@ -346,7 +339,7 @@ class PartyMf(System):
             is above 0; None without shared item embeddings.
         ``rng``: source of the division, and of one random generator per party.
         """
-        table = check_ratings(interactions, self.bound)
+        table = sgd_mf.check_ratings(interactions, self.bound)
         dealt = self.division.divide_members(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:
@@ -354,10 +347,14 @@ class PartyMf(System):
             full = ratings = self.division.select_ratings(table, ids)
             n, m = full.shape
             if self.max_ratings is not None:
-                ratings = trim_ratings(full, self.max_ratings, Streams.spawn(own, n))
-            rows = init_embeddings(own.random((len(ids), self.factors)), self.bound, self.spread)
+                ratings = sgd_mf.trim_ratings(full, self.max_ratings, Streams.spawn(own, n))
+            rows = sgd_mf.init_embeddings(
+                own.random((len(ids), self.factors)), self.bound, self.spread
+            )
             if self.n_fit_steps and shared is not None:
-                rows = fit_user_embeddings(full, shared, bound=self.bound, steps=self.n_fit_steps)
+                rows = sgd_mf.fit_user_embeddings(
+                    full, shared, bound=self.bound, steps=self.n_fit_steps
+                )
             step_scale = float(self.get_step_scale(n, m, ratings.nnz))
             made.append(Party(ids, full, ratings, rows, own, len(ids) / total, step_scale))
         return made
@@ -378,7 +375,7 @@ def get_sampling_shares(sizes: Sequence[int], rate: float) -> tuple[float, float
     ``sizes`` are the parties' numbers of rows, and ``rate`` is the share before the number of
     sampled rows is rounded to an integer.
     """
-    shares = [get_batch_size(size, rate) / size for size in sizes]
+    shares = [sgd_mf.get_batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
 
 
