@@ -109,14 +109,13 @@ class BitUploadSystem(system.System):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one worst-case pair of users, whose histories differ only in item 0.
 
-        The catalogue has 8 items, and both users have items 1 to 7. Empty if bits are sent without
+        The catalogue has 8 items, and both users have item 1. Empty if bits are sent without
         a flip.
         """
         if self.randomizer is None:
             return ()
         profiles = np.zeros((2, _GAME_ITEMS))
-        profiles[:, 1] = 1.0
-        profiles[0, 0] = 1.0
+        profiles[:, 1] = profiles[0, 0] = 1.0
         return (
             DesignedPair(
                 target=self,
@@ -235,9 +234,8 @@ class ItemKnn(BitUploadSystem):
         flip = self.randomizer if self.is_corrected else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = count_pairs(uploads.components["bits"])
-        nearest = find_neighbourhoods(
-            both, len(uploads.users), p, q, self.neighbours, self.misprinted_inverse
-        )
+        n_users, inverse = len(uploads.users), self.misprinted_inverse
+        nearest = find_neighbourhoods(both, n_users, p, q, self.neighbours, inverse)
         release = {"neighbours": nearest.item_ids, "similarity": nearest.similarities}
         return TrainingResult(release, {"nearest": nearest.to_matrix()})
 
@@ -355,10 +353,8 @@ class CentralMf(BitUploadSystem):
 
         They are the vectors of users and items, for F factors. A subclass may add parameters.
         """
-        return {
-            name: rng.normal(scale=self.init_scale, size=(count, self.factors))
-            for name, count in (("users", n_users), ("items", n_items))
-        }
+        shapes = {"users": (n_users, self.factors), "items": (n_items, self.factors)}
+        return {k: rng.normal(scale=self.init_scale, size=shape) for k, shape in shapes.items()}
 
     def learn_model(self, uploads: Uploads, rng: Generator) -> TrainingResult:
         """Trains on the uploaded 1s by Adam, and publishes the model with all users' vectors.
@@ -370,10 +366,8 @@ class CentralMf(BitUploadSystem):
 
         bits = uploads.components["bits"]
         start, sampling = rng.spawn(2)
-        parts = {
-            name: AdamState.create(values)
-            for name, values in self.init_model(len(bits), bits.shape[0], start).items()
-        }
+        arrays = self.init_model(len(bits), bits.shape[0], start)
+        parts = {name: AdamState.create(values) for name, values in arrays.items()}
         (epoch, examples), step = self.get_train_kernel(), 0
         for chunk in iter_training_examples(bits, self.epochs, self.negatives, sampling):
             step = epoch(

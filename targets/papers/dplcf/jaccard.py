@@ -171,9 +171,8 @@ class Neighbourhoods:
         """
         count, size = self.item_ids.shape
         rows = np.repeat(np.arange(count), size)
-        return sparse.csr_array(
-            (self.similarities.ravel(), (rows, self.item_ids.ravel())), shape=(count, count)
-        )
+        entries = (self.similarities.ravel(), (rows, self.item_ids.ravel()))
+        return sparse.csr_array(entries, shape=(count, count))
 
 
 def find_neighbourhoods(
@@ -205,9 +204,8 @@ def find_neighbourhoods(
             similarity = estimate_jaccard(counts, n_users, p, q, rows)
         else:
             similarity = solve_jaccard(counts, n_users, inverse, rows)
-        similarity[
-            np.arange(len(similarity)), np.arange(len(counts))[rows]
-        ] = -1.0  # an item is never its own neighbour
+        # An item is never its own neighbour.
+        similarity[np.arange(len(similarity)), np.arange(len(counts))[rows]] = -1.0
         items[rows] = _largest(similarity, size)
         values[rows] = np.take_along_axis(similarity, items[rows], axis=1)
     return Neighbourhoods(items, values)

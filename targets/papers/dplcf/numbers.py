@@ -89,10 +89,8 @@ def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
     a 0, which reveals the true bit, because a true 1 is never uploaded as a 0.
     """
     laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
-    delta = max(
-        float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
-    )
-    yield 0.0, delta
+    excess = [np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum() for i in (0, 1)]
+    yield 0.0, float(max(excess))
     yield 0.0, float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0
 
 

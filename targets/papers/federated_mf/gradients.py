@@ -34,17 +34,9 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
     and all items have the same embedding. The result is a lower bound of the sensitivity.
     """
     root = math.sqrt(bound)
-    u_length, v_length, u_angle, v_angle, rating = (
-        axis.ravel()
-        for axis in np.meshgrid(
-            _LENGTHS,
-            _LENGTHS,
-            _ANGLES,
-            _ANGLES,
-            np.linspace(0.0, bound, _RATINGS + 1)[1:],
-            indexing="ij",
-        )
-    )
+    values = np.linspace(0.0, bound, _RATINGS + 1)[1:]
+    grid = np.meshgrid(_LENGTHS, _LENGTHS, _ANGLES, _ANGLES, values, indexing="ij")
+    u_length, v_length, u_angle, v_angle, rating = (axis.ravel() for axis in grid)
 
     def rows(length: NDArray[np.float64], angle: NDArray[np.float64]) -> Floats:
         turn = np.stack([np.cos(np.pi * angle), np.sin(np.pi * angle)], axis=1)

@@ -77,11 +77,8 @@ def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
     """
     theta = 5
     for table, one, with_users in _TABLES:
-        yield (
-            theta * one,
-            find_max_gradient_norm(_R, ratings=theta, with_users=with_users),
-            {"table": table, "theta": theta},
-        )
+        largest = find_max_gradient_norm(_R, ratings=theta, with_users=with_users)
+        yield theta * one, largest, {"table": table, "theta": theta}
 
 
 def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
@@ -101,11 +98,8 @@ def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
             masked=100,
             replaced=100,
         )
-        yield (
-            system.claimed_epsilon,
-            _epsilon(Repeated(seen, system.rounds).event()),
-            {"z": z, "omega": omega},
-        )
+        proved = _epsilon(Repeated(seen, system.rounds).event())
+        yield system.claimed_epsilon, proved, {"z": z, "omega": omega}
 
 
 def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
@@ -123,11 +117,8 @@ def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
     But the user's other ratings reveal in which steps the user's row was sampled.
     """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_1000_STEPS))
-    yield (
-        _sampled(Z_1000_STEPS, STEPS),
-        _epsilon(dp.SelfComposedDpEvent(told, STEPS)),
-        {"z": Z_1000_STEPS},
-    )
+    proved = _epsilon(dp.SelfComposedDpEvent(told, STEPS))
+    yield _sampled(Z_1000_STEPS, STEPS), proved, {"z": Z_1000_STEPS}
 
 
 def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
@@ -139,11 +130,8 @@ def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
     """
     system = HflSgdmf()
     for count in (10, 100):
-        yield (
-            1.0,
-            compute_gradient_shift(system.bound, ratings=count, n_fit_steps=system.fitting) / _ONE,
-            {"count": count},
-        )
+        shift = compute_gradient_shift(system.bound, ratings=count, n_fit_steps=system.fitting)
+        yield 1.0, shift / _ONE, {"count": count}
 
 
 def compare_drawn_ratings() -> Iterator[ClaimedAndComputed]:
@@ -208,10 +196,9 @@ def compare_accountants() -> Iterator[ClaimedAndComputed]:
     The methods are the authors' package (TensorFlow Privacy of 2021) in the first pair, and Theorem
     1 in the second.
     """
-    for said, claimed in (
-        ("TensorFlow Privacy of 2021", get_authors_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
-        ("Theorem 1", sgd_mf.get_theorem_1_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)),
-    ):
+    authors = get_authors_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)
+    theorem = sgd_mf.get_theorem_1_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)
+    for said, claimed in (("TensorFlow Privacy of 2021", authors), ("Theorem 1", theorem)):
         yield claimed, _sampled(Z_1000_STEPS, STEPS), {"z": Z_1000_STEPS, "said": said}
 
 
@@ -228,9 +215,8 @@ def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
     def delta(one: int, other: int, at: float) -> float:
         law = BitFlip(float(rates[one]), float(rates[other]))
         table = np.exp(law.log_prob([[0, 1], [0, 1]], [[1, 1], [0, 0]]))
-        return max(
-            float(np.maximum(a - math.exp(at) * b, 0.0).sum()) for a, b in (table, table[::-1])
-        )
+        excess = [np.maximum(a - math.exp(at) * b, 0.0).sum() for a, b in (table, table[::-1])]
+        return float(max(excess))
 
     yield 2.0 * max(delta(0, 1, epsilon), delta(1, 2, epsilon)), delta(0, 2, 2.0 * epsilon)
 
@@ -306,9 +292,8 @@ def compare_clear_messages() -> Iterator[ClaimedAndComputed]:
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
-    messages = np.vstack(
-        [np.concatenate([np.ones(n), np.zeros(n)]), np.hstack([-np.eye(n), np.eye(n)])]
-    )
+    sum_of_firsts = np.concatenate([np.ones(n), np.zeros(n)])
+    messages = np.vstack([sum_of_firsts, np.hstack([-np.eye(n), np.eye(n)])])
     summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
     def unknown_share(rows: Floats) -> float:
@@ -330,10 +315,8 @@ def compare_dropouts() -> Iterator[ClaimedAndComputed]:
     second all messages.
     """
     shares = NoiseProtocol(n_users=100, omega=0.3, masked=80, replaced=64)
-    for said, right in (
-        ("the last sum alone", shares.claimed_variance),
-        ("all messages", shares.variance),
-    ):
+    variances = {"the last sum alone": shares.claimed_variance, "all messages": shares.variance}
+    for said, right in variances.items():
         yield 1.0, min(1.0, right), {"said": said}
 
 
@@ -344,12 +327,8 @@ def compare_shuffling() -> Iterator[ClaimedAndComputed]:
     against the server.
     """
     system, population = GdDr(), Population(n_users=943, n_items=1682)
-    local, shuffled = (
-        make_local_scope(Unit.USER, vantage, Horizon.TRAINING)
-        for vantage in (Vantage.SERVER, Vantage.SHUFFLED)
-    )
-    event = system.get_event(shuffled, population)
-    yield (
-        Shuffle().bound(event, delta=1e-6, scope=shuffled).epsilon,
-        Pure().bound(system.get_event(local, population), delta=0.0, scope=local).epsilon,
-    )
+    local = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+    shuffled = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
+    mixed = Shuffle().bound(system.get_event(shuffled, population), delta=1e-6, scope=shuffled)
+    alone = Pure().bound(system.get_event(local, population), delta=0.0, scope=local)
+    yield mixed.epsilon, alone.epsilon

@@ -23,22 +23,20 @@ PUBLIC_KEY, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
 _OWN, _EPOCHS = 106, 3
 
 
-def compute_own_share(
-    n_items: int, n_own_items: int, n_pseudo_items: int, n_messages: int
-) -> float:
+def compute_own_share(n_items: int, n_own: int, n_pseudo: int, n_messages: int) -> float:
     """Computes the share of own items among the items that are in all messages of a user.
 
     An own item is an item that the user rated. A message contains an item if it has the item's
     gradient row. The number of other items in all messages is replaced by its expectation.
 
     ``n_items``: number of items in the catalogue.
-    ``n_own_items``: number of the user's own items, whose rows every message contains.
-    ``n_pseudo_items``: number of further items that each message contains, drawn anew for each
+    ``n_own``: number of the user's own items, whose rows every message contains.
+    ``n_pseudo``: number of further items that each message contains, drawn anew for each
         message.
     ``n_messages``: number of messages of the user.
     """
-    others = n_items - n_own_items
-    return n_own_items / (n_own_items + others * min(1.0, n_pseudo_items / others) ** n_messages)
+    others = n_items - n_own
+    return n_own / (n_own + others * min(1.0, n_pseudo / others) ** n_messages)
 
 
 def compare_item_exposure() -> Iterator[ClaimedAndComputed]:

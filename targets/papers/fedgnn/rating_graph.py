@@ -131,9 +131,8 @@ class RatingGraphSystem(System):
         """
         count = self.count_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
-        return ComponentLaplace(
-            (NoisyComponent("all", count, self.entry_epsilon * part),), self.max_entry * part
-        )
+        noisy = NoisyComponent("all", count, self.entry_epsilon * part)
+        return ComponentLaplace((noisy,), self.max_entry * part)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that adds the Laplace noise to one entry or to a whole message.
@@ -154,15 +153,13 @@ class RatingGraphSystem(System):
             return None
         return self.repeat_mechanism(found, scope, population)
 
-    def repeat_mechanism(
-        self, mechanism: Mechanism, scope: Scope, population: Population
-    ) -> Mechanism:
-        """Returns the ``mechanism`` of one message, repeated for all messages of a user.
+    def repeat_mechanism(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
+        """Returns the mechanism ``one`` of one message, repeated for all messages of a user.
 
         The messages are those in the horizon of ``scope``: a round or a training.
         """
         training = scope.horizon is Horizon.TRAINING
-        return Repeated(mechanism, self.count_messages(population)) if training else mechanism
+        return Repeated(one, self.count_messages(population)) if training else one
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise on all messages in the horizon of ``scope``.
@@ -177,9 +174,8 @@ class RatingGraphSystem(System):
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon
         spent += self.extra_epsilon * (1 if one else population.n_items * self.dimension)
-        return dp.SelfComposedDpEvent(
-            dp.PureDpEvent(spent), self.count_messages(population) if training else 1
-        )
+        count = self.count_messages(population) if training else 1
+        return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
     def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name: a message has all weights."""

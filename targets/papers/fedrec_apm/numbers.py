@@ -57,9 +57,8 @@ def compare_component_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     used = AdaptiveLaplace()
     budgets = {group: used.get_epsilon(group) for group in _WORDS}
-    ruled = AdaptiveLaplace.from_epsilon_range(
-        lowest=min(budgets.values()), highest=max(budgets.values())
-    )
+    lowest, highest = min(budgets.values()), max(budgets.values())
+    ruled = AdaptiveLaplace.from_epsilon_range(lowest=lowest, highest=highest)
     for group, budget in budgets.items():
         yield budget, ruled.get_epsilon(group), {"said": _WORDS[group]}
 
@@ -115,11 +114,8 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
     counts = FedRecApm().count_entries(_MOVIELENS)
     ours = AdaptiveLaplace().get_upload_epsilon(counts)
     for epsilon in (40.0, 60.0):
-        yield (
-            1.0,
-            ours / LaplaceProtection(epsilon=epsilon).get_upload_epsilon(counts),
-            {"epsilon": epsilon},
-        )
+        theirs = LaplaceProtection(epsilon=epsilon).get_upload_epsilon(counts)
+        yield 1.0, ours / theirs, {"epsilon": epsilon}
 
 
 def compare_model_depths() -> Iterator[ClaimedAndComputed]:
@@ -128,10 +124,8 @@ def compare_model_depths() -> Iterator[ClaimedAndComputed]:
     The numbers are 1 (finite) and 0 (infinite). The first pair is for a deep, the second for a
     shallow recommender; both have no noise.
     """
-    for said, system, claimed in (
-        ("FedRec, of several layers", FedRec(), 1.0),
-        ("FedMF, of none", FedMf(), 0.0),
-    ):
+    systems = (("FedRec, of several layers", FedRec(), 1.0), ("FedMF, of none", FedMf(), 0.0))
+    for said, system, claimed in systems:
         event = system.get_event(_UPLOAD, _MOVIELENS)
         spent = Pure().bound(event, delta=0.0, scope=_UPLOAD).epsilon
         yield claimed, float(math.isfinite(spent)), {"said": said}

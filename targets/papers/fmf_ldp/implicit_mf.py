@@ -56,7 +56,7 @@ MAX_BATCH_NUMBERS = 1 << 16
 
 
 def compute_implicit_gradients(
-    items: Floats, profiles: sparse.csr_array, *, alpha: float, regularization: float
+    items: Floats, profiles: sparse.csr_array, alpha: float, regularization: float
 ) -> RankOneMessages:
     """Computes every user's item gradient (equation 5) and user vector (equation 4).
 
@@ -91,9 +91,8 @@ def compute_implicit_gradients(
     predicted *= 1.0 + alpha
     predicted *= -alpha
     predicted += 1.0 + alpha
-    corrections = sparse.csr_array(
-        (predicted, profiles.indices, profiles.indptr), shape=profiles.shape
-    )
+    entries = (predicted, profiles.indices, profiles.indptr)
+    corrections = sparse.csr_array(entries, shape=profiles.shape)
     return RankOneMessages(user_vectors=vectors, item_vectors=items, corrections=corrections)
 
 
@@ -270,20 +269,15 @@ class ImplicitMf(System):
 
         The result also has the user vectors of equation 4.
         """
-        return compute_implicit_gradients(
-            items, profiles, alpha=self.alpha, regularization=self.regularization
-        )
+        return compute_implicit_gradients(items, profiles, self.alpha, self.regularization)
 
-    def take_ascent_steps(
-        self, items: Floats, gradient: Floats, scale: float
-    ) -> NDArray[np.float64]:
+    def take_ascent_steps(self, items: Floats, gradient: Floats) -> NDArray[np.float64]:
         """Takes ``server_steps`` gradient ascent steps from the item matrix ``items``.
 
-        A step replaces the item matrix V by V + gamma (``scale`` * ``gradient`` - 2 lambda V), with
-        the learning rate gamma and the regularization lambda. Returns the last matrix.
+        A step replaces the item matrix V by V + gamma (``gradient`` - 2 lambda V), with the
+        learning rate gamma and the regularization lambda. Returns the last matrix.
         """
         for _ in range(self.server_steps):
-            items = items + self.learning_rate * (
-                scale * gradient - 2.0 * self.regularization * items
-            )
+            slope = gradient - 2.0 * self.regularization * items
+            items = items + self.learning_rate * slope
         return np.asarray(items)

@@ -79,10 +79,8 @@ def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
     seen = [name for part in told for name in part]
-    yield (
-        float(_SMALL.n_users),
-        float(_SMALL.n_users * sum(name not in ("items", "reports") for name in seen)),
-    )
+    leaked = sum(name not in ("items", "reports") for name in seen)
+    yield float(_SMALL.n_users), float(_SMALL.n_users * leaked)
 
 
 def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> float:
@@ -110,11 +108,8 @@ def compare_asymmetric_dplcf() -> Iterator[ClaimedAndComputed]:
 def _competitor(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF: as section 5.2 states it, and as proved."""
     items = _MOVIELENS.n_items
-    yield (
-        items * math.exp(system.epsilon),
-        _user_budget(system, _MOVIELENS),
-        {"name": system.name, "items": items},
-    )
+    spent = _user_budget(system, _MOVIELENS)
+    yield items * math.exp(system.epsilon), spent, {"name": system.name, "items": items}
 
 
 def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
@@ -126,11 +121,8 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
-        yield (
-            1.0,
-            _user_budget(ours, population) / _user_budget(theirs, population),
-            {"k": k, "items": population.n_items},
-        )
+        ratio = _user_budget(ours, population) / _user_budget(theirs, population)
+        yield 1.0, ratio, {"k": k, "items": population.n_items}
 
 
 def compare_report_with_bit() -> Iterator[ClaimedAndComputed]:
@@ -155,9 +147,8 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
     vectors = system.solve_user_vectors(held, items)
-    entries = system.compute_gradient_entries(
-        held, vectors, items, np.array([[0], [1]]), np.arange(7)[None]
-    )
+    users, index = np.array([[0], [1]]), np.arange(7)[None]
+    entries = system.compute_gradient_entries(held, vectors, items, users, index)
     report = system.make_randomizer(len(items))
     law = report.log_prob([[1, 0], [1, 1]], report.clip_entries(entries)[:, None])
     yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())

@@ -179,9 +179,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         the entry to -1 or 1. Memory is the reports and one block of messages.
         """
         profiles, users, streams = request.profiles, request.profile_ids, request.streams
-        items = system.get_broadcast_array(
-            request.broadcast, "items", (profiles.n_items, self.factors)
-        )
+        shape = profiles.n_items, self.factors
+        items = system.get_broadcast_array(request.broadcast, "items", shape)
         randomizer, k = self.make_randomizer(len(items)), self.reports
         gradients = self.compute_gradients(profiles.ratings, items)
         vectors = gradients.user_vectors
@@ -190,12 +189,10 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         for block in iter_blocks(len(users), len(items) + 16 * k, _BLOCK):
             draws = convert_to_uniform(Streams(streams.seeds[block]).draw_bits(3 * k))
             index[block] = drawn = randomizer.map_to_coordinates(draws[:, :k])
-            entries = self.compute_gradient_entries(
-                profiles.ratings, vectors, items, users[block, None], drawn
-            )
-            positive[block] = randomizer.compute_bits(
-                randomizer.clip_entries(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
-            )
+            rows, flip, corner = users[block, None], draws[:, k : 2 * k], draws[:, 2 * k :]
+            entries = self.compute_gradient_entries(profiles.ratings, vectors, items, rows, drawn)
+            clipped = randomizer.clip_entries(entries)
+            positive[block] = randomizer.compute_bits(clipped, flip=flip, corner=corner)
         reports = Reports(
             coordinates=index,
             is_positive=positive,
@@ -235,7 +232,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         of Algorithm 2, as an ascent.
         """
         mean = uploads.components["reports"].sum_all() / len(uploads.users)
-        return self.take_ascent_steps(items, mean, 1.0)
+        return self.take_ascent_steps(items, mean)
 
     def make_randomizer(self, n_items: int) -> OneCoordinate:
         """Returns the randomizer of one report: a randomized sign of one random gradient entry.
@@ -293,9 +290,8 @@ class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
         A message is the array "gradient" (n_items, F). No randomness is used.
         """
         profiles, users = request.profiles, request.profile_ids
-        items = system.get_broadcast_array(
-            request.broadcast, "items", (profiles.n_items, self.factors)
-        )
+        shape = profiles.n_items, self.factors
+        items = system.get_broadcast_array(request.broadcast, "items", shape)
         gradient = self.compute_gradients(profiles.ratings, items)
         if request.messages_per_client != 1:
             vectors, corrections = gradient.user_vectors[users], gradient.corrections[users]
@@ -314,7 +310,7 @@ class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Returns the next item matrix by equations 6 and 7, from the sum of all gradients."""
-        return self.take_ascent_steps(items, uploads.components["gradient"].sum_all(), 2.0)
+        return self.take_ascent_steps(items, 2.0 * uploads.components["gradient"].sum_all())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,9 +64,8 @@ def compute_loss(
     ``labels``: labels of the examples, 0 or 1, shape (n, items).
     ``example_weights``: factor of each example's loss, shape (n, items).
     """
-    return binary_cross_entropy_with_logits(
-        compute_logits(weights, flags), labels, weight=example_weights, reduction="sum"
-    )
+    logits = compute_logits(weights, flags)
+    return binary_cross_entropy_with_logits(logits, labels, example_weights, reduction="sum")
 
 
 def compute_gradients(
@@ -79,9 +78,8 @@ def compute_gradients(
     Weights that do not enter the loss are left out.
     """
     live = {name: value.requires_grad_() for name, value in weights.items()}
-    found = torch.autograd.grad(
-        compute_loss(live, flags, labels, example_weights), list(live.values()), allow_unused=True
-    )
+    loss = compute_loss(live, flags, labels, example_weights)
+    found = torch.autograd.grad(loss, list(live.values()), allow_unused=True)
     return {name: g for name, g in zip(live, found, strict=True) if g is not None}
 
 
@@ -214,9 +212,8 @@ class Devices:
         where = self.labels.device
         sizes = torch.as_tensor(self.examples.n_examples, device=where)
         for epoch in range(local.n_epochs):
-            orders = torch.as_tensor(
-                self.examples.draw_epoch_orders(self.streams, epoch, width), device=where
-            )
+            drawn = self.examples.draw_epoch_orders(self.streams, epoch, width)
+            orders = torch.as_tensor(drawn, device=where)
             for number in range(int(batches.max(initial=0))):
                 active = int((batches > number).sum())  # number of devices that have this minibatch
                 place = orders[:active, number * size : (number + 1) * size]
@@ -226,17 +223,14 @@ class Devices:
                 weight /= weight.sum(dim=1, keepdim=True)
                 live = {k: v[:active].detach() for k, v in now.items() if k != ITEM}
                 live[ITEM] = now[ITEM][device, place]
-                slope = compute_gradients(
-                    live, self.genre_flags[device, place], self.labels[device, place], weight
-                )
+                flags, labels = self.genre_flags[device, place], self.labels[device, place]
+                slope = compute_gradients(live, flags, labels, weight)
                 if pull:
                     for name, value in now.items():
                         value[:active].lerp_(start[name][:active], pull)
                 for name, value in slope.items():
                     if name == ITEM:
-                        now[ITEM][device, place] = (
-                            now[ITEM][device, place] - local.learning_rate * value
-                        )
+                        now[ITEM][device, place] -= local.learning_rate * value
                     else:
                         now[name][:active].sub_(value, alpha=local.learning_rate)
         diverged = ~has_finite_weights(now)
@@ -314,11 +308,10 @@ def score_all_items(
         table = torch.as_tensor(np.array(broadcast[ITEM]), dtype=rows.dtype, device=rows.device)
     every = table.expand(n, *table.shape).clone()
     valid = np.arange(devices.examples.item_ids.shape[1]) < devices.examples.n_examples[:, None]
-    device, example = np.nonzero(valid)
-    items = devices.examples.item_ids[device, example]
-    every[torch.as_tensor(device), torch.as_tensor(items)] = rows[
-        torch.as_tensor(device), torch.as_tensor(example)
-    ]
+    index = np.nonzero(valid)
+    items = torch.as_tensor(devices.examples.item_ids[index])
+    device, example = (torch.as_tensor(axis) for axis in index)
+    every[device, items] = rows[device, example]
     whole, kinds = weights | {ITEM: every}, flags.expand(n, *flags.shape)
     with torch.no_grad():
         found = compute_logits(whole, kinds)

@@ -307,9 +307,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
         """
         return devices.train(self.training_settings)
 
-    def update_model(
-        self, model: Broadcast, uploads: Uploads, rng: Generator
-    ) -> dict[str, NDArray[Any]]:
+    def update_model(self, model: Broadcast, uploads: Uploads, rng: Generator) -> Broadcast:
         """Returns the next model by equation 6.
 
         This is the current model plus ``server_rate`` times the mean of the uploaded changes.
@@ -355,7 +353,8 @@ class MetaLearnedSystem(system.NoiselessSystem):
         """Runs Algorithm 1; yields every broadcast together with the change of each drawn
         client.
         """
-        model, n = self.init_model(interactions, rng), interactions.n_users
+        model: Broadcast = self.init_model(interactions, rng)
+        n = interactions.n_users
         for _ in range(self.rounds):
             senders = np.sort(rng.choice(n, size=self.count_clients(interactions), replace=False))
             sent = self.upload(interactions.take_users(senders), model, rng, compute=compute)
@@ -425,18 +424,15 @@ class MetaLearnedSystem(system.NoiselessSystem):
         for start in range(0, max(1, len(users)), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))
             held = interactions.take_users(users[block])
-            examples = DeviceExamples.draw_examples(
-                held, streams.take(block), negatives=self.negatives
-            )
+            own, negatives = streams.take(block), self.negatives
+            examples = DeviceExamples.draw_examples(held, own, negatives=negatives)
             order = np.argsort(-examples.n_examples, kind="stable")
-            yield (
-                block[order],
-                Devices.from_broadcast(
-                    broadcast,
-                    held.take_users(order),
-                    examples.select_devices(order),
-                    streams.take(block[order]),
-                    batch_size=self.batch,
-                    device=device,
-                ),
+            devices = Devices.from_broadcast(
+                broadcast,
+                held.take_users(order),
+                examples.select_devices(order),
+                streams.take(block[order]),
+                batch_size=self.batch,
+                device=device,
             )
+            yield block[order], devices

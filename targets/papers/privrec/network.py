@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -145,9 +145,7 @@ class DeviceExamples:
     n_examples: NDArray[np.int64]
 
     @classmethod
-    def draw_examples(
-        cls, interactions: Interactions, streams: Streams, *, negatives: int
-    ) -> DeviceExamples:
+    def draw_examples(cls, interactions: Interactions, streams: Streams, *, negatives: int) -> Self:
         """Draws the training examples of all users of ``interactions``.
 
         Every stored interaction is a positive. A device gets ``negatives`` different negatives per

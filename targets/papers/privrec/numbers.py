@@ -212,10 +212,8 @@ def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
     printed = np.array([2 * one.clip, 2.0]) / one.batch  # the sensitivities of both queries
     z, h = system.multiplier, system.balance
     proof = printed / (z * np.sqrt([1 - h, h]))
-    for said, noise in (
-        ("the proof's scales z1, z2", proof),
-        ("the algorithm's scales", one.noise_scale),
-    ):
+    scales = {"the proof's scales z1, z2": proof, "the algorithm's scales": one.noise_scale}
+    for said, noise in scales.items():
         yield z, 1 / float(np.linalg.norm(printed / noise)), {"said": said}
 
 
@@ -272,10 +270,8 @@ def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
     """
     system = DpPrivrec(as_published=False, server_rate=1.0)
     one = _round(system)
-    yield (
-        2 * math.sqrt(one.clip**2 + 1) / one.batch,
-        float(np.linalg.norm(_moved(system), axis=1).max()),
-    )
+    largest = float(np.linalg.norm(_moved(system), axis=1).max())
+    yield 2 * math.sqrt(one.clip**2 + 1) / one.batch, largest
 
 
 def compare_noise_deviation() -> Iterator[ClaimedAndComputed]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
@@ -177,9 +176,7 @@ class DpPrivrec(Privrec):
         parts[BIT] = Dense(fits.astype(np.float32), Payload.BITS)
         return parts
 
-    def update_model(
-        self, model: Broadcast, uploads: Uploads, rng: Generator
-    ) -> dict[str, NDArray[Any]]:
+    def update_model(self, model: Broadcast, uploads: Uploads, rng: Generator) -> Broadcast:
         """Returns the next broadcast by lines 8 to 11: the new model and the new clipping bound.
 
         The server adds its noise here, so no upload contains it.
@@ -340,9 +337,8 @@ class FoflSelf(MetaLearnedSystem):
     @property
     def network(self) -> RecommenderNetwork:
         """Network that reads only items' embeddings."""
-        return RecommenderNetwork(
-            embedding_size=self.embedding, width=self.width, has_item_ids=True
-        )
+        size = self.embedding
+        return RecommenderNetwork(embedding_size=size, width=self.width, has_item_ids=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,9 +386,7 @@ class NnSelf(_WithFeatures):
         size = max(1, devices.labels.shape[1])
         return replace(devices, batch_size=size).train(self.training_settings)
 
-    def update_model(
-        self, model: Broadcast, uploads: Uploads, rng: Generator
-    ) -> dict[str, NDArray[Any]]:
+    def update_model(self, model: Broadcast, uploads: Uploads, rng: Generator) -> Broadcast:
         """Returns the next model by equation 5.
 
         This is the current model plus alpha2 (``server_rate``) times the sum of the uploads.

@@ -62,7 +62,6 @@ class DpSgdMf(NoisyMf):
     division = descent.ItemSplit()
     exchange = Publication()
     is_single_party = True
-    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.
@@ -212,9 +211,8 @@ class ObjPertb(System):
         streams = Streams.spawn(rng, 1)
         ratings = sgd_mf.check_ratings(interactions, self.bound)
         if self.unit == "user":
-            ratings = sgd_mf.trim_ratings(
-                ratings, self.trim, Streams.spawn(rng, interactions.n_users)
-            )
+            user_streams = Streams.spawn(rng, interactions.n_users)
+            ratings = sgd_mf.trim_ratings(ratings, self.trim, user_streams)
         users, items = self._publish(ratings, streams)
         uploads = Uploads(np.arange(1), {"items": Dense(items[None], Payload.MODEL)})
         yield Round(broadcast=None, uploads=uploads)
@@ -237,9 +235,8 @@ class ObjPertb(System):
         for block in sgd_mf.iter_party_blocks(len(owners), m * self.factors**2):
             own = sparse.csr_array(ratings[block])
             shift = m * np.repeat(np.arange(len(block)), np.diff(own.indptr))
-            wide = sparse.csr_array(
-                (own.data, own.indices + shift, own.indptr), shape=(len(block), m * len(block))
-            )
+            entries = (own.data, own.indices + shift, own.indptr)
+            wide = sparse.csr_array(entries, shape=(len(block), m * len(block)))
             _, items = self._publish(wide, streams.take(block))
             sent[block] = items.reshape(len(block), m, self.factors)
         return {"items": Dense(sent, Payload.MODEL)}
@@ -306,9 +303,8 @@ def _least_squares(
     the minimizers, one per row.
     """
     p = vectors.shape[1]
-    seen = sparse.csr_array(
-        (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
-    )
+    entries = (np.ones(ratings.nnz), ratings.indices, ratings.indptr)
+    seen = sparse.csr_array(entries, shape=ratings.shape)
     outer = (vectors[:, :, None] * vectors[:, None, :]).reshape(-1, p * p)
     squares = np.asarray(seen @ outer).reshape(-1, p, p)
     right = ratings.astype(np.float64) @ vectors
@@ -395,14 +391,12 @@ class GdDr(system.ReportingSystem, LocalMf):
         profiles = Interactions.create(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
+        projection = np.array([[-weight, weight]], np.float32)
         return (
             DesignedPair(
                 target=game,
                 profiles=profiles,
-                broadcast={
-                    "items": np.zeros((2, 1), np.float32),
-                    "projection": np.array([[-weight, weight]], np.float32),
-                },
+                broadcast={"items": np.zeros((2, 1), np.float32), "projection": projection},
                 scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
                 world_names=("item 0 rated", "item 1 rated"),
             ),
@@ -425,9 +419,8 @@ class GdDr(system.ReportingSystem, LocalMf):
         error = np.einsum("ij,ij->i", users[rows], items[ratings.indices]) - ratings.data
         weighted = 2.0 * error * phi[entry[rows], ratings.indices]
         gradient = np.bincount(rows, weights=weighted, minlength=n) * users[np.arange(n), factor]
-        positive = randomizer.compute_bits(
-            randomizer.clip_entries(gradient), flip=draws[:, 1], corner=draws[:, 2]
-        )
+        clipped = randomizer.clip_entries(gradient)
+        positive = randomizer.compute_bits(clipped, flip=draws[:, 1], corner=draws[:, 2])
         reports = Reports(
             coordinates=index[:, None].astype(np.int32),
             is_positive=positive[:, None],

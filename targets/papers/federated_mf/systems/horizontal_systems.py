@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets import components, settings
+from fedrec_auditor.targets import components
 from fedrec_auditor.targets.components import Component, Floats, Payload, SparseRows
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, lower_bounds, sgd_mf
@@ -118,7 +118,6 @@ class HflSgdmf(NoisyMf):
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
-    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {
             "spread": 0.1,
@@ -166,9 +165,8 @@ class HflSgdmf(NoisyMf):
 
         The epsilon is that at the setting ``delta``; ``population`` does not change it.
         """
-        return sgd_mf.get_theorem_1_epsilon(
-            *self.get_accountant_inputs(population, self.local_steps)
-        )
+        inputs = self.get_accountant_inputs(population, self.local_steps)
+        return sgd_mf.get_theorem_1_epsilon(*inputs)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
@@ -227,7 +225,6 @@ class HflSynsgd(NoisyMf):
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
-    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )

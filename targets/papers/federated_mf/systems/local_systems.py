@@ -32,7 +32,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
-from fedrec_auditor.targets.settings import Count, NoiseSetting, Positive, Range, ShareOrZero
+from fedrec_auditor.targets.settings import Count, Positive, Range, ShareOrZero
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import HoldOut, Model, Population, UtilityTest
@@ -58,8 +58,6 @@ class LflLdp(PretrainedMf):
     """
 
     noise_multiplier: float = 1.64
-
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of a user who has one rating, or who is absent.
@@ -105,9 +103,8 @@ class LflLdp(PretrainedMf):
         messages = collect_messages(model)
         update, items = messages["update"], np.asarray(model["items"])
         step = sgd_mf.get_learning_rate(round_index, self.rounds, self.learning_rate) / len(update)
-        after = sgd_mf.project_embeddings(
-            (items - step * update.sum_all()).astype(np.float32), self.bound
-        )
+        moved = (items - step * update.sum_all()).astype(np.float32)
+        after = sgd_mf.project_embeddings(moved, self.bound)
         return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
 
 
@@ -159,8 +156,6 @@ class LflSgdmf(PretrainedMf):
     colluding: ShareOrZero = 0.0
     overstated: Annotated[_Overstated, "|U1| as a lying server announces it, over the truth"] = 1.0
     as_published: Annotated[bool, "the paper's noise; else of two independent parts"] = True
-
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns what the adversary knows of a run, in which first messages are summed securely.
@@ -282,10 +277,8 @@ class LflSgdmf(PretrainedMf):
             clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
         )
         second = noise_rounds.ReplacementMessage(before, after, not self.as_published)
-        return {
-            "update": update,
-            "replacement": components.RandomizedMessages(nothing, second, streams),
-        }, users
+        replacement = components.RandomizedMessages(nothing, second, streams)
+        return {"update": update, "replacement": replacement}, users
 
     def run_round(
         self, round_index: int, model: Broadcast, collect_messages: Any, rng: np.random.Generator
@@ -317,9 +310,8 @@ class LflSgdmf(PretrainedMf):
             return crossed, items
         step = sgd_mf.get_learning_rate(round_index, self.rounds, self.learning_rate) / len(masked)
         total = noise_rounds.sum_messages(update, masked, clear, replaced)
-        return crossed, sgd_mf.project_embeddings(
-            (items - step * total).astype(np.float32), self.bound
-        )
+        moved = (items - step * total).astype(np.float32)
+        return crossed, sgd_mf.project_embeddings(moved, self.bound)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with all arrays that a device needs.
@@ -537,7 +529,6 @@ class LocalOnly(NoisyMf):
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
     division = descent.ItemSplit()
     exchange = Publication()
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Cli
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UserAveraging
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
-from fedrec_auditor.targets.settings import Count, CountOrZero, NoiseSetting, NonNegative
+from fedrec_auditor.targets.settings import Count, CountOrZero, NonNegative
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import NoiselessSystem
 
@@ -98,7 +98,6 @@ class VflSgdmf(NoisyMf):
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1}
     )

@@ -109,11 +109,8 @@ class FedGnn(RatingGraphSystem):
         """
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
-        sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
-        return super().get_cost_args(interactions) | {
-            "senders": senders,
-            "bytes": sent + 4 * self.dimension**2,
-        }
+        sent = min(interactions.n_items, rows) * (4 * self.dimension + 8) + 4 * self.dimension**2
+        return super().get_cost_args(interactions) | {"senders": senders, "bytes": sent}
 
     def count_messages(self, population: Population) -> int:
         """Returns the largest number of messages of one user in a training: one per round."""

@@ -252,11 +252,8 @@ class Clipping:
         # rated adds 1 for that user. For gradients by user embeddings, the proof holds with u and v
         # exchanged if the two ratings are in the same row.
         scaled = min(self.max_rating_norm, self.max_user_norm) < math.inf
-        return (
-            GOLDEN_RATIO
-            if self.min_entry >= 0.0 and self.max_squared_norm < math.inf and not scaled
-            else 2.0
-        )
+        nonnegative = self.min_entry >= 0.0 and self.max_squared_norm < math.inf
+        return GOLDEN_RATIO if nonnegative and not scaled else 2.0
 
     def bound_row_distance(self, n_ratings: int, with_users: bool) -> float:
         """Returns the largest distance between the gradient sums of two users in different rows.

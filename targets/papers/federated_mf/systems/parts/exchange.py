@@ -102,13 +102,9 @@ class AveragedExchange(party_mf.Exchange):
         for k, party in enumerate(parties):
             own = party.step_scale * party.member_share * self.moves_own_table
             party_descent, steps = mf.make_descent(party.ratings.shape[0]), mf.local_steps
-            after = party.train(
-                party_descent,
-                self._ordered(shared, party.own_embeddings),
-                self._ordered(party.step_scale, own),
-                number * steps,
-                steps,
-            )
+            tables = self._ordered(shared, party.own_embeddings)
+            scales = self._ordered(party.step_scale, own)
+            after = party.train(party_descent, tables, scales, number * steps, steps)
             out[k], party.own_embeddings = self._ordered(*after)
         return Dense(out, Payload.MODEL)
 
@@ -233,7 +229,7 @@ class ItemAveraging(AveragedExchange):
         """
         if not self.tuning:
             return items
-        tuning_descent = descent.GradientDescent(
+        last = descent.GradientDescent(
             learning_rate=self.tuning_rate,
             n_steps=self.tuning,
             sampling_rate=mf.rate,
@@ -241,11 +237,10 @@ class ItemAveraging(AveragedExchange):
         )
         ratings, steps = party.all_ratings, mf.n_fit_steps or 20
         users = sgd_mf.fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
-        size = party.all_ratings.shape[0] / max(1, party.all_ratings.nnz)
-        whole = replace(party, ratings=party.all_ratings)
-        tuned = whole.train(tuning_descent, (users, items), (size, size), 0, self.tuning)
-        party.own_embeddings = tuned[0]
-        return tuned[1]
+        size = ratings.shape[0] / max(1, ratings.nnz)
+        full = replace(party, ratings=ratings)
+        party.own_embeddings, items = full.train(last, (users, items), (size, size), 0, self.tuning)
+        return items
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the requested messages: item embeddings of parties of one user each.
@@ -478,10 +473,9 @@ class DropoutMechanism(Checked):
         m = m[m > (1.0 - self.omega) * self.n_users]
         left = _bulk(self.n_users - self.n_colluding, stays * stays)
         masked, honest = (grid.ravel() for grid in np.meshgrid(m, left, indexing="ij"))
-        probability = scipy.stats.binom.pmf(masked - 1 - self.n_colluding, others, stays)
-        probability = (
-            probability * scipy.stats.binom.pmf(honest, masked - self.n_colluding, stays) * stays
-        )
+        pmf = scipy.stats.binom.pmf
+        probability = pmf(masked - 1 - self.n_colluding, others, stays)
+        probability = probability * pmf(honest, masked - self.n_colluding, stays) * stays
         seen = probability > 0.0
         return masked[seen], honest[seen] + self.n_colluding, probability[seen]
 

@@ -182,6 +182,7 @@ class PretrainedMf(LocalMf):
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
     tuned_values = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
+    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     is_steerable = True  # user embeddings follow from the broadcast's array "first"
 
     unprotected = "fmf-lfl"

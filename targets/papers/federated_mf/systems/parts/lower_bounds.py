@@ -212,9 +212,8 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMe
     first = np.zeros((count, system.factors))
     first[:, 0] = TINY_LENGTH * math.sqrt(system.bound) / count
     ratings = sparse.csr_array(np.full((1, count), system.bound))
-    users: Floats = sgd_mf.fit_user_embeddings(
-        ratings, first, bound=system.bound, steps=system.n_fit_steps
-    )
+    bound, steps = system.bound, system.n_fit_steps
+    users: Floats = sgd_mf.fit_user_embeddings(ratings, first, bound=bound, steps=steps)
     own = float(users[0, 0])
     held = min(system.trim, n_items - count)
     place = _placed(system, n_users, count, held, entries=1, rows=count)

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     get_theorem_1_epsilon,
     make_gaussian_event,
 )
-from fedrec_auditor.targets.settings import Count, OpenUnitInterval
+from fedrec_auditor.targets.settings import Count, NoiseSetting, OpenUnitInterval
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -86,6 +86,7 @@ class NoisyMf(party_mf.PartyMf):
     as_published: Annotated[bool, "rows sampled as printed; else units independently"] = True
 
     is_single_party: ClassVar[bool] = False
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,11 +119,9 @@ class NoisyMf(party_mf.PartyMf):
     @property
     def sampling(self) -> party_mf.StepSampling:
         """Sampling of a step: of rows (users) or, in the repaired version, of independent units."""
-        return (
-            party_mf.StepSampling()
-            if self.as_published
-            else party_mf.StepSampling(unit=self.unit, density=self.density)
-        )
+        if self.as_published:
+            return party_mf.StepSampling()
+        return party_mf.StepSampling(unit=self.unit, density=self.density)
 
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party of ``n_users`` users, with clipping and noise.
@@ -289,11 +288,8 @@ class ItemNoise(GradientNoise):
         ``scope`` states these data, which are at one party. The event has the true sensitivity, not
         the claimed one. One round is charged with its T' steps.
         """
-        drawn = replace(
-            scope,
-            unit=Unit.USER if self.has_fitted_users else Unit.RATING,
-            adjacency=Adjacency.ADD_REMOVE,
-        )
+        unit = Unit.USER if self.has_fitted_users else Unit.RATING
+        drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
         m, fitted = population.n_items, self.has_fitted_users
         z, alone = (
             self.sigma / bound_gradient_change(self.clipping, s, m, mf.max_ratings, fitted)

@@ -191,9 +191,8 @@ class PartyMf(System):
 
         The second number is None if a user's ratings are at several parties, or are not trimmed.
         """
-        return Sizes(
-            rounds=self.rounds, ratings=self.max_ratings if self.division.is_by_user else None
-        )
+        ratings = self.max_ratings if self.division.is_by_user else None
+        return Sizes(rounds=self.rounds, ratings=ratings)
 
     @property
     def n_fit_steps(self) -> int:
@@ -348,13 +347,10 @@ class PartyMf(System):
             n, m = full.shape
             if self.max_ratings is not None:
                 ratings = sgd_mf.trim_ratings(full, self.max_ratings, Streams.spawn(own, n))
-            rows = sgd_mf.init_embeddings(
-                own.random((len(ids), self.factors)), self.bound, self.spread
-            )
-            if self.n_fit_steps and shared is not None:
-                rows = sgd_mf.fit_user_embeddings(
-                    full, shared, bound=self.bound, steps=self.n_fit_steps
-                )
+            uniform = own.random((len(ids), self.factors))
+            rows = sgd_mf.init_embeddings(uniform, self.bound, self.spread)
+            if (steps := self.n_fit_steps) and shared is not None:
+                rows = sgd_mf.fit_user_embeddings(full, shared, bound=self.bound, steps=steps)
             step_scale = float(self.get_step_scale(n, m, ratings.nnz))
             made.append(Party(ids, full, ratings, rows, own, len(ids) / total, step_scale))
         return made

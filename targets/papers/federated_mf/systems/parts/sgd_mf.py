@@ -52,9 +52,7 @@ def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
     return interactions.ratings
 
 
-def init_embeddings(
-    uniform: NDArray[Any], bound: float, spread: float = 1.0
-) -> NDArray[np.float32]:
+def init_embeddings(uniform: Floats, bound: float, spread: float = 1.0) -> NDArray[np.float32]:
     """Returns random initial embeddings, whose predicted ratings u.v are R/2 in expectation.
 
     ``uniform``: uniform draws in (0, 1), of shape (n, p) for n embeddings of p entries.
@@ -97,9 +95,8 @@ def trim_ratings(ratings: sparse.csr_array, max_ratings: int, streams: Streams) 
     order = np.lexsort((keys, rows))
     keep = np.sort(order[place < max_ratings])  # rows are ordered: ``place`` is the rank in the row
     indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, max_ratings))])
-    return sparse.csr_array(
-        (ratings.data[keep], ratings.indices[keep], indptr), shape=ratings.shape
-    )
+    entries = (ratings.data[keep], ratings.indices[keep], indptr)
+    return sparse.csr_array(entries, shape=ratings.shape)
 
 
 def iter_party_blocks(n: int, size: int) -> Iterator[Ints]:
@@ -183,10 +180,9 @@ def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delt
         return math.inf
     moments = np.concatenate([np.geomspace(0.05, 1.0, 20), np.arange(2.0, 64.0), [96, 128, 256]])
     accountant = RdpAccountant(orders=1.0 + moments)
-    curve = accountant.compose(
-        dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier))
-    ).rdp
-    return float(np.min(steps * np.asarray(curve) - math.log(delta) / moments))
+    step = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier))
+    curve = np.asarray(accountant.compose(step).rdp)
+    return float(np.min(steps * curve - math.log(delta) / moments))
 
 
 def make_gaussian_event(
@@ -261,9 +257,7 @@ def fit_user_embeddings(
     return out
 
 
-def predict_ratings(
-    interactions: Interactions, items: Floats, *, bound: float, steps: int
-) -> Floats:
+def predict_ratings(interactions: Interactions, items: Floats, bound: float, steps: int) -> Floats:
     """Fits user embeddings u to the item embeddings v; returns predicted ratings u.v, (n_users,
     n_items).
 
@@ -294,9 +288,8 @@ def fit_user_pair(
     first[count, 0] = math.sqrt(bound)
     ratings = np.full((2, count + 1), bound)
     ratings[1, count] = 0.0
-    there, gone = fit_user_embeddings(
-        sparse.csr_array(ratings), first, bound=bound, steps=n_fit_steps
-    )
+    table = sparse.csr_array(ratings)
+    there, gone = fit_user_embeddings(table, first, bound=bound, steps=n_fit_steps)
     return there.astype(np.float64), gone.astype(np.float64)
 
 
@@ -342,9 +335,8 @@ def _descend(
     ahead, momentum = u, 1.0
     for _ in range(steps):
         slope = np.matmul(gram, ahead[:, :, None])[:, :, 0] - target
-        after: NDArray[np.float64] = np.asarray(
-            project_embeddings(ahead - length * slope, bound), np.float64
-        )
+        moved = ahead - length * slope
+        after: NDArray[np.float64] = np.asarray(project_embeddings(moved, bound), np.float64)
         follow = (1.0 + math.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
         ahead = after + (momentum - 1.0) / follow * (after - u)
         u, momentum = after, follow
