@@ -16,12 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import (
-    MISSING_CATEGORY,
-    Attribute,
-    Interactions,
-    find_indices,
-)
+from fedrec_auditor.targets.datasets import base
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions, find_indices
 from fedrec_auditor.targets.datasets.parts.columns import (
     PADDED_NUMBER_REGEX,
     AnyColumn,
@@ -360,7 +356,7 @@ def _attribute(
     of_users = codes[cells.codes].astype(np.int64)
     if not known.all():
         of_users[~known] = len(categories)
-        categories = (*categories, MISSING_CATEGORY)
+        categories = (*categories, base.MISSING_CATEGORY)
     return Attribute(codes=of_users, categories=categories)
 
 

@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import (
-    Component,
-    Dense,
-    Ints,
-    OverlaidTables,
-    Payload,
-    RandomizedMessages,
-    SparseRows,
-)
+from fedrec_auditor.targets import components
+from fedrec_auditor.targets.components import Component, Dense, Ints, Payload, SparseRows
 from fedrec_auditor.targets.compute import Machine, iter_blocks, limit_to_one_thread, map_in_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalSettings
@@ -293,9 +286,9 @@ def train_devices(
         learning_rate=local.learning_rate,
         broadcast=model["item"],
     )
-    out["item"] = (
-        rows if "item" not in local.epoch_noise else OverlaidTables(_disturbed(work, rows), rows)
-    )
+    out["item"] = rows
+    if "item" in local.epoch_noise:
+        out["item"] = components.OverlaidTables(_disturbed(work, rows), rows)
     return {name: out[name] for name in model}
 
 
@@ -394,7 +387,7 @@ def _disturbed(work: TrainingJob, rows: SparseRows) -> Component:
     )
     for epoch in range(work.local.epochs - 1):
         streams = _epoch_streams(work, "item", epoch)
-        table = RandomizedMessages(table, work.local.epoch_noise["item"], streams)
+        table = components.RandomizedMessages(table, work.local.epoch_noise["item"], streams)
     return table
 
 

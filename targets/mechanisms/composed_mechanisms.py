@@ -15,16 +15,7 @@ from scipy.special import expit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Shape, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.bases import (
-    BitMechanism,
-    GaussianRepetition,
-    NormalNoise,
-    Repetition,
-    UnitIntervalMechanism,
-    VectorMechanism,
-    check_mu,
-    clip_norm,
-)
+from fedrec_auditor.targets.mechanisms.parts import bases
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.settings import Count, PositiveFloat, Range, check_settings
 
@@ -112,7 +103,7 @@ class _Curved(Clipped):
 
 
 @dataclass(frozen=True, slots=True)
-class Product(Repetition):
+class Product(bases.Repetition):
     """Randomizes each entry of a vector independently by the same mechanism.
 
     ``mechanism``: the randomizer of one entry.
@@ -146,11 +137,11 @@ class Product(Repetition):
         independent uses, and ``n_groups``, because each entry may have a different pair of inputs.
         None if the privacy loss of one entry is unbounded.
         """
-        one = Repetition.worst_case(self)
+        one = bases.Repetition.worst_case(self)
         return None if one is None else replace(one, n_groups=one.n_groups * self.count)
 
 
-class _NormalProduct(Product, GaussianRepetition):
+class _NormalProduct(Product, bases.GaussianRepetition):
     """A product whose entries have Gaussian noise."""
 
     __slots__ = ()
@@ -161,7 +152,7 @@ Product.instance_classes = (Product, _NormalProduct)
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated(Repetition):
+class Repeated(bases.Repetition):
     """Applies a mechanism several times, independently, to the same input, as in several rounds.
 
     ``mechanism``: the mechanism that is applied.
@@ -184,7 +175,7 @@ class Repeated(Repetition):
         return np.expand_dims(values, values.ndim - len(self.domain.shape))
 
 
-class _NormalRepeated(Repeated, GaussianRepetition):
+class _NormalRepeated(Repeated, bases.GaussianRepetition):
     """Repeated outputs with Gaussian noise."""
 
     __slots__ = ()
@@ -200,7 +191,7 @@ _RARE = 750.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled(UnitIntervalMechanism):
+class Shuffled(bases.UnitIntervalMechanism):
     """Counts the positive reports among the shuffled randomized bits of all users.
 
     ``epsilon``: epsilon of one user's randomized bit, before the shuffle.
@@ -294,7 +285,7 @@ class Shuffled(UnitIntervalMechanism):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateAverage(VectorMechanism, NormalNoise):
+class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     """Releases a noisy average of clipped updates, and a noisy share of unclipped updates.
 
     One round of DP-PrivRec releases the average, times the server's step size, and the share of
@@ -346,7 +337,7 @@ class PrivateAverage(VectorMechanism, NormalNoise):
 
     def __post_init__(self) -> None:
         check_settings(self)
-        check_mu(self.mu, "a multiplier")
+        bases.check_mu(self.mu, "a multiplier")
 
     @property
     def mu(self) -> float:
@@ -375,14 +366,14 @@ class PrivateAverage(VectorMechanism, NormalNoise):
         With M = ``batch`` the output is [step * clipped update / M, (M - 1 + b) / M], where b is 1
         if clipping does not change the update ``value``, else 0.
         """
-        clipped = clip_norm(value, self.clip)
+        clipped = bases.clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped
         share = (self.batch - 1 + kept) / self.batch
         return np.concatenate([self.step * clipped / self.batch, share[..., None]], axis=-1)
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(BitMechanism):
+class Identity(bases.BitMechanism):
     """Outputs the input bit itself, without any protection, so that epsilon is infinite.
 
     The mechanism acts elementwise on arrays of bits, and outputs are bool.

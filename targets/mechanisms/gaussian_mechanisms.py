@@ -17,32 +17,16 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.composition import LowerCurve, compute_lower_curve
 from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta, find_gaussian_mu
 from fedrec_auditor.accountants.losses.pairs import ArrayPair, compute_normal_log_masses
+from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape
-from fedrec_auditor.targets.mechanisms.parts.bases import (
-    LOG_SQRT_2PI,
-    GaussianDpMechanism,
-    IntervalMechanism,
-    NormalNoise,
-    VectorMechanism,
-    check_mu,
-    check_range,
-    clip_norm,
-)
+from fedrec_auditor.targets.mechanisms.parts import bases
+from fedrec_auditor.targets.mechanisms.parts.bases import NormalNoise, check_mu, clip_norm
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
-from fedrec_auditor.targets.settings import (
-    Checked,
-    Count,
-    FiniteFloat,
-    NonNegative,
-    Positive,
-    PositiveFloat,
-    Share,
-    check_settings,
-)
+from fedrec_auditor.targets.settings import Checked, Count, PositiveFloat, Share, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian(IntervalMechanism, NormalNoise):
+class Gaussian(bases.IntervalMechanism, NormalNoise):
     """Adds independent Gaussian noise N(0, sigma^2) to every entry.
 
     ``sigma``: standard deviation of the noise.
@@ -56,12 +40,12 @@ class Gaussian(IntervalMechanism, NormalNoise):
     """
 
     sigma: PositiveFloat
-    low: FiniteFloat
-    high: FiniteFloat
+    low: settings.FiniteFloat
+    high: settings.FiniteFloat
 
     def __post_init__(self) -> None:
         check_settings(self)
-        check_range(self.low, self.high)
+        bases.check_range(self.low, self.high)
         check_mu(self.mu, "sigma")
 
     @classmethod
@@ -72,7 +56,7 @@ class Gaussian(IntervalMechanism, NormalNoise):
 
         The exact privacy curve is inverted, so that ``epsilon`` may also be above 1.
         """
-        check_range(low, high)
+        bases.check_range(low, high)
         return cls(sigma=(high - low) / find_gaussian_mu(epsilon, delta), low=low, high=high)
 
     @property
@@ -82,7 +66,7 @@ class Gaussian(IntervalMechanism, NormalNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorGaussian(VectorMechanism, NormalNoise):
+class VectorGaussian(bases.VectorMechanism, NormalNoise):
     """Clips the L2 norm of a vector and adds Gaussian noise to every entry.
 
     ``sigma``: standard deviation of the noise.
@@ -224,10 +208,9 @@ class RevealedGaussian(Checked):
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of Gaussian noise with sampling that the adversary sees."""
-        one = dp.GaussianDpEvent(self.noise_multiplier)
-        return dp.SelfComposedDpEvent(
-            dp.RevealedSamplingDpEvent(self.sampling_probability, one), self.count
-        )
+        noise = dp.GaussianDpEvent(self.noise_multiplier)
+        step = dp.RevealedSamplingDpEvent(self.sampling_probability, noise)
+        return dp.SelfComposedDpEvent(step, self.count)
 
     def _drawn(self, marks: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.asarray(marks < scipy.stats.norm.ppf(self.sampling_probability))
@@ -270,11 +253,11 @@ class SampledGaussian(Checked):
     shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
     """
 
-    noise_multiplier: Positive
+    noise_multiplier: settings.Positive
     sampling_probability: Share
     rounds: Count
     local_steps: Count = 1
-    opposite: NonNegative = 0.0
+    opposite: settings.NonNegative = 0.0
 
     @property
     def domain(self) -> Domain:
@@ -323,11 +306,9 @@ class SampledGaussian(Checked):
         In the mechanism itself these steps are secret, so that its true epsilon is at most that of
         the event.
         """
-        one = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
-        steps = self.rounds * self.local_steps
-        return dp.SelfComposedDpEvent(
-            dp.RevealedSamplingDpEvent(self.sampling_probability, one), steps
-        )
+        noise = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
+        step = dp.RevealedSamplingDpEvent(self.sampling_probability, noise)
+        return dp.SelfComposedDpEvent(step, self.rounds * self.local_steps)
 
     @property
     def _unit(self) -> float:
@@ -357,7 +338,7 @@ def _log_mixture(
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
         z = x - count * shift
-        found = np.logaddexp(found, log_p - LOG_SQRT_2PI - 0.5 * z * z)
+        found = np.logaddexp(found, log_p - bases.LOG_SQRT_2PI - 0.5 * z * z)
     return np.asarray(found)
 
 
@@ -372,13 +353,12 @@ def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> L
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
     there = _log_masses(edges, up, counts, log_weights)
-    gone = (
-        _log_masses(edges, -down, counts, log_weights) if down else compute_normal_log_masses(edges)
-    )
+    gone = compute_normal_log_masses(edges)
+    if down:
+        gone = _log_masses(edges, -down, counts, log_weights)
     seen = (there > _RARE_LOG) & (gone > -np.inf)
-    return compute_lower_curve(
-        ((ArrayPair.from_losses((there - gone)[seen], there[seen]), rounds),)
-    )
+    one = ArrayPair.from_losses((there - gone)[seen], there[seen])
+    return compute_lower_curve(((one, rounds),))
 
 
 def _log_masses(
@@ -514,7 +494,7 @@ class EmbeddingGaussian(NormalNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseReplacement(NoiseProtocol, GaussianDpMechanism):
+class NoiseReplacement(NoiseProtocol, bases.GaussianDpMechanism):
     """Secure aggregation whose clients replace their Gaussian noise by smaller noise in round 2.
 
     ``sigma``: scale of the noise; the noise of the two rounds has the variances zeta1 sigma^2 and

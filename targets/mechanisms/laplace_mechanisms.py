@@ -16,18 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Shape, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.bases import (
-    IntervalMechanism,
-    LaplaceNoise,
-    PureDpMixin,
-    check_range,
-)
+from fedrec_auditor.targets.mechanisms.parts import bases
 from fedrec_auditor.targets.mechanisms.parts.grid import draw_bernoulli_exp, draw_geometric
 from fedrec_auditor.targets.settings import FiniteFloat, PositiveFloat, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace(IntervalMechanism, LaplaceNoise):
+class Laplace(bases.IntervalMechanism, bases.LaplaceNoise):
     """Adds independent Laplace noise to every entry.
 
     ``scale``: scale of the Laplace noise.
@@ -48,7 +43,7 @@ class Laplace(IntervalMechanism, LaplaceNoise):
 
     def __post_init__(self) -> None:
         check_settings(self)
-        check_range(self.low, self.high)
+        bases.check_range(self.low, self.high)
 
     @property
     def epsilon(self) -> float:
@@ -88,7 +83,7 @@ _MOST_STEPS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnappedLaplace(PureDpMixin, IntervalMechanism):
+class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
     """Adds Laplace noise to an entry and rounds the sum to a grid, against floating-point leaks.
 
     ``scale``: scale of the Laplace noise.

@@ -15,24 +15,12 @@ from scipy.special import expit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import check_epsilon
+from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.bases import (
-    BitMechanism,
-    EpsilonOrZero,
-    NumberMechanism,
-    PureDpMixin,
-    UnitIntervalMechanism,
-    compute_noise_rate,
-)
+from fedrec_auditor.targets.mechanisms.parts import bases
+from fedrec_auditor.targets.mechanisms.parts.bases import BitMechanism, EpsilonOrZero, PureDpMixin
 from fedrec_auditor.targets.mechanisms.parts.grid import convert_to_uniform, draw_bernoulli
-from fedrec_auditor.targets.settings import (
-    Checked,
-    Count,
-    Positive,
-    Probability,
-    Range,
-    check_settings,
-)
+from fedrec_auditor.targets.settings import Checked, Count, Positive, Probability, Range
 from fedrec_auditor.targets.streams import Streams
 
 _BYTE = 256
@@ -334,7 +322,7 @@ class OneCoordinate(Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class Ternary(NumberMechanism):
+class Ternary(bases.NumberMechanism):
     """Reports a number x as +r, 0 or -r at random, such that the mean of the report is x.
 
     ``bound``: bound B of the input; x is in [-B, B].
@@ -362,7 +350,7 @@ class Ternary(NumberMechanism):
     share: Probability = 0.0
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        settings.check_settings(self)
         if self.size < self.bound:
             raise InputError(
                 f"Expected size of at least bound={self.bound:g}, got size={self.size:g}. "
@@ -453,7 +441,7 @@ PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(PureDpMixin, UnitIntervalMechanism):
+class Piecewise(PureDpMixin, bases.UnitIntervalMechanism):
     """Reports a number in [-1, 1] as a random number that is likely to be near it.
 
     ``epsilon``: epsilon of one number, called eps below.
@@ -479,7 +467,7 @@ class Piecewise(PureDpMixin, UnitIntervalMechanism):
     @property
     def noise_rate(self) -> float:
         """Probability of an output that is independent of the input: e^(-epsilon/2), rounded up."""
-        return compute_noise_rate(self.epsilon, _CELLS, self._near)
+        return bases.compute_noise_rate(self.epsilon, _CELLS, self._near)
 
     @property
     def magnitude(self) -> float:

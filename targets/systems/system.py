@@ -32,18 +32,8 @@ from fedrec_auditor.targets.memory_mapping import RoundStore
 from fedrec_auditor.targets.own_modules import name_member
 from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import (
-    DEFAULT_MACHINE,
-    Model,
-    Population,
-    ProgressCallback,
-    ReportedMetric,
-    Run,
-    ScopedClaim,
-    Target,
-    TrainingCost,
-    UtilityTest,
-)
+from fedrec_auditor.targets.systems import base
+from fedrec_auditor.targets.systems.base import DEFAULT_MACHINE, Model, Population, Run, Target
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Transcript, Uploads
 
 
@@ -129,7 +119,7 @@ class System(Checked, Target, ABC):
         messages (transcript) has no rounds.
     """
 
-    evaluation: ClassVar[UtilityTest]
+    evaluation: ClassVar[base.UtilityTest]
     unprotected: ClassVar[str] = ""
     noise_setting: ClassVar[NoiseSetting | None] = None
     tuned_values: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -152,7 +142,7 @@ class System(Checked, Target, ABC):
         return paper.heading.title
 
     @property
-    def reported_metrics(self) -> tuple[ReportedMetric, ...]:
+    def reported_metrics(self) -> tuple[base.ReportedMetric, ...]:
         """Utility values that the paper prints for this system, such as HR@10."""
         paper, name = self._described()
         return paper.get_reported_metrics(name)
@@ -172,7 +162,7 @@ class System(Checked, Target, ABC):
         """Numbers of rounds, reports and ratings; None for a number that no setting determines."""
         return Sizes(rounds=self.rounds)
 
-    def estimate_cost(self, interactions: Interactions) -> TrainingCost:
+    def estimate_cost(self, interactions: Interactions) -> base.TrainingCost:
         """Estimates time, memory and messages of a training on these interactions.
 
         By default every user sends one message in every round, or none in a central system.
@@ -183,7 +173,7 @@ class System(Checked, Target, ABC):
             "senders": 0 if self.is_central else interactions.n_users,
             "reports": self.sizes.reports or 0,
         }
-        return TrainingCost.estimate(interactions, **usual | self.get_cost_args(interactions))
+        return base.TrainingCost.estimate(interactions, **usual | self.get_cost_args(interactions))
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
         """Returns the system with the settings that these data require, and notes on the changes.
@@ -214,7 +204,7 @@ class System(Checked, Target, ABC):
             return self
         return replace(self, **{"rounds": rounds})
 
-    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: Population) -> tuple[base.ScopedClaim, ...]:
         """Returns the paper's claims, each in its own scope and in scopes that a reader may assume.
 
         A scope is what a claim protects, against whom, and how long. ``population`` has the numbers
@@ -227,7 +217,7 @@ class System(Checked, Target, ABC):
         self,
         interactions: Interactions,
         rng: np.random.Generator,
-        progress: ProgressCallback | None = None,
+        progress: base.ProgressCallback | None = None,
         compute: Machine = DEFAULT_MACHINE,
         n_kept_rounds: int | None = None,
     ) -> Run:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.auditor.judging.accounting import (
-    compute_exact_bounds,
-    judge_scoped_claim,
-    list_accountants,
-)
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.judging.accounting import judge_scoped_claim, list_accountants
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
@@ -17,7 +14,7 @@ from fedrec_auditor.targets.systems.base import Population, Target
 
 def judged(target: Target, population: Population) -> list[Finding]:
     """All bounds for each of a system's claims, in their order."""
-    exact, accountants = compute_exact_bounds(target, population), list_accountants()
+    exact, accountants = accounting.compute_exact_bounds(target, population), list_accountants()
     return [
         judge_scoped_claim(target, scoped, population, exact_bounds=exact, accountants=accountants)
         for scoped in target.get_claims(population)

@@ -14,13 +14,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
+from fedrec_auditor.targets.papers.federated_mf.systems import local_systems
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl, HflSynsgd
-from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
-    LflLdp,
-    LflPretrained,
-    LflSgdmf,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp, LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
@@ -44,9 +41,7 @@ def run(system: Any, data: Interactions) -> Callable[[], object]:
 
 
 def singular(items: np.ndarray) -> Callable[[], object]:
-    return lambda: compute_implicit_gradients(
-        items, sparse.csr_array(np.eye(3)), alpha=1, regularization=1e-30
-    )
+    return lambda: compute_implicit_gradients(items, sparse.csr_array(np.eye(3)), 1, 1e-30)
 
 
 def unbounded() -> object:
@@ -72,7 +67,7 @@ CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the 
     (lambda: FmfLdp().make_opposing_items(1), "at least"),
     (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
     (run(FmfVfl(split="category", parties=3), rated(30, 20, 0.4)), "Expected items with genres"),
-    (run(LflPretrained(bound=4.0), rated(12, 30)), "Expected ratings in"),
+    (run(local_systems.LflPretrained(bound=4.0), rated(12, 30)), "Expected ratings in"),
     *((upload(FmfHfl(), stars(), sent), r"\(20, 20\)") for sent in (None, {"items": ITEMS})),
     *(
         (upload(FmfVfl(), rated(3, 20, 0.4), sent), "Expected")

@@ -11,20 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.statements import (
-    Adjacency,
-    Horizon,
-    Scope,
-    Unit,
-    Vantage,
-    make_local_scope,
-)
+from fedrec_auditor.accountants import statements
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.papers.dplcf import collected_bits as _central_mf
+from fedrec_auditor.targets.papers.dplcf import systems
 from fedrec_auditor.targets.papers.dplcf.collected_bits import (
     BitUploadSystem,
     CentralMf,
@@ -33,15 +28,7 @@ from fedrec_auditor.targets.papers.dplcf.collected_bits import (
 )
 from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, estimate_jaccard
 from fedrec_auditor.targets.papers.dplcf.kernels import AdamState, train_bpr, train_gmf
-from fedrec_auditor.targets.papers.dplcf.systems import (
-    BprMf,
-    DplcfAp,
-    DplcfSp,
-    Gmf,
-    LcfAp,
-    LcfSp,
-    LcfUb,
-)
+from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp, Gmf, LcfAp, LcfSp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
@@ -137,7 +124,7 @@ def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() 
     # an empty history is in neither corner of a report
     assert FmfLdp().get_mechanism(presence, many) is None
     assert GdDr().get_mechanism(presence, many) is None
-    any_attribute = make_local_scope(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.TRAINING)
+    any_attribute = statements.make_local_scope(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.TRAINING)
     for implicit in (DplcfSp(), LcfUb(), Fcf(), FedRec()):
         assert implicit.get_mechanism(value, many) is None
     for without in (DplcfSp(), Fcf(), FmfHfl(), FmfLfl()):
@@ -201,7 +188,7 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
     )
 
 
-KINDS = [BprMf, Gmf]
+KINDS = [systems.BprMf, Gmf]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 4))

@@ -10,16 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.components import Dense, Payload
+from fedrec_auditor.targets.papers.dplcf import jaccard
 from fedrec_auditor.targets.papers.dplcf import jaccard as _jaccard
-from fedrec_auditor.targets.papers.dplcf.jaccard import (
-    count_pairs,
-    estimate_jaccard,
-    find_neighbourhoods,
-    invert_flip_matrix,
-    make_flip_matrix,
-    make_printed_inverse,
-    solve_jaccard,
-)
+from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, estimate_jaccard, solve_jaccard
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 
 flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
@@ -31,7 +24,7 @@ def counts(bits: np.ndarray) -> np.ndarray:
 
 @given(flips)
 def test_inverse_transition_inverts_it(flip: tuple[float, float]) -> None:
-    product = invert_flip_matrix(*flip) @ make_flip_matrix(*flip)
+    product = jaccard.invert_flip_matrix(*flip) @ jaccard.make_flip_matrix(*flip)
     np.testing.assert_allclose(product, np.eye(4), atol=1e-9)
 
 
@@ -41,8 +34,8 @@ def test_the_printed_inverse_does_not_invert() -> None:
     printed = np.array(
         [[1 / (1 - q), 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [-(q**2) / (1 - q), 0, -q, 1 - q]]
     ) / (1 - q)
-    np.testing.assert_allclose(make_printed_inverse(q), printed)
-    assert not np.allclose(printed @ make_flip_matrix(1.0, q), np.eye(4), atol=0.01)
+    np.testing.assert_allclose(jaccard.make_printed_inverse(q), printed)
+    assert not np.allclose(printed @ jaccard.make_flip_matrix(1.0, q), np.eye(4), atol=0.01)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([DplcfSp, DplcfAp]))
@@ -63,7 +56,7 @@ def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, syst
 def test_by_the_right_inverse_equations_7_to_10_are_the_estimate_where_it_is_in_range() -> None:
     bits = np.random.default_rng(3).random((4000, 5)) < 0.5
     p, q = 0.9, 0.1
-    by_pairs = solve_jaccard(counts(bits), 4000, invert_flip_matrix(p, q))
+    by_pairs = solve_jaccard(counts(bits), 4000, jaccard.invert_flip_matrix(p, q))
     np.testing.assert_allclose(by_pairs, estimate_jaccard(counts(bits), 4000, p, q), rtol=1e-9)
 
 
@@ -73,7 +66,7 @@ def test_estimated_similarity_is_the_pairwise_oracle(flip: tuple[float, float], 
     p, q = flip
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
     similarity = estimate_jaccard(counts(bits), 30, p, q)
-    inverse = invert_flip_matrix(p, q)
+    inverse = jaccard.invert_flip_matrix(p, q)
     for i in range(4):
         for j in range(4):
             if i == j:
@@ -96,7 +89,7 @@ def test_neighbourhoods_are_the_largest_similarities_ties_by_index(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_jaccard, "_BLOCK", 2 * items)  # two users, two items at a time
         both = counts(bits)
-        near = find_neighbourhoods(both, 12, *flip, size)
+        near = jaccard.find_neighbourhoods(both, 12, *flip, size)
     np.testing.assert_array_equal(both, bits.T.astype(int) @ bits.astype(int))
     similarity = estimate_jaccard(both, 12, *flip)
     assert near.item_ids.shape == near.similarities.shape == (items, min(size, items - 1))

@@ -23,12 +23,8 @@ from fedrec_auditor.auditor.judging.catalogue import judge_entries
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, explain_verdict
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.papers.federated_mf import numbers
-from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    compute_gradient_shift,
-    compute_unprojected_norm,
-    find_max_gradient_norm,
-)
+from fedrec_auditor.targets.papers.federated_mf import gradients, numbers
+from fedrec_auditor.targets.papers.federated_mf.gradients import compute_unprojected_norm
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.systems.base import Population
@@ -48,24 +44,21 @@ def rows() -> dict[str, CatalogueRow]:
 
 def test_sensitivities_are_the_closed_forms() -> None:
     for count in (1, 2, 5):
-        alone, both = (
-            find_max_gradient_norm(5.0, ratings=count, with_users=u) for u in (False, True)
-        )
+        alone = gradients.find_max_gradient_norm(5.0, ratings=count, with_users=False)
+        both = gradients.find_max_gradient_norm(5.0, ratings=count, with_users=True)
         assert alone == pytest.approx(ONE * math.sqrt(count))
         assert both == pytest.approx(ONE * math.sqrt(count**2 + count))
     assert compute_unprojected_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
-    assert compute_unprojected_norm(5.0, length=1e3) > 1e3 * compute_unprojected_norm(
-        5.0, length=1.5
-    )
+    near, far = (compute_unprojected_norm(5.0, length=length) for length in (1.5, 1e3))
+    assert far > 1e3 * near
 
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> None:
-    moved = compute_gradient_shift(5.0, ratings=count, n_fit_steps=20) / ONE
+    moved = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
-    assert compute_gradient_shift(5.0, ratings=count, n_fit_steps=4000) / ONE > 1.37 * math.sqrt(
-        count
-    )
+    farther = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=4000) / ONE
+    assert farther > 1.37 * math.sqrt(count)
 
 
 @pytest.mark.parametrize(("ratings", "rate", "least"), [(100, 0.03, "122.2"), (10, 1e-3, "4.174")])

@@ -85,9 +85,8 @@ def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate:
     model = {"item": size * rng.normal(size=(9, 4)), "gnn.A": np.eye(4)}
     near, kept = rng.normal(size=(2, 6, 4))
     ratings = DATA.ratings.toarray()
-    step = system.compute_user_step(
-        system.compute_gradients(DATA.ratings, model, near, kept), model
-    )
+    found = system.compute_gradients(DATA.ratings, model, near, kept)
+    step = system.compute_user_step(found, model)
     for user in range(6):
         before, after = (
             loss(system, ratings[user], model, near[user], vector)
@@ -99,9 +98,8 @@ def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate:
 @pytest.mark.parametrize("largest", ["max", "l2"])
 def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest: str) -> None:
     system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)
-    uploads = system.upload(
-        DATA, system.draw_initial_model(9, np.random.default_rng(0)), np.random.default_rng(1)
-    )
+    model = system.draw_initial_model(9, np.random.default_rng(0))
+    uploads = system.upload(DATA, model, np.random.default_rng(1))
     every, item = np.arange(6), uploads.components["item"]
     assert isinstance(item, SparseRows)
     met, sent = DATA.ratings.toarray() > 0, item.flag_sent_rows(every)
@@ -163,10 +161,8 @@ def test_the_contract_of_batches() -> None:
 @pytest.mark.parametrize("system", [FedGnn(dimension=2), FedPerGnn(dimension=2, batch=2)])
 def test_a_vector_of_the_user_begins_at_nothing_and_never_leaves_the_device(system: Any) -> None:
     """The first messages are the same with and without it."""
-    runs = [
-        replace(system, rounds=2, user_rate=rate).run(DATA, np.random.default_rng(0))
-        for rate in (0.0, 0.1)
-    ]
+    systems = [replace(system, rounds=2, user_rate=rate) for rate in (0.0, 0.1)]
+    runs = [each.run(DATA, np.random.default_rng(0)) for each in systems]
     sent = [run.transcript.rounds[0].uploads.components for run in runs]
     assert all(set(each) == {"item", "gnn.A"} for each in sent)
     assert np.array_equal(*(each["gnn.A"].to_dense(np.arange(1)) for each in sent))
@@ -201,9 +197,8 @@ def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
 
 def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
     history = {3, 17, 1200}
-    assert (
-        numbers.decode_encrypted_items({numbers.encrypt_item(i) for i in history}, 1682) == history
-    )
+    codes = {numbers.encrypt_item(i) for i in history}
+    assert numbers.decode_encrypted_items(codes, 1682) == history
     assert numbers.decode_signed_items({numbers.sign_item(i) for i in history}, 1682) == history
     keyed = {int.from_bytes(hmac.digest(b"key", str(i).encode(), hashlib.sha256)) for i in history}
     assert not numbers.decode_encrypted_items(keyed, 1682)

@@ -131,11 +131,8 @@ def oracle(
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[np.ndarray, sparse.csr_array, float, float]:
-    users, n_items, factors = (
-        draw(st.integers(0, 9)),
-        draw(st.integers(1, 12)),
-        draw(st.integers(1, 11)),
-    )
+    ranges = ((0, 9), (1, 12), (1, 11))
+    users, n_items, factors = (draw(st.integers(low, high)) for low, high in ranges)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     held = rng.random((users, n_items)) < rng.random((users, 1))  # empty and full users included
     ratings = sparse.csr_array(held * rng.integers(1, 6, size=held.shape))
@@ -150,9 +147,7 @@ def test_all_users_at_once_equal_one_user_at_a_time(
     items, ratings, alpha, regularization = problem
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_closed_form, "MAX_BATCH_NUMBERS", block)
-        gradients = compute_implicit_gradients(
-            items, ratings, alpha=alpha, regularization=regularization
-        )
+        gradients = compute_implicit_gradients(items, ratings, alpha, regularization)
     dense = gradients.to_dense(np.arange(len(gradients)))
     for user, profile in enumerate(ratings.toarray()):
         x, gradient = oracle(items, profile, alpha, regularization)

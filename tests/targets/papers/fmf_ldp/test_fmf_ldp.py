@@ -20,8 +20,9 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuf
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp import systems as fmf_ldp
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
-from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp, ReportDistribution
+from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.system import ReportDistribution
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9
@@ -47,9 +48,7 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     rng = np.random.default_rng(seed)
     ratings, items = interactions(7, 9, seed).ratings, rng.normal(size=(9, factors))
     system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
-    whole = compute_implicit_gradients(items, ratings, alpha=alpha, regularization=0.1).to_dense(
-        np.arange(7)
-    )
+    whole = compute_implicit_gradients(items, ratings, alpha, 0.1).to_dense(np.arange(7))
     index = rng.integers(0, 9 * factors, size=(7, 30))
     entries = system.compute_gradient_entries(
         ratings, system.solve_user_vectors(ratings, items), items, np.arange(7)[:, None], index
@@ -260,9 +259,8 @@ def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
     right = ((sums[0] > middle).mean() + (sums[1] < middle).mean()) / 2
     assert right == pytest.approx(few.right, abs=0.003)
     exact = Repeated(Shuffled(2.5, 50_000), 2000)
-    bound = find_exact_bound(
-        exact, make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING), 0.2
-    )
+    scope = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
+    bound = find_exact_bound(exact, scope, 0.2)
     assert 2 * many.right - 1 > 0.2  # at epsilon 0 the divergence is the advantage of a guess
     assert bound.epsilon > 0
 

@@ -17,14 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.papers.privrec.device import (
-    Devices,
-    LocalTrainingSettings,
-    Weights,
-    compute_maml_update,
-    compute_reptile_update,
-    score_all_items,
-)
+from fedrec_auditor.targets.papers.privrec import device
+from fedrec_auditor.targets.papers.privrec.device import Devices, LocalTrainingSettings, Weights
 from fedrec_auditor.targets.papers.privrec.network import (
     DeviceExamples,
     RecommenderNetwork,
@@ -284,7 +278,7 @@ def test_batched_training_is_training_one_by_one(
     ends = plain_training(start, data, examples, streams, local)
     agrees(devices.train(local), ends, data, examples)
     agrees(
-        compute_reptile_update(devices, local),
+        device.compute_reptile_update(devices, local),
         [{k: v - start[k] for k, v in end.items()} for end in ends],
         data,
         examples,
@@ -317,7 +311,7 @@ def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int)
         loss = cross_entropy(now, data, user, q_items, q_labels)
         found = torch.autograd.grad(loss, list(live.values()))
         expected.append({k: -g for k, g in zip(live, found, strict=True)})
-    agrees(compute_maml_update(devices, local), expected, data, examples)
+    agrees(device.compute_maml_update(devices, local), expected, data, examples)
 
 
 def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() -> None:
@@ -326,7 +320,7 @@ def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() 
     ends = plain_training(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
     flags = torch.from_numpy(make_genre_flags(data)).double()
-    found = score_all_items(devices, devices.train(local), broadcast, flags)
+    found = device.score_all_items(devices, devices.train(local), broadcast, flags)
     every = torch.arange(data.n_items)
     for user, model in enumerate(ends):
         torch.testing.assert_close(
@@ -334,7 +328,7 @@ def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() 
         )
 
 
-@pytest.mark.parametrize("learn", [compute_reptile_update, compute_maml_update])
+@pytest.mark.parametrize("learn", [device.compute_reptile_update, device.compute_maml_update])
 def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
     learn: type[Weights] | object,
 ) -> None:
@@ -368,6 +362,8 @@ def test_scores_of_huge_weights_are_numbers() -> None:
             weights[name] = torch.full_like(weights[name], 1e20)
     weights["mlp1.bias"] *= 1e10  # above all that the embeddings add: no unit is dead
     broadcast = {k: v.numpy() for k, v in start.items()}
-    found = score_all_items(devices, weights, broadcast, torch.from_numpy(make_genre_flags(data)))
+    found = device.score_all_items(
+        devices, weights, broadcast, torch.from_numpy(make_genre_flags(data))
+    )
     assert found.isfinite().all()
     assert found.abs().max() > 1e50

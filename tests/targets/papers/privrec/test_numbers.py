@@ -171,11 +171,8 @@ def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) ->
         assert component.shape == part.shape
         squares += (expected.astype(float) ** 2).reshape(len(n), part.size).sum(axis=1)
         shape = (-1, *[1] * part.ndim)
-        np.testing.assert_allclose(
-            rescale_messages(component, factor).to_dense(n),
-            expected * factor.reshape(shape),
-            rtol=1e-6,
-        )
+        scaled = rescale_messages(component, factor).to_dense(n)
+        np.testing.assert_allclose(scaled, expected * factor.reshape(shape), rtol=1e-6)
         if isinstance(component, SparseRows):
             np.testing.assert_array_equal(component.flag_sent_rows(n), (expected != 0).any(axis=2))
         else:

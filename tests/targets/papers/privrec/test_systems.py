@@ -30,18 +30,10 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
+from fedrec_auditor.targets.papers.privrec import systems
 from fedrec_auditor.targets.papers.privrec.meta_learned import compute_l2_norms as lengths
 from fedrec_auditor.targets.papers.privrec.network import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems import (
-    BIT,
-    CLIP,
-    DpPrivrec,
-    FcfMeta,
-    FoflSelf,
-    NnSelf,
-    Privrec,
-    PrivrecCen,
-)
+from fedrec_auditor.targets.papers.privrec.systems import BIT, CLIP, DpPrivrec, FcfMeta, Privrec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import HoldOut, Population
 from fedrec_auditor.targets.transcript import Uploads
@@ -93,7 +85,7 @@ def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
     assert set(np.concatenate(drawn).tolist()) == set(range(9))  # missed: 9 (5/9)^40 = 5e-10
 
 
-@pytest.mark.parametrize("kind", [Privrec, PrivrecCen, DpPrivrec, NnSelf])
+@pytest.mark.parametrize("kind", [Privrec, systems.PrivrecCen, DpPrivrec, systems.NnSelf])
 def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec]) -> None:
     """Section 2.1; the embeddings of items' numbers are a setting."""
     data = some_data()
@@ -117,7 +109,7 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
     data = Synthetic(n_users=15, n_items=12, profile=5.0, tastes=2).load()
     settings = {"rounds": 3, "clients": 5, "local_epochs": 2, "embedding": 4, "width": 16}
     steps: list[tuple[int, int]] = []
-    central = PrivrecCen(**settings).run(
+    central = systems.PrivrecCen(**settings).run(
         data, np.random.default_rng(4), lambda done, of: steps.append((done, of))
     )
     federated = Privrec(**settings).run(data, np.random.default_rng(4))
@@ -130,7 +122,7 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
         np.testing.assert_array_equal(part, two[name])
 
 
-SUMMED = NnSelf(rounds=2, clients=4, embedding=4, width=64)
+SUMMED = systems.NnSelf(rounds=2, clients=4, embedding=4, width=64)
 
 
 def test_the_server_adds_the_sum_of_what_is_sent() -> None:
@@ -163,7 +155,7 @@ def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
 
 def test_no_side_feature_is_read() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
-    system = FoflSelf(rounds=2, clients=4, local_epochs=2, embedding=4, width=16)
+    system = systems.FoflSelf(rounds=2, clients=4, local_epochs=2, embedding=4, width=16)
     bare = replace(data, attributes={}, genres=None, genre_names=())
     one, two = (system.run(d, np.random.default_rng(1)) for d in (data, bare))
     assert set(one.transcript.release) == {"item", "output.weight", "output.bias"} | {

@@ -11,15 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import (
-    FmfHfl,
-    HflSgdmf,
-    HflSynsgd,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    fit_user_embeddings,
-    init_embeddings,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems import horizontal_systems
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from tests.targets.papers.made import rated
 
@@ -30,15 +23,8 @@ NOISELESS = {"noise_multiplier": 0.0, "tuning": 2}
 
 
 def made(kind: Any, local_steps: int, **more: float) -> Any:
-    return kind(
-        rounds=ROUNDS,
-        local_steps=local_steps,
-        factors=P,
-        rate=1.0,
-        parties=2,
-        learning_rate=RATE,
-        **more,
-    )
+    usual = {"rounds": ROUNDS, "factors": P, "rate": 1.0, "parties": 2, "learning_rate": RATE}
+    return kind(local_steps=local_steps, **usual, **more)
 
 
 def clip(table: np.ndarray) -> np.ndarray:
@@ -66,7 +52,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     project = clip if kind is VflSgdmf else np.asarray
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
-    users = init_embeddings(rng.random((N, P)), 5.0).astype(float)
+    users = sgd_mf.init_embeddings(rng.random((N, P)), 5.0).astype(float)
     parties = target.make_parties(table, None, rng)
     columns = [party.member_ids for party in parties]
     assert len(columns[0]) != len(columns[1])
@@ -99,10 +85,10 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
 @pytest.mark.parametrize(
     ("kind", "local_steps", "more"),
     [
-        (FmfHfl, 2, {}),
-        (HflSgdmf, 2, NOISELESS),
-        (HflSgdmf, 2, {**NOISELESS, "train_both": True}),
-        (HflSynsgd, 1, NOISELESS),
+        (horizontal_systems.FmfHfl, 2, {}),
+        (horizontal_systems.HflSgdmf, 2, NOISELESS),
+        (horizontal_systems.HflSgdmf, 2, {**NOISELESS, "train_both": True}),
+        (horizontal_systems.HflSynsgd, 1, NOISELESS),
     ],
 )
 def test_horizontal_training_follows_figures_3a_and_3c(
@@ -110,10 +96,10 @@ def test_horizontal_training_follows_figures_3a_and_3c(
 ) -> None:
     """HFL-synSGD sends sums of gradients (section 5.3) and the server takes the step."""
     target, table, x = made(kind, local_steps, **more), DATA, DATA.ratings.toarray()
-    project = np.asarray if kind is FmfHfl else clip
+    project = np.asarray if kind is horizontal_systems.FmfHfl else clip
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
-    first = init_embeddings(rng.random((M, P)), 5.0)
+    first = sgd_mf.init_embeddings(rng.random((M, P)), 5.0)
     parties = target.make_parties(table, first, rng)
     users = [party.own_embeddings.astype(float) for party in parties]
     shares = [len(party.member_ids) / N for party in parties]
@@ -131,17 +117,17 @@ def test_horizontal_training_follows_figures_3a_and_3c(
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
-            sent.append(of_v * (mine > 0).sum() if kind is HflSynsgd else v)
+            sent.append(of_v * (mine > 0).sum() if kind is horizontal_systems.HflSynsgd else v)
             messages = one.uploads.components[target.exchange.message_name]
             message = messages.to_dense(np.array([k]))[0]
             np.testing.assert_allclose(message, sent[k], rtol=1e-5, atol=1e-4)
         mean = shares[0] * sent[0] + shares[1] * sent[1]
-        items = clip(items - step) if kind is HflSynsgd else mean
+        items = clip(items - step) if kind is horizontal_systems.HflSynsgd else mean
     np.testing.assert_allclose(run.transcript.release["items"], items, atol=1e-5)
     for party in parties if more else []:  # tuning is of protected parties
         mine, steps = x[party.member_ids], target.n_fit_steps or 20
         v = np.asarray(items, np.float32)
-        u = fit_user_embeddings(DATA.ratings[party.member_ids], v, bound=5.0, steps=steps)
+        u = sgd_mf.fit_user_embeddings(DATA.ratings[party.member_ids], v, bound=5.0, steps=steps)
         for step in range(2):
             gamma = get_rate(step, 2, target.tuning_rate) * len(mine)
             of_u, of_v = slopes(mine, u, v)

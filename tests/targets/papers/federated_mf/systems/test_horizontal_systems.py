@@ -15,10 +15,8 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
 )
 
-from fedrec_auditor.accountants.events.leaves import (
-    ReplacedSamplingDpEvent,
-    RevealedSamplingDpEvent,
-)
+from fedrec_auditor.accountants.events import leaves
+from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import judge_scoped_claim, list_accountants
@@ -29,6 +27,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
     HflSgdmf,
     HflSynsgd,
 )
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     GOLDEN_RATIO,
     GradientDescent,
@@ -36,11 +35,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import bound_gradient_change
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    fit_user_embeddings,
-    get_authors_epsilon,
-    init_embeddings,
-)
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
 from tests.targets.papers.made import rated, stars
@@ -146,7 +140,7 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     mended = kind(unit="user", as_published=False)
     assert isinstance(leaf(mended, user), PoissonSampledDpEvent)
     one = leaf(mended, user).event
-    assert leaf(mended, replaced) == ReplacedSamplingDpEvent(0.01, one)
+    assert leaf(mended, replaced) == leaves.ReplacedSamplingDpEvent(0.01, one)
     assert isinstance(kind(noise_multiplier=0.0).get_event(scope(), LARGE), NonPrivateDpEvent)
     assert HflSgdmf().get_event(replace(scope(), horizon=Horizon.ROUND), LARGE).count == 10
 
@@ -183,10 +177,10 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
     for train_both in (True, False):
         target = HflSgdmf(train_both=train_both, rounds=2, tuning=0, rate=1.0, noise_multiplier=0.0)
         rng = np.random.default_rng(0)
-        first = init_embeddings(rng.random((20, 20)), 5.0)
+        first = sgd_mf.init_embeddings(rng.random((20, 20)), 5.0)
         party = target.make_parties(stars(), first, rng)[0]
         began = party.own_embeddings.copy()
-        fitted = fit_user_embeddings(party.all_ratings, first, bound=5.0, steps=20)
+        fitted = sgd_mf.fit_user_embeddings(party.all_ratings, first, bound=5.0, steps=20)
         assert np.array_equal(began, fitted) is not train_both
         target.exchange.collect_uploads(target, [party], first, 0)
         assert np.array_equal(party.own_embeddings, began) is not train_both
@@ -230,8 +224,8 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
 
 def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
     printed, full, *_ = (q.claim.epsilon for q in HflSgdmf().get_claims(LARGE))
-    assert printed == get_authors_epsilon(1.7, 0.01, 10, 1e-5)
-    assert full == get_authors_epsilon(1.7, 0.01, 1000, 1e-5)
+    assert printed == sgd_mf.get_authors_epsilon(1.7, 0.01, 10, 1e-5)
+    assert full == sgd_mf.get_authors_epsilon(1.7, 0.01, 1000, 1e-5)
     assert printed < full / 2
 
 
@@ -249,7 +243,7 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
     table = DATA
     run = target.run(table, np.random.default_rng(4))
     rng = np.random.default_rng(4)
-    first = init_embeddings(rng.random((M, P)), 5.0)
+    first = sgd_mf.init_embeddings(rng.random((M, P)), 5.0)
     scores = target.score(run.model, table, np.arange(N))
     for party in target.make_parties(table, first, rng):
         x = table.ratings.toarray()[party.member_ids].astype(float)
@@ -264,9 +258,8 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
 def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
     target, one = HflLocalSgd(parties=3, factors=P), DATA
     rng = np.random.default_rng(7)
-    member_ids = target.make_parties(one, init_embeddings(rng.random((M, P)), 5.0), rng)[
-        0
-    ].member_ids
+    first = sgd_mf.init_embeddings(rng.random((M, P)), 5.0)
+    member_ids = target.make_parties(one, first, rng)[0].member_ids
     others = np.setdiff1d(np.arange(N), member_ids)
     changed = one.ratings.toarray()
     changed[member_ids] = np.where(changed[member_ids] > 0, 6 - changed[member_ids], 0)
@@ -290,7 +283,7 @@ def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -
     settings |= {"learning_rate": 1e-4, "noise_multiplier": 4.0454, "as_published": as_published}
     system = HflSgdmf(**settings)
     two, single = system.bound * np.tri(2, items, dtype=np.float32)[::-1]
-    first = init_embeddings(np.full((items, 1), 0.5), system.bound)
+    first = sgd_mf.init_embeddings(np.full((items, 1), 0.5), system.bound)
 
     def noise_alone(uploads: Uploads) -> np.ndarray:
         sent = uploads.components["items"].to_dense(np.arange(len(uploads.users)))

@@ -32,11 +32,8 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
     LflSgdmf,
     LocalOnly,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
-    GOLDEN_RATIO,
-    Clipping,
-    sum_gradients,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN_RATIO, Clipping
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import DropoutMechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
@@ -247,9 +244,8 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
     target = LflSgdmf(factors=2, noise_multiplier=0.0)
     profile = Interactions.create(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
     items = np.random.default_rng(1).random((6, 2)).astype(np.float32)
-    sent = target.upload(
-        profile, {"items": items}, np.random.default_rng(0), messages_per_client=20_000
-    )
+    rng = np.random.default_rng(0)
+    sent = target.upload(profile, {"items": items}, rng, messages_per_client=20_000)
     touched = np.any(sent.components["update"].to_dense(np.arange(20_000)) != 0, axis=2)
     assert (touched.sum(axis=1) == 1).all()
     shares = touched.mean(axis=0)
@@ -302,19 +298,16 @@ def test_too_many_dropouts_halt_a_round_and_teach_nothing(dropout: float) -> Non
 
 
 def test_both_messages_of_everyone_arrive_where_nobody_drops_out() -> None:
-    crossed = (
-        LflSgdmf(dropout=0.0, rounds=1).run(DATA, np.random.default_rng(0)).transcript.rounds[0]
-    )
+    run = LflSgdmf(dropout=0.0, rounds=1).run(DATA, np.random.default_rng(0))
+    crossed = run.transcript.rounds[0]
     for uploads in (crossed.uploads, crossed.cleartext):
         np.testing.assert_array_equal(uploads.users, np.arange(40))
 
 
 def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     """Half of sigma^2 at the worst; random dropouts are another mechanism."""
-    aggregate, peers = (
-        make_claim_scope("user", Vantage.AGGREGATE),
-        make_claim_scope("user", Vantage.PEERS),
-    )
+    vantages = Vantage.AGGREGATE, Vantage.PEERS
+    aggregate, peers = (make_claim_scope("user", vantage) for vantage in vantages)
     for target, left in ((LflSgdmf(dropout=0.1), 0.5), (LflSgdmf(), 1 / 1.7)):
         event = target.get_event(aggregate, POPULATION)
         assert event.event.noise_multiplier == pytest.approx(12.0 * math.sqrt(left))
@@ -417,7 +410,7 @@ def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
     found = []
     for kept in ([[0.005 - 9.0, 5.005]], [[0.0, 5.005]]):  # errors 9 and -5
         table: Any = sparse.csr_array(np.array(kept))
-        of_u, of_v = sum_gradients(u, v, table, Clipping.of_gradients(clip, "user"))
+        of_u, of_v = descent.sum_gradients(u, v, table, Clipping.of_gradients(clip, "user"))
         found.append(np.concatenate([of_u, of_v]).ravel())
     moved = float(np.linalg.norm(found[0] - found[1]))
     assert 1.99 * clip < moved <= 2 * clip

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, PoissonSampledDpEvent
 
-from fedrec_auditor.accountants.events.leaves import (
-    ReplacedSamplingDpEvent,
-    RevealedSamplingDpEvent,
-)
+from fedrec_auditor.accountants.events import leaves
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
@@ -69,16 +66,13 @@ def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any)
     ):
         run = target.run(interactions, np.random.default_rng(0))
         broadcast = run.transcript.rounds[-1].broadcast
-        together = target.upload(
-            interactions, broadcast, np.random.default_rng(8), messages_per_client=2
-        )
+        rng, twice = np.random.default_rng(8), {"messages_per_client": 2}
+        together = target.upload(interactions, broadcast, rng, **twice)
         assert together.components["users"].shape == (1, 20)
         rng, alone = np.random.default_rng(8), []
         for user in range(6):
             own = {"users": broadcast["users"][[user]]}
-            one = target.upload(
-                interactions.take_users(np.array([user])), own, rng, messages_per_client=2
-            )
+            one = target.upload(interactions.take_users(np.array([user])), own, rng, **twice)
             alone.append(one.components["users"].to_dense(np.arange(2)))
         whole = together.components["users"].to_dense(np.arange(12))
         np.testing.assert_allclose(whole, np.concatenate(alone), atol=1e-6)
@@ -161,7 +155,7 @@ def test_one_rating_is_charged_every_step_of_one_party_and_the_repair_samples_it
         for part, steps in ((joint, 1000), (tuned, 100)):
             assert part.count == steps
             leaf = part.event
-            kind = RevealedSamplingDpEvent if as_published else PoissonSampledDpEvent
+            kind = leaves.RevealedSamplingDpEvent if as_published else PoissonSampledDpEvent
             assert isinstance(leaf, kind)
             assert leaf.sampling_probability == 0.01
             assert leaf.event == GaussianDpEvent(pytest.approx(1.8))
@@ -176,7 +170,7 @@ def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
     assert tuned.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(5))
     replacing = scope(Unit.USER, Adjacency.REPLACE)
     replaced = VflSgdmf(unit="user", as_published=False).get_event(replacing, LARGE)
-    assert replaced.events[0].event == ReplacedSamplingDpEvent(0.01, joint.event.event)
+    assert replaced.events[0].event == leaves.ReplacedSamplingDpEvent(0.01, joint.event.event)
     drawn = VflSgdmf(unit="user").get_event(replacing, LARGE).events[0].event
     assert (drawn.source_dataset_size, drawn.sample_size) == (70_000, 700)
     assert drawn.event == GaussianDpEvent(pytest.approx(1.8 * math.sqrt(2 * 5 / 6) / GOLDEN_RATIO))

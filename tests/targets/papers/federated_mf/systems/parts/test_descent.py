@@ -195,10 +195,7 @@ def test_compiled_steps_are_the_plain_ones(
     steps = replace(steps, item_sigma=sigma, user_sigma=user_sigma)
     rng = np.random.default_rng(seed)
     ratings = table(np.random.default_rng(seed), 6, 8)
-    users, items = (
-        init_embeddings(rng.random((6, 3)), 5.0),
-        init_embeddings(rng.random((8, 3)), 5.0),
-    )
+    users, items = (init_embeddings(rng.random((rows, 3)), 5.0) for rows in (6, 8))
     fast = steps.train(
         users,
         items,
@@ -224,10 +221,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     steps = replace(STEPS, sampling_unit=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
     ratings = table(np.random.default_rng(0), 6, 8)
-    users, items = (
-        init_embeddings(rng.random((6, 3)), 5.0),
-        init_embeddings(rng.random((48, 3)), 5.0),
-    )
+    users, items = (init_embeddings(rng.random((rows, 3)), 5.0) for rows in (6, 48))
     streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
 
     def trained(one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -266,9 +260,8 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
     """0.4 of 6 rows are 2; each is in a third of the steps (6 standard errors)."""
     ratings, count = table(np.random.default_rng(0), 6, 8), 20_000
     for size, rate in ((2, 0.4), (1, 0.01)):
-        drawn = replace(STEPS, sampling_rate=rate).sample_ratings(
-            ratings, np.random.default_rng(0), count
-        )
+        steps = replace(STEPS, sampling_rate=rate)
+        drawn = steps.sample_ratings(ratings, np.random.default_rng(0), count)
         sizes = np.diff(ratings.indptr)
         step = np.repeat(np.arange(count), np.diff(drawn.step_starts))
         pairs = np.unique(step * 6 + drawn.user_rows)

@@ -19,21 +19,13 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_device_embeddings
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     LowerBoundMechanism,
     find_min_rate_ratio,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    get_party_sizes,
-    get_sampling_shares,
-    make_claim_scope,
-)
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    fit_user_embeddings,
-    fit_user_pair,
-    get_learning_rate,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import UploadRequest
@@ -80,7 +72,7 @@ def played(
     """Sums of rounds along a direction of V, in units of their noise: (trials,), by the party."""
     steps, n = target.make_descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
-    users = fit_user_embeddings(table, first, bound=5.0, steps=target.fitting)
+    users = sgd_mf.fit_user_embeddings(table, first, bound=5.0, steps=target.fitting)
     scale = float(target.get_step_scale(n, ratings.shape[1], table.nnz))
     items = start * (along != 0).astype(np.float32)
     rng, out = np.random.default_rng(5), np.empty(trials)
@@ -147,10 +139,10 @@ def test_a_user_moves_the_partys_message_as_far_as_the_law_has_it() -> None:
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
-    there, gone = (np.array(u) for u in fit_user_pair(5.0, 2, 20, count))
+    there, gone = (np.array(u) for u in sgd_mf.fit_user_pair(5.0, 2, 20, count))
     assert np.linalg.norm(gone) == pytest.approx(math.sqrt(5), rel=1e-5)
     assert math.degrees(math.acos(there @ gone / 5.0)) > 75
-    there, gone = (np.array(u) for u in fit_user_pair(5.0, 2, 2000, count))
+    there, gone = (np.array(u) for u in sgd_mf.fit_user_pair(5.0, 2, 2000, count))
     assert math.degrees(math.acos(there @ gone / 5.0)) > 86
 
 
@@ -181,24 +173,20 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
 
 
 def test_no_law_where_none_is_known() -> None:
-    target = system()
-    assert target.get_mechanism(make_claim_scope("rating"), SMALL) is not None
-    assert target.get_mechanism(make_claim_scope("rating", Vantage.RELEASE), SMALL) is None
-    assert (
-        target.get_mechanism(make_claim_scope("rating", adjacency=Adjacency.REPLACE), SMALL) is None
-    )
+    target, scope = system(), make_claim_scope("rating")
+    assert target.get_mechanism(scope, SMALL) is not None
+    assert target.get_mechanism(replace(scope, vantage=Vantage.RELEASE), SMALL) is None
+    assert target.get_mechanism(replace(scope, adjacency=Adjacency.REPLACE), SMALL) is None
     assert target.get_mechanism(make_claim_scope("user"), SMALL) is None
-    assert system(unit="user").get_mechanism(make_claim_scope("rating"), SMALL) is None
+    assert system(unit="user").get_mechanism(scope, SMALL) is None
     for other in (
         system(as_published=False),
         system(noise_multiplier=0.0),
         system(factors=1),
         system(learning_rate=1.0),  # V would leave the ball
     ):
-        assert other.get_mechanism(make_claim_scope("rating"), SMALL) is None
-    assert (
-        target.get_mechanism(make_claim_scope("rating"), Population(n_users=4, n_items=3)) is None
-    )
+        assert other.get_mechanism(scope, SMALL) is None
+    assert target.get_mechanism(scope, Population(n_users=4, n_items=3)) is None
     one_item = Population(n_users=4, n_items=1)
     assert system(unit="user").get_mechanism(make_claim_scope("user"), one_item) is None
 
@@ -207,10 +195,8 @@ def test_no_law_where_none_is_known() -> None:
 def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     """Smallest ratio over all rounds, computed step by step."""
     total = rounds * steps
-    rates = np.array([get_learning_rate(step, total, 1.0) for step in range(total)]).reshape(
-        rounds, steps
-    )
-    found = min(row.min() / math.sqrt((row**2).mean()) for row in rates)
+    rates = np.array([sgd_mf.get_learning_rate(step, total, 1.0) for step in range(total)])
+    found = min(row.min() / math.sqrt((row**2).mean()) for row in rates.reshape(rounds, steps))
     assert find_min_rate_ratio(rounds, steps) == pytest.approx(found, rel=1e-13)
     assert find_min_rate_ratio(rounds, steps) <= 1.0
 
@@ -223,10 +209,10 @@ def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
 
 
 def test_parties_draw_whole_rows() -> None:
-    assert get_party_sizes(943, 10) == (94, 95)
-    assert get_sampling_shares(get_party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
-    assert get_sampling_shares(get_party_sizes(5, 10), 0.01) == (1.0, 1.0)
-    assert get_party_sizes(5, 10) == (1, 1)
+    assert party_mf.get_party_sizes(943, 10) == (94, 95)
+    assert party_mf.get_sampling_shares(party_mf.get_party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert party_mf.get_sampling_shares(party_mf.get_party_sizes(5, 10), 0.01) == (1.0, 1.0)
+    assert party_mf.get_party_sizes(5, 10) == (1, 1)
 
 
 CROWD = Population(n_users=1000, n_items=1682)
@@ -236,16 +222,8 @@ WIDE = 400
 
 
 def vertical(**more: Any) -> VflSgdmf:
-    return VflSgdmf(
-        **{
-            "parties": 1,
-            "rounds": 1000,
-            "local_steps": 1,
-            "tuning": 0,
-            "learning_rate": 1e-15,
-            **more,
-        }
-    )
+    usual = {"parties": 1, "rounds": 1000, "local_steps": 1, "tuning": 0, "learning_rate": 1e-15}
+    return VflSgdmf(**usual | more)
 
 
 def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBoundMechanism:
@@ -332,16 +310,9 @@ def test_no_vertical_law_where_none_is_known() -> None:
         vertical(split="category"),
     ):
         assert target.get_mechanism(make_claim_scope("rating"), CROWD) is None
-    target = vertical()
-    assert target.get_mechanism(make_claim_scope("rating", Vantage.RELEASE), CROWD) is None
+    target, scope = vertical(), make_claim_scope("rating")
+    assert target.get_mechanism(replace(scope, vantage=Vantage.RELEASE), CROWD) is None
     assert target.get_mechanism(make_claim_scope("user"), CROWD) is None
-    assert (
-        target.get_mechanism(make_claim_scope("rating", adjacency=Adjacency.REPLACE), CROWD) is None
-    )
-    assert (
-        target.get_mechanism(replace(make_claim_scope("rating"), horizon=Horizon.ROUND), CROWD)
-        is None
-    )
-    assert (
-        target.get_mechanism(make_claim_scope("rating"), Population(n_users=9, n_items=2)) is None
-    )
+    assert target.get_mechanism(replace(scope, adjacency=Adjacency.REPLACE), CROWD) is None
+    assert target.get_mechanism(replace(scope, horizon=Horizon.ROUND), CROWD) is None
+    assert target.get_mechanism(scope, Population(n_users=9, n_items=2)) is None
