@@ -383,5 +383,5 @@ def test_accidents_and_shares_are_taken_off() -> None:
 def test_only_probabilities_are_given_away() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     check_ranges(LowerBoundMechanism(mechanism=law))
-    with pytest.raises(InputError, match="a privacy curve"):
+    with pytest.raises(InputError, match="a method delta"):
         LowerBoundMechanism(mechanism=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))
