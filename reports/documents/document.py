@@ -199,7 +199,7 @@ _MIN_REPEATS = 3
 def drop_repeated_sentences(notes: Sequence[str]) -> tuple[str, ...]:
     """Removes from each note every sentence that an earlier note has, and keeps the notes' order.
 
-    >>> drop_repeats(["Sent once. It adds up.", "It adds up."])
+    >>> drop_repeated_sentences(["Sent once. It adds up.", "It adds up."])
     ('Sent once. It adds up.', '')
     """
     earlier: set[str] = set()

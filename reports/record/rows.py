@@ -72,7 +72,7 @@ class Finding(Row):
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
     >>> scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> claim = Claim(epsilon=1.0, scope=scope, statement="A report is 1-LDP.", source="Theorem 1")
-    >>> finding = Finding.of("a target", claim, scope, delta=0.0)
+    >>> finding = Finding.from_bounds("a target", claim, scope, delta=0.0)
     >>> finding.verdict, round(finding.claimed_guess, 3)
     (<Verdict.UNSUBSTANTIATED: 'UNSUBSTANTIATED'>, 0.731)
     """

@@ -168,7 +168,7 @@ def make_html_ids(names: Iterable[str], taken: Iterable[str]) -> list[str]:
 
     A number is appended to an id that an earlier name has, or that is in ``taken``.
 
-    >>> slugify_all(["dp-privrec", "Mine: v2", "mine-v2", "method"], RESERVED_HTML_IDS)
+    >>> make_html_ids(["dp-privrec", "Mine: v2", "mine-v2", "method"], RESERVED_HTML_IDS)
     ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']
     """
     used, results = set(taken), []

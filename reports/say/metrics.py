@@ -206,7 +206,7 @@ def compute_widening(confidence: float, rows: int) -> float:
     The intervals then hold together at ``confidence``, by Bonferroni's correction with quantiles of
     the normal distribution.
 
-    >>> round(widen_factor(0.95, 52), 3)
+    >>> round(compute_widening(0.95, 52), 3)
     1.684
     """
     failing = (1.0 - confidence) / 2

@@ -45,7 +45,7 @@ def escape_markdown(text: str) -> str:
 
     No other characters are escaped, so that the file remains readable.
 
-    >>> print(escape("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
+    >>> print(escape_markdown("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
     dplcf-ap (calculated): 2 \* [0.5, 0.6] of &#60;b&#62;
     """
     line = " ".join(say.replace_unsafe_chars(text).split())

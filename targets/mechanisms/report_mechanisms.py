@@ -184,7 +184,7 @@ def _log_ratio(a: float, b: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OneCoordinate(Checked):
-    """Draws one coordinate of a vector uniformly, and reports it as one randomized bit.
+    """Draws one coordinate of a vector uniformly, and reports it by randomized response.
 
     ``epsilon``: exact epsilon of a report, for every input vector.
     ``dimension``: length of the vector.

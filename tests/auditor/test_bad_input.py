@@ -43,7 +43,7 @@ BROKEN = {
     "unknown device": (("run", "--device", "tpu"), "device='tpu'"),
     "unwritable": (("run", "fcf", "--data", "synthetic", "--out", "/proc/nope"), "can be written"),
     "unknown family": (("list", "target"), "got 'target'"),
-    "no attribute": (("verify", "math:nope", "--epsilon", "1"), "math:nope"),
+    "no attribute": (("verify", "math:nope", "--epsilon", "1"), "Expected 'nope' in math"),
     "no callable": (("verify", "math", "--epsilon", "1"), "PACKAGE.MODULE:CALLABLE"),
     "no run directory": (("report", "/nowhere"), "report.json"),
     "seed not a number": (("run", "--seed", "x"), "'--seed'"),
