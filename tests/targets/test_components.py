@@ -10,24 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedrec_auditor.targets.components import (
-    Bits,
-    Component,
-    Dense,
-    OverlaidTables,
-    Payload,
-    RandomizedMessages,
-    Randomizer,
-    RankOneMessages,
-    Reports,
-    SelectedRows,
-    SparseRows,
-)
+from fedrec_auditor.targets import components
+from fedrec_auditor.targets.components import Bits, Component, Dense, Payload, Reports, SparseRows
 from fedrec_auditor.targets.federated.noise import ClippedNoise
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    MaskedGradient,
-    ReplacementMessage,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts import noise_rounds
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import ComponentView
 
@@ -41,9 +27,8 @@ def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Spar
     values = rng.normal(size=(int(touched.sum()), 2))
     dense[touched] = values
     indptr = np.concatenate([[0], np.cumsum(touched.sum(axis=1))])
-    return SparseRows(
-        indptr, np.nonzero(touched)[1], values, count, Payload.MODEL, 0.1, rest
-    ), dense
+    columns = np.nonzero(touched)[1]
+    return SparseRows(indptr, columns, values, count, Payload.MODEL, 0.1, rest), dense
 
 
 @given(st.integers(0, 2**32), st.booleans())
@@ -101,7 +86,7 @@ def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
 def test_noise_is_redrawn_the_same(seed: int) -> None:
     clean, dense = rows(seed, whole=True)
     streams = Streams.spawn(np.random.default_rng(seed), 4)
-    noisy = RandomizedMessages(clean, MaskedGradient(2.0), streams)
+    noisy = components.RandomizedMessages(clean, noise_rounds.MaskedGradient(2.0), streams)
     whole = noisy.to_dense(np.arange(4))
     assert (whole != dense).all()
     np.testing.assert_array_equal(noisy.to_dense(np.array([3, 1])), whole[[3, 1]])
@@ -112,12 +97,12 @@ def test_noise_is_redrawn_the_same(seed: int) -> None:
 @given(st.integers(0, 2**32))
 def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
     changed, dense = rows(seed, whole=True)
-    noise = RandomizedMessages(
+    noise = components.RandomizedMessages(
         Dense(np.zeros((4, 6, 2)), Payload.MODEL),
-        MaskedGradient(2.0),
+        noise_rounds.MaskedGradient(2.0),
         Streams.spawn(np.random.default_rng(seed), 4),
     )
-    overlaid, noisy = OverlaidTables(noise, changed), noise.to_dense(np.arange(4))
+    overlaid, noisy = components.OverlaidTables(noise, changed), noise.to_dense(np.arange(4))
     trained = np.zeros((4, 6), dtype=bool)
     for client in range(4):
         trained[client, changed.row_ids[changed.indptr[client] : changed.indptr[client + 1]]] = True
@@ -136,9 +121,9 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
 
 
 def test_noise_is_fresh_in_every_entry() -> None:
-    noisy = RandomizedMessages(
+    noisy = components.RandomizedMessages(
         Dense(np.zeros((50, 8, 5)), Payload.MODEL),
-        MaskedGradient(1.0),
+        noise_rounds.MaskedGradient(1.0),
         Streams.spawn(np.random.default_rng(0), 50),
     )
     values = noisy.to_dense(np.arange(50)).ravel()
@@ -183,10 +168,10 @@ _ROWS = SparseRows(
 )
 
 
-_NOISES: dict[str, Randomizer] = {
-    "masked": MaskedGradient(1.0),
-    "replaced": ReplacementMessage(1.0, 0.5),
-    "repaired": ReplacementMessage(1.0, 0.5, is_repaired=True),
+_NOISES: dict[str, components.Randomizer] = {
+    "masked": noise_rounds.MaskedGradient(1.0),
+    "replaced": noise_rounds.ReplacementMessage(1.0, 0.5),
+    "repaired": noise_rounds.ReplacementMessage(1.0, 0.5, is_repaired=True),
     "normal": ClippedNoise(0.5, 0.2, is_normal=True),
     "Laplace": ClippedNoise(0.5, 0.2),
 }
@@ -195,8 +180,8 @@ _NOISES: dict[str, Randomizer] = {
 MESSAGES: dict[str, Component] = {
     "dense": _TABLE,
     "rows": _ROWS,
-    "overlaid": OverlaidTables(_TABLE, _ROWS),
-    "rank one": RankOneMessages(
+    "overlaid": components.OverlaidTables(_TABLE, _ROWS),
+    "rank one": components.RankOneMessages(
         _RNG.normal(size=(CLIENTS, WIDTH)),
         _RNG.normal(size=(ITEMS, WIDTH)),
         sparse.csr_array(
@@ -210,7 +195,7 @@ MESSAGES: dict[str, Component] = {
         (ITEMS, WIDTH),
     ),
     **{
-        name: RandomizedMessages(_TABLE, noise, Streams.spawn(_RNG, CLIENTS))
+        name: components.RandomizedMessages(_TABLE, noise, Streams.spawn(_RNG, CLIENTS))
         for name, noise in _NOISES.items()
     },
 }
@@ -264,7 +249,7 @@ READ = ("reports",)
 )
 def test_a_limit_is_told_by_what_messages_are_made_of(made: Component) -> None:
     """The limit needs no message, so that its time does not depend on the number of items."""
-    for part in (made, SelectedRows(made, np.array([2, 4]))):
+    for part in (made, components.SelectedRows(made, np.array([2, 4]))):
         assert np.abs(part.to_dense(np.arange(CLIENTS))).max() <= part.bound_magnitude() < 100
 
 
@@ -275,7 +260,10 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
     factors[broken][0, 1] = number
     corrections = sparse.csr_array(factors["corrections"])
     assert (
-        RankOneMessages(factors["vectors"], factors["items"], corrections).bound_magnitude() > 1e100
+        components.RankOneMessages(
+            factors["vectors"], factors["items"], corrections
+        ).bound_magnitude()
+        > 1e100
     )
 
 
@@ -283,11 +271,12 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
 def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
     """A device whose training broke down sends NaN through clipping and noise."""
     sent = MESSAGES[noise]
-    assert isinstance(sent, RandomizedMessages)
+    assert isinstance(sent, components.RandomizedMessages)
     assert sent.bound_magnitude() < 10
     broken = _TABLE.values.copy()
     broken[2, 3, 1] = np.nan
-    noisy = RandomizedMessages(Dense(broken, Payload.MODEL), sent.randomizer, sent.streams)
+    clean = Dense(broken, Payload.MODEL)
+    noisy = components.RandomizedMessages(clean, sent.randomizer, sent.streams)
     assert noisy.bound_magnitude() == np.inf
 
 

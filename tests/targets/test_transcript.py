@@ -15,15 +15,8 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import (
-    Component,
-    Dense,
-    Payload,
-    RandomizedMessages,
-    RankOneMessages,
-    Reports,
-    SparseRows,
-)
+from fedrec_auditor.targets import components
+from fedrec_auditor.targets.components import Component, Dense, Payload, Reports, SparseRows
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import (
@@ -73,9 +66,9 @@ def stored(root: object) -> list[str]:
     """Paths to stored components, to seeds, and to sparse arrays."""
     kinds = (
         Dense
-        | RankOneMessages
+        | components.RankOneMessages
         | SparseRows
-        | RandomizedMessages
+        | components.RandomizedMessages
         | Reports
         | Streams
         | sparse.sparray

@@ -28,25 +28,16 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.exact import find_exact_bound
-from fedrec_auditor.auditor.judging.accounting import (
-    compute_exact_bounds,
-    find_upper_bound,
-    judge_scoped_claim,
-    list_accountants,
-)
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_plan, make_target
 from fedrec_auditor.auditor.testing.targets import measure_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.federated import learners
+from fedrec_auditor.targets.federated import learners, protections
 from fedrec_auditor.targets.federated.base import Learner
-from fedrec_auditor.targets.federated.protections import (
-    AdaptiveLaplace,
-    GaussianProtection,
-    LaplaceProtection,
-    ObjectiveProtection,
-)
+from fedrec_auditor.targets.federated.protections import LaplaceProtection, ObjectiveProtection
 from fedrec_auditor.targets.federated.routes import SecureAggregation, Shuffler
 from fedrec_auditor.targets.federated.systems import FedAdam, FederatedSystem
 from fedrec_auditor.targets.papers.fedrec_apm import systems as fedrec_apm
@@ -170,11 +161,11 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
         (Unit.ATTRIBUTE, Horizon.ROUND),
     ]
     findings = [
-        judge_scoped_claim(
+        accounting.judge_scoped_claim(
             system,
             scoped,
             ML_100K,
-            exact_bounds=compute_exact_bounds(system, ML_100K),
+            exact_bounds=accounting.compute_exact_bounds(system, ML_100K),
             accountants=list_accountants(),
         )
         for scoped in claims
@@ -193,7 +184,7 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
 
 
 def test_an_entry_in_a_training_costs_as_often_as_its_user_may_be_drawn() -> None:
-    system = Small(protection=AdaptiveLaplace(), rounds=4)
+    system = Small(protection=protections.AdaptiveLaplace(), rounds=4)
     scope = server(Unit.COORDINATE, Horizon.TRAINING)
     mechanism = system.get_mechanism(scope, ML_100K)
     assert find_exact_bound(mechanism, scope).epsilon == pytest.approx(4 * 60.0)
@@ -244,10 +235,10 @@ def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> No
 
 
 def test_gaussian_noise_is_asked_at_a_delta() -> None:
-    system = Small(protection=GaussianProtection(sigma=5.0))
+    system = Small(protection=protections.GaussianProtection(sigma=5.0))
     asked = system.get_claims(Population(n_users=9, n_items=4))
     assert [q.delta for q in asked] == [0.0, 1e-5, 1e-5]
-    bounds = compute_exact_bounds(system, Population(n_users=9, n_items=4))
+    bounds = accounting.compute_exact_bounds(system, Population(n_users=9, n_items=4))
     by_scope = {(b.scope.unit, b.delta): b.epsilon for b in bounds}
     assert by_scope[Unit.USER, 0.0] == math.inf
     assert 0 < by_scope[Unit.COORDINATE, 1e-5] < by_scope[Unit.USER, 1e-5] < math.inf
@@ -259,9 +250,11 @@ def measured(pair: DesignedPair) -> float:
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("protection", [LaplaceProtection(epsilon=2.0), AdaptiveLaplace(item=2.0)])
+@pytest.mark.parametrize(
+    "protection", [LaplaceProtection(epsilon=2.0), protections.AdaptiveLaplace(item=2.0)]
+)
 def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
-    learner: type, protection: LaplaceProtection | AdaptiveLaplace
+    learner: type, protection: LaplaceProtection | protections.AdaptiveLaplace
 ) -> None:
     """Small budgets, so that samples suffice: eps 2 is measured as nearly 2."""
     (pair,) = Small(learner=learner(dimension=8), protection=protection).design_pairs()
@@ -302,9 +295,9 @@ def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) 
 
 def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute() -> None:
     system = FGerai()
-    exact = compute_exact_bounds(system, ML_100K)
+    exact = accounting.compute_exact_bounds(system, ML_100K)
     findings = {
-        scoped.claim.scope.unit: judge_scoped_claim(
+        scoped.claim.scope.unit: accounting.judge_scoped_claim(
             system, scoped, ML_100K, exact_bounds=exact, accountants=list_accountants()
         )
         for scoped in system.get_claims(ML_100K)

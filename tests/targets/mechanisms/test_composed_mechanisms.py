@@ -19,15 +19,9 @@ from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
 from fedrec_auditor.auditor.exact import compute_delta, find_exact_bound, has_exact_bound
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE as SCOPE
+from fedrec_auditor.targets.mechanisms import composed_mechanisms
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
-from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
-    Clipped,
-    Identity,
-    PrivateAverage,
-    Product,
-    Repeated,
-    Shuffled,
-)
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product, Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian, VectorGaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
@@ -43,10 +37,10 @@ def test_identity_gives_the_value_and_draws_nothing() -> None:
     rng = np.random.default_rng(1)
     before = rng.bit_generator.state
     bits = np.array([[0, 1], [1, 1]])
-    np.testing.assert_array_equal(Identity().randomize(bits, rng), bits)
+    np.testing.assert_array_equal(composed_mechanisms.Identity().randomize(bits, rng), bits)
     assert rng.bit_generator.state == before
     np.testing.assert_array_equal(
-        Identity().log_prob([0, 1], [[0], [1]]), [[0, -np.inf], [-np.inf, 0]]
+        composed_mechanisms.Identity().log_prob([0, 1], [[0], [1]]), [[0, -np.inf], [-np.inf, 0]]
     )
 
 
@@ -92,8 +86,10 @@ UPDATES = arrays(np.float64, 3, elements=st.floats(-10, 10))
 WORST = np.array([[0.0, BOUND, 0.0], [0.0, -1.5 * BOUND, 0.0]])
 
 
-def average(z: float = 0.8, h: float = 0.3, **more: float) -> PrivateAverage:
-    return PrivateAverage(multiplier=z, clip=BOUND, batch=BATCH, dimension=3, balance=h, **more)
+def average(z: float = 0.8, h: float = 0.3, **more: float) -> composed_mechanisms.PrivateAverage:
+    return composed_mechanisms.PrivateAverage(
+        multiplier=z, clip=BOUND, batch=BATCH, dimension=3, balance=h, **more
+    )
 
 
 @given(UPDATES, UPDATES)
@@ -161,9 +157,8 @@ def test_without_the_share_it_is_a_vector_of_sensitivity_2s_over_m() -> None:
 
 
 def test_the_ends_of_the_clipping_count_as_kept() -> None:
-    shares = average().compute_noiseless(
-        np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]])
-    )[:, -1]
+    changes = np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]])
+    shares = average().compute_noiseless(changes)[:, -1]
     np.testing.assert_allclose(shares, [1.0, 1.0 - 1 / BATCH])
 
 
@@ -189,7 +184,7 @@ def histogram_law(epsilon: float, k: int, values: Sequence[int]) -> Counter[tupl
 @pytest.mark.parametrize("n_users", [1, 2, 30])
 def test_shuffled_bits_have_the_law_of_their_count(n_users: int) -> None:
     ones = np.arange(n_users + 1)
-    theirs = Shuffled(1.3, n_users).log_prob(ones[:, None], [1.0, -1.0])
+    theirs = composed_mechanisms.Shuffled(1.3, n_users).log_prob(ones[:, None], [1.0, -1.0])
     for value, column in ((1, 0), (0, 1)):
         law = histogram_law(1.3, 2, (value, *(0,) * (n_users - 1)))
         mine = [math.log(law[n_users - count, count]) for count in ones]

@@ -158,9 +158,8 @@ def test_the_center_is_the_derivative_of_the_squared_error() -> None:
 
     at = np.r_[u, v]
     slow = [(loss(at + step * e) - loss(at - step * e)) / (2 * step) for e in np.eye(6)]
-    np.testing.assert_allclose(
-        embedded(u, v, joint=True).compute_noiseless(np.array(x)), slow, rtol=1e-8
-    )
+    joint = embedded(u, v, joint=True).compute_noiseless(np.array(x))
+    np.testing.assert_allclose(joint, slow, rtol=1e-8)
     np.testing.assert_allclose(embedded(u, v).compute_noiseless(np.array(x)), slow[3:], rtol=1e-8)
 
 

@@ -18,13 +18,10 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.testing import Case, MechanismContract
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE as SCOPE
+from fedrec_auditor.targets.mechanisms import gaussian_mechanisms
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product, Repeated
-from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
-    EmbeddingGaussian,
-    Gaussian,
-    VectorGaussian,
-)
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian, VectorGaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from tests.contracts.laws import hold
 from tests.contracts.test_mechanisms import CASES
@@ -115,7 +112,7 @@ def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
     for make in (
         lambda: Gaussian(sigma=sigma, low=0, high=1),
         lambda: VectorGaussian(sigma=sigma, clip=1.0, dimension=2),
-        lambda: EmbeddingGaussian.create_worst_case(sigma=sigma, bound=2.0),
+        lambda: gaussian_mechanisms.EmbeddingGaussian.create_worst_case(sigma=sigma, bound=2.0),
     ):
         with pytest.raises(InputError, match="standard deviations of the noise"):
             make()

@@ -13,17 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.bases import (
-    check_rate_epsilon,
-    compute_flip_rate,
-    compute_noise_rate,
-)
-from fedrec_auditor.targets.mechanisms.parts.grid import (
-    draw_bernoulli,
-    draw_bernoulli_exp,
-    draw_geometric,
-    draw_laplace,
-)
+from fedrec_auditor.targets.mechanisms.parts import bases, grid
 
 P_VALUE = 1e-9
 
@@ -46,22 +36,22 @@ def test_a_coin_compares_every_digit_of_its_rate(rate: float) -> None:
         digits.append(math.floor(rest * 2**53))
         rest = rest * 2**53 - digits[-1]
     digits = digits or [0]
-    assert not draw_bernoulli(rate, Digits(*digits, 0), (1,))[0]
+    assert not grid.draw_bernoulli(rate, Digits(*digits, 0), (1,))[0]
     if rate > 0:
         digits[-1] -= 1
-        assert draw_bernoulli(rate, Digits(*digits), (1,))[0]
+        assert grid.draw_bernoulli(rate, Digits(*digits), (1,))[0]
 
 
 def test_certain_coins_never_fail() -> None:
     rng = np.random.default_rng(1)
-    assert draw_bernoulli(1.0, rng, (1000,)).all()
-    assert not draw_bernoulli(0.0, rng, (1000,)).any()
+    assert grid.draw_bernoulli(1.0, rng, (1000,)).all()
+    assert not grid.draw_bernoulli(0.0, rng, (1000,)).any()
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.3, 1.0, 2.7])
 def test_an_exponential_coin_has_its_rate(cost: float) -> None:
     n = 100_000
-    tossed = draw_bernoulli_exp(round(cost * 10), 10, np.random.default_rng(2), n)
+    tossed = grid.draw_bernoulli_exp(round(cost * 10), 10, np.random.default_rng(2), n)
     assert stats.binomtest(int(tossed.sum()), n, math.exp(-cost)).pvalue > P_VALUE
 
 
@@ -69,11 +59,11 @@ def test_an_exponential_coin_has_its_rate(cost: float) -> None:
 def test_geometric_and_discrete_laplace_samples_follow_their_laws(scale: Fraction) -> None:
     n, rng, rate = 60_000, np.random.default_rng(3), 1 / float(scale)
     edges = np.unique(np.round(np.arange(0.0, 8.0, 0.5) / rate))
-    drawn = draw_geometric(scale, rng, n)
+    drawn = grid.draw_geometric(scale, rng, n)
     counts = np.histogram(drawn, np.append(edges, np.inf))[0]
     law = -np.diff(np.append(np.exp(-edges * rate), 0.0))
     assert stats.chisquare(counts, law * n).pvalue > P_VALUE
-    noise = draw_laplace(scale, rng, n)
+    noise = grid.draw_laplace(scale, rng, n)
     chance = math.tanh(rate / 2)
     assert stats.binomtest(int((noise == 0).sum()), n, chance).pvalue > P_VALUE
     apart = noise[noise != 0]
@@ -88,7 +78,7 @@ def test_geometric_and_discrete_laplace_samples_follow_their_laws(scale: Fractio
 def test_a_flip_rate_is_the_least_double_that_keeps_epsilon(epsilon: float) -> None:
     with localcontext() as context:
         context.prec = 400
-        flips = compute_flip_rate(epsilon)
+        flips = bases.compute_flip_rate(epsilon)
         for rate, kept in ((flips, True), (_below(flips), False)):
             ratio = (1 - Decimal(rate)) / Decimal(rate)
             assert (ratio <= Decimal(epsilon).exp()) is kept
@@ -98,7 +88,7 @@ def test_a_flip_rate_is_the_least_double_that_keeps_epsilon(epsilon: float) -> N
 def test_a_noise_rate_is_the_least_that_keeps_epsilon(epsilon: float, outputs: int) -> None:
     with localcontext() as context:
         context.prec = 400
-        noise = compute_noise_rate(epsilon, outputs)
+        noise = bases.compute_noise_rate(epsilon, outputs)
         for share, kept in ((noise, True), (_below(noise), False)):
             ratio = 1 + (1 - Decimal(share)) * outputs / Decimal(share)
             assert (ratio <= Decimal(epsilon).exp()) is kept
@@ -111,4 +101,4 @@ def _below(rate: float) -> float:
 @pytest.mark.parametrize("epsilon", [-1.0, math.nan, 701.0, math.inf])
 def test_an_epsilon_that_doubles_cannot_hold_is_refused(epsilon: float) -> None:
     with pytest.raises(InputError, match="epsilon"):
-        check_rate_epsilon(epsilon)
+        bases.check_rate_epsilon(epsilon)

@@ -57,9 +57,8 @@ def test_a_user_depends_on_its_own_ratings_only() -> None:
     ratings, items = TABLE, sgd_mf.init_embeddings(np.random.default_rng(1).random((12, 4)), 5.0)
     whole = sgd_mf.fit_user_embeddings(ratings, items, bound=5.0, steps=7)
     for i in range(9):
-        alone = sgd_mf.fit_user_embeddings(
-            sparse.csr_array(ratings[[i]]), items, bound=5.0, steps=7
-        )
+        row = sparse.csr_array(ratings[[i]])
+        alone = sgd_mf.fit_user_embeddings(row, items, bound=5.0, steps=7)
         np.testing.assert_array_equal(alone[0], whole[i])
 
 
@@ -107,9 +106,8 @@ def test_trimming_keeps_as_many_as_allowed_and_one_user_at_a_time_is_the_same(
     )
     for user in range(8):
         one = np.array([user])
-        alone = sgd_mf.trim_ratings(
-            sparse.csr_array(ratings[one]), limit, streams.take(one)
-        ).toarray()
+        row = sparse.csr_array(ratings[one])
+        alone = sgd_mf.trim_ratings(row, limit, streams.take(one)).toarray()
         np.testing.assert_array_equal(alone, kept[one])
 
 
