@@ -238,13 +238,9 @@ def make_cast(kind: Any) -> Callable[[Any], Any]:
 
 def _decided(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
     """Returns the noise as a fraction if ``cells`` leave one integer for its draw, else None."""
-    low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[noise.source][0])
-    if (
-        noise.inner_noise
-        or not noise.source.is_lattice
-        or high - low != 1
-        or len(cells[noise.source]) > 1
-    ):
+    source, cell = noise.source, cells[noise.source]
+    low, high = (math.ceil(e) if math.isfinite(e) else e for e in cell[0])
+    if noise.inner_noise or not source.is_lattice or high - low != 1 or len(cell) > 1:
         return None
     return Fraction(noise.coefficient * low + noise.constant)
 

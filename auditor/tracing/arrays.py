@@ -80,9 +80,8 @@ class TracedArray(np.ndarray):
                 return MaskedEntries(self, index)
             index = index.to_concrete()
         result = self.objects[_plain_index(index)]
-        return (
-            TracedArray.wrap(result, self.real_dtype) if isinstance(result, np.ndarray) else result
-        )
+        is_array = isinstance(result, np.ndarray)
+        return TracedArray.wrap(result, self.real_dtype) if is_array else result
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
@@ -259,9 +258,8 @@ def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     """
 
     def whole(value: Any) -> Any:
-        return (
-            TracedArray.wrap(to_object_array(value), float) if isinstance(value, Symbol) else value
-        )
+        symbol = isinstance(value, Symbol)
+        return TracedArray.wrap(to_object_array(value), float) if symbol else value
 
     result = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
     single = isinstance(result, TracedArray) and not result.ndim
@@ -419,9 +417,7 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
                 return copied if dtype is None else copied.astype(dtype)
             if isinstance(given, (list, tuple, Symbol)):
                 single = isinstance(given, Symbol)
-                objects = (
-                    to_object_array(given) if single else np.array(_nested(given), dtype=object)
-                )
+                objects = to_object_array(given) if single else np.array(_nested(given), object)
                 if any(isinstance(entry, Symbol) for entry in objects.ravel()):
                     kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
                     return TracedArray.convert(objects, kind if dtype is None else dtype)

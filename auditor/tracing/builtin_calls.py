@@ -19,23 +19,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing import gate, known, objects
 from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, python_extreme, python_sorted
-from fedrec_auditor.auditor.tracing.gate import (
-    ARRAYS,
-    ATOMIC_TYPES,
-    DICT_VIEW_TYPES,
-    SET_TYPES,
-    TracedError,
-    TracedIterator,
-)
-from fedrec_auditor.auditor.tracing.objects import (
-    ALLOWED_METACLASSES,
-    MISSING,
-    NativeMethod,
-    PartialCall,
-    SuperProxy,
-)
+from fedrec_auditor.auditor.tracing.gate import ARRAYS, SET_TYPES, TracedError, TracedIterator
+from fedrec_auditor.auditor.tracing.objects import MISSING, NativeMethod, PartialCall, SuperProxy
 from fedrec_auditor.auditor.tracing.operations import CONTAINER_TYPES, OperationTracer
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets import settings
@@ -60,16 +47,12 @@ def _lazily(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     if function is not itertools.repeat:
         looped = [TracedIterator(run.iterate(value)).values for value in looped]
     plain = [run.fix_value(run.check_input(value, "an iterator")) for value in plain]
-    named = {
-        key: run.fix_value(run.check_input(value, "an iterator")) for key, value in kwargs.items()
-    }
+    named = {k: run.fix_value(run.check_input(v, "an iterator")) for k, v in kwargs.items()}
     return TracedIterator(run.count_each(run.run_code(lambda: function(*looped, *plain, **named))))
 
 
 def _iter(run: OperationTracer, args: Any, kwargs: Any) -> Any:
-    return (
-        TracedIterator(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter(f, end)")
-    )
+    return TracedIterator(run.iterate(*args)) if len(args) == 1 else run.refuse_call("iter(f, end)")
 
 
 def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -87,7 +70,7 @@ def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
 
 def _reversed(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
-    run.check_kind(value, (*CONTAINER_TYPES, *DICT_VIEW_TYPES), "reversed")
+    run.check_kind(value, (*CONTAINER_TYPES, *gate.DICT_VIEW_TYPES), "reversed")
     return TracedIterator(run.count_each(reversed(value)))
 
 
@@ -99,9 +82,7 @@ def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     return run.mark_new(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
 
 
-def _extreme(
-    function: Any, is_better: Any, run: OperationTracer, args: Any, kwargs: dict[str, Any]
-) -> Any:
+def _extreme(function: Any, is_better: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     key = kwargs.pop("key", None)
     if key is not None:
         return run.call(python_extreme, (args[0] if len(args) == 1 else args, key, is_better), {})
@@ -148,7 +129,7 @@ def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
 
 
 def _is_subclass(run: OperationTracer, args: Any, kwargs: Any) -> bool:
-    run.check_kind(args[0], ALLOWED_METACLASSES, "issubclass")
+    run.check_kind(args[0], objects.ALLOWED_METACLASSES, "issubclass")
     return any(_is_below(run, args[0], part) for part in _classes(args[1]))
 
 
@@ -190,7 +171,7 @@ def _set_plainly(run: OperationTracer, args: Any, kwargs: Any) -> None:
 def _length(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = run.fix_value(args[0]) if type(args[0]) is Symbol else args[0]
     kind = run.get_safe_class(value)
-    if kind in CONTAINER_TYPES or kind in DICT_VIEW_TYPES or kind in SET_TYPES:
+    if kind in CONTAINER_TYPES or kind in gate.DICT_VIEW_TYPES or kind in SET_TYPES:
         run.record_content(value)
         return len(value)
     if issubclass(kind, tuple) and run.look_up(kind, "__len__") is tuple.__len__:
@@ -216,7 +197,7 @@ def _copied(run: OperationTracer, args: Any, kwargs: Any) -> Any:
         return tuple(entries) if kind is tuple else run.mark_new(entries)
     if kind in ARRAYS:
         return run.call(NativeMethod(value, "copy"), (), {})
-    if kind not in ATOMIC_TYPES:
+    if kind not in gate.ATOMIC_TYPES:
         run.refuse(f"tracing does not support copy.deepcopy of the type {kind.__name__}")
     return value
 
@@ -237,7 +218,7 @@ def _print(run: OperationTracer, args: Any, kwargs: Any) -> None:
 
 def _declared(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Returns the allowed values that a settings class of this package declares, by field."""
-    if type(args[0]) not in ALLOWED_METACLASSES or not args[0].__module__.startswith(_OWN):
+    if type(args[0]) not in objects.ALLOWED_METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
     return settings.get_allowed_values(args[0])
 

@@ -229,9 +229,8 @@ class CallGate(ABC):
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
             self.is_replayed = self.rng.any_size = False
-        if target is None and (
-            id(function) in known.KNOWN_FUNCTIONS or id(function) in self.special
-        ):
+        allowed = id(function) in known.KNOWN_FUNCTIONS or id(function) in self.special
+        if target is None and allowed:
             target = function
         if id(function) in known.WRITING_FUNCTIONS:
             target = target or function
@@ -245,9 +244,7 @@ class CallGate(ABC):
             return self._as_array(target, args, kwargs, name)
         return self.call_compiled(target, args, kwargs, name, size=size)
 
-    def _as_array(
-        self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
-    ) -> Any:
+    def _as_array(self, target: Any, args: tuple[Any, ...], kwargs: Any, name: str) -> Any:
         """Calls ``numpy.asarray`` and returns its result.
 
         A result that is, or shares memory with, an argument that the run did not create does not
@@ -398,9 +395,8 @@ class CallGate(ABC):
         """
         self.rng.path.budget.spend(max(0, min(length, _MAX_SIZE)) >> 5)
         if length > _MAX_SIZE:
-            self.refuse(
-                f"the code uses a container or array of {length:,} entries, more than {_MAX_SIZE:,}"
-            )
+            entries = f"{length:,} entries, more than {_MAX_SIZE:,}"
+            self.refuse(f"the code uses a container or array of {entries}")
 
     def _array_of_draws(self, value: Any) -> Any:
         """Converts a list or tuple that contains symbols to an array; returns any other value
@@ -434,11 +430,10 @@ class CallGate(ABC):
             self.mark_new(result)
         elif kind in _MUTABLE or kind is frozenset or kind is np.random.Generator:
             self.mark_new(result)
+        of_numpy = isinstance(result, tuple) and kind.__module__.startswith("numpy")
         if kind in DICTS:
             result = result.values()
-        elif kind not in _SERIES and not (
-            isinstance(result, tuple) and kind.__module__.startswith("numpy")
-        ):
+        elif kind not in _SERIES and not of_numpy:
             return
         for entry in result:
             self.record_created_results(entry, arguments, name)

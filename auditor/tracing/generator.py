@@ -16,21 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import (
-    SEED_NAME,
-    AffineNoise,
-    ConditionalValue,
-    to_fraction,
-)
+from fedrec_auditor.auditor.tracing import affine_noise, known, paths
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, to_fraction
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_object_array
-from fedrec_auditor.auditor.tracing.paths import (
-    MAX_DRAWS,
-    ExecutionPath,
-    FiniteDraw,
-    NotTraced,
-    RealDraw,
-)
+from fedrec_auditor.auditor.tracing.paths import ExecutionPath, FiniteDraw, NotTraced, RealDraw
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, fix_symbol
 
 # Maximum number of values of one discrete draw.
@@ -129,9 +118,8 @@ class TracedGenerator(np.random.Generator):
         if many <= 0:
             raise ValueError("low >= high")
         if many > _MAX_INT:
-            return self.draw_scaled(
-                "uniform", first, many, size, "integers()" if self.any_size else SEED_NAME
-            )
+            name = "integers()" if self.any_size else affine_noise.SEED_NAME
+            return self.draw_scaled("uniform", first, many, size, name)
         if many > _MAX_VALUES:
             source = partial(RealDraw, name, "integers", 0.0, many)
             return first + self._filled(size, dtype, lambda: self._open(source()))
@@ -145,24 +133,21 @@ class TracedGenerator(np.random.Generator):
         digits.
         """
         if np.ndim(n) or np.ndim(p):
-            every = np.broadcast(
-                to_object_array(n), to_object_array(p), np.empty(() if size is None else size)
-            )
+            shape = () if size is None else size
+            every = np.broadcast(to_object_array(n), to_object_array(p), np.empty(shape))
             drawn = np.empty(every.size, dtype=object)
             for place, one in enumerate(every):
                 drawn[place] = self.binomial(*one[:2])
             return self._together(drawn, every.shape, np.int64)
         trials, share = int(n), _share(p)
+        described = f"{trials:,} trials"
         if trials > _MAX_VALUES:
-            raise NotTraced(f"a binomial draw has {trials:,} trials, more than {_MAX_VALUES:,}")
+            raise NotTraced(f"a binomial draw has {described}, more than {_MAX_VALUES:,}")
         if trials * share.denominator.bit_length() > _MAX_BITS:
-            raise NotTraced(
-                f"a binomial draw of {trials:,} trials has too many outcomes to enumerate"
-            )
-        masses = tuple(
-            math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
-        )
-        values = tuple(map(np.int64, range(trials + 1)))
+            raise NotTraced(f"a binomial draw of {described} has too many outcomes to enumerate")
+        hits = range(trials + 1)
+        masses = tuple(math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in hits)
+        values = tuple(map(np.int64, hits))
         name = f"binomial({trials}, {float(share):.6g})"
         return self._filled(size, np.int64, lambda: self._discrete(name, values, masses))
 
@@ -309,19 +294,17 @@ class TracedGenerator(np.random.Generator):
         if value is not None:
             return value
         possible = source.support
-        pieces: list[ConditionalValue] = [
-            ({source: 1 << k}, v) for k, v in enumerate(values) if possible >> k & 1
-        ]
-        symbol = Symbol(self.path, pieces)
+        drawn = ((k, value) for k, value in enumerate(values) if possible >> k & 1)
+        symbol = Symbol(self.path, [({source: 1 << k}, value) for k, value in drawn])
         return symbol.to_concrete() if self.path.eager else symbol
 
     def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
         """Returns one draw if ``size`` is None, otherwise an array of draws of that shape."""
         if size is None:
             return draw()
-        many = math.prod(_shape(size))
-        if many > MAX_DRAWS:
-            raise NotTraced(f"the code draws an array of {many:,} numbers, over {MAX_DRAWS:,}")
+        many, limit = math.prod(_shape(size)), paths.MAX_DRAWS
+        if many > limit:
+            raise NotTraced(f"the code draws an array of {many:,} numbers, over {limit:,}")
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()

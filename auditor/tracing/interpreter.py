@@ -19,16 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing import builtin_calls, known
+from fedrec_auditor.auditor.tracing import builtin_calls, gate, known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.builtin_calls import BUILTIN_REPLACEMENTS
-from fedrec_auditor.auditor.tracing.gate import (
-    DICTS,
-    DIGEST_TYPES,
-    SYMBOLIC_TYPES,
-    TracedError,
-    TracedIterator,
-)
+from fedrec_auditor.auditor.tracing.gate import DICTS, SYMBOLIC_TYPES, TracedError, TracedIterator
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import ALLOWED_METACLASSES, NativeMethod, PartialCall
 from fedrec_auditor.auditor.tracing.operations import Operand, OperationTracer
@@ -160,10 +154,8 @@ class CallTracer(OperationTracer):
             trace: Any = error.__traceback__
             while trace.tb_next is not None:
                 trace = trace.tb_next
-            if (
-                trace.tb_frame.f_code is CallTracer._interpret.__code__
-                or INTERPRETER_KEY in trace.tb_frame.f_globals
-            ):
+            frame = trace.tb_frame
+            if frame.f_code is CallTracer._interpret.__code__ or INTERPRETER_KEY in frame.f_globals:
                 raise TracedError(error) from None
             raise
         finally:
@@ -192,7 +184,7 @@ class CallTracer(OperationTracer):
             return None
         if name in _BLIND.get(kind, ()):
             return self._blind_method(value, kind, name, args)
-        if kind in DIGEST_TYPES or kind in (np.random.Generator, np.ufunc):
+        if kind in gate.DIGEST_TYPES or kind in (np.random.Generator, np.ufunc):
             if name in (*_SINGLE, "shuffle", "permuted") and TracedArray in map(type, args):
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
             return self.call_compiled(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")

@@ -110,9 +110,8 @@ _CLASSES: tuple[Any, ...] = (
     np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator,
 )  # fmt: skip
 KNOWN_CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
-KNOWN_CLASSES |= {
-    id(c): c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)
-}
+_BUILTINS = [c for c in vars(builtins).values() if isinstance(c, type)]
+KNOWN_CLASSES |= {id(c): c for c in _BUILTINS if issubclass(c, Exception)}
 
 
 def list_special_functions() -> dict[int, Any]:
@@ -123,9 +122,8 @@ def list_special_functions() -> dict[int, Any]:
     excluded, because these may call Python functions.
     """
     names = vars(sys.modules.get("scipy.special", math))
-    functions = [
-        f for f in names.values() if type(f) is np.ufunc and not any("O" in t for t in f.types)
-    ]
+    ufuncs = [f for f in names.values() if type(f) is np.ufunc]
+    functions = [f for f in ufuncs if not any("O" in t for t in f.types)]
     # xxhash computes digests of bytes and a seed; its objects change only by ``update``.
     for name, kind in vars(sys.modules.get("xxhash", math)).items():
         if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
@@ -144,9 +142,8 @@ KNOWN_FUNCTIONS = {
     for function in (getattr(module, name, None) for name in names.split())
     if function is not None
 }
-KNOWN_FUNCTIONS |= {
-    i: c for i, c in KNOWN_CLASSES.items() if c not in (type, np.ndarray, np.random.Generator)
-}
+_REFUSED = (type, np.ndarray, np.random.Generator)
+KNOWN_FUNCTIONS |= {i: c for i, c in KNOWN_CLASSES.items() if c not in _REFUSED}
 """Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
 # Functions that write to their first argument.
 WRITING_FUNCTIONS = {
@@ -190,9 +187,7 @@ _ARRAY = split_names(
     "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits"
 )
 _DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
-ALLOWED_ATTRS: dict[Any, set[str]] = {
-    kind: _public(kind) for kind in (str, bytes, dict, set, deque)
-}
+ALLOWED_ATTRS: dict[Any, set[str]] = {k: _public(k) for k in (str, bytes, dict, set, deque)}
 ALLOWED_ATTRS |= dict.fromkeys((int, float, bool, complex), _NUMBER)
 ALLOWED_ATTRS |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
 ALLOWED_ATTRS |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
@@ -205,18 +200,13 @@ ALLOWED_ATTRS |= {
 }  # fmt: skip
 """Allowed attributes of values, by their exact type; these methods run no traced code."""
 _READING = {"index", "count", "copy", "__getitem__", "__len__", "__contains__", "maxlen"}
-_SET_CHANGES = (
-    "add discard remove pop clear update difference_update intersection_update "
-    "symmetric_difference_update"
-)
+_SET_CHANGES = "add discard remove pop clear update difference_update intersection_update"
 _CHANGES: dict[Any, set[str]] = {kind: ALLOWED_ATTRS[kind] - _READING for kind in (list, deque)}
-_CHANGES |= {
-    key: {"pop", "popitem", "setdefault", "update", "clear"} for key in (dict, defaultdict)
-}
+_CHANGES |= {k: {"pop", "popitem", "setdefault", "update", "clear"} for k in (dict, defaultdict)}
 _CHANGES |= {key: {"update"} for key in (type(hashlib.sha256()), type(hashlib.blake2b()))}
 _CHANGES |= {
     bytearray: _LIST - _READING,
-    set: split_names(_SET_CHANGES),
+    set: split_names(_SET_CHANGES) | {"symmetric_difference_update"},
     np.ndarray: {"fill", "partition", "put", "sort"},
 }
 _ABCS = [c for m in (numbers, collections.abc) for c in vars(m).values() if type(c) is abc.ABCMeta]

@@ -29,10 +29,7 @@ COMPILED_METHOD_TYPE = types.WrapperDescriptorType
 # Special methods of ``object``, ``tuple`` and exceptions.
 _SLOTS = (COMPILED_METHOD_TYPE, types.MethodDescriptorType, types.BuiltinFunctionType)
 # Methods of symbols, and of arrays of them, that leave the draws undecided.
-_OPEN_METHODS: dict[Any, tuple[str, ...]] = {
-    Symbol: ("item", "copy", "astype"),
-    MaskedEntries: ("astype",),
-}
+_OPEN_METHODS: dict[Any, set[str]] = {Symbol: {"item", "copy", "astype"}, MaskedEntries: {"astype"}}
 _ARGS = vars(BaseException)["args"]
 _CLASS = vars(object)["__class__"]
 # Methods that look up attributes of objects, classes, modules and bound methods. From Python 3.14
@@ -122,9 +119,8 @@ def _is_written(kind: type) -> bool:
     """Whether a class is written in Python, so that it defines no compiled method."""
     compiled = (COMPILED_METHOD_TYPE, types.MethodDescriptorType)
     heap = bool(kind.__flags__ & 1 << 9)
-    return heap and not any(
-        type(value) in compiled and value.__objclass__ is kind for value in vars(kind).values()
-    )
+    methods = (value for value in vars(kind).values() if type(value) in compiled)
+    return heap and not any(method.__objclass__ is kind for method in methods)
 
 
 def _type_of(value: Any) -> Any:
@@ -283,11 +279,8 @@ class ObjectReader(CallGate):
         if type(self.look_up(kind, "__getattribute__")) is not COMPILED_METHOD_TYPE:
             self.refuse(f"the code uses {kind.__name__}, which overrides __getattribute__")
         member, own = self.look_up(kind, name), self.get_attributes(value)
-        if (
-            issubclass(kind, enum.Enum)
-            and name in ("value", "name")
-            and type(member) is not property
-        ):
+        of_enum = issubclass(kind, enum.Enum) and name in ("value", "name")
+        if of_enum and type(member) is not property:
             return own[f"_{name}_"]
         if member is _ARGS:
             return value.args
@@ -426,9 +419,8 @@ class ObjectBuilder(ObjectReader):
             )
         if hook is not object.__setattr__:
             if self.get_fields(kind) and not self.has_source(hook):
-                raise TracedError(
-                    dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-                )
+                error = dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+                raise TracedError(error)
             self.call(hook, (value, name, new), {})
             return
         self.set_any_attribute(value, name, new)
@@ -471,11 +463,8 @@ class ObjectBuilder(ObjectReader):
         if self.look_up(kind, "__del__") is not MISSING:
             self.refuse(f"the code uses {kind.__name__}, whose __del__ would run untraced")
         if issubclass(kind, BaseException):
-            if (
-                type(new) is types.BuiltinFunctionType
-                and type(begin) is COMPILED_METHOD_TYPE
-                and not kwargs
-            ):
+            builtin = type(new) is types.BuiltinFunctionType and type(begin) is COMPILED_METHOD_TYPE
+            if builtin and not kwargs:
                 for value in args:
                     self.check_input(value, kind.__name__)
                 return self.mark_new(kind(*args))
@@ -513,11 +502,9 @@ class ObjectBuilder(ObjectReader):
         parts = self.get_fields(kind)
         if not parts or type(self.look_up(kind, "__getattribute__")) is not COMPILED_METHOD_TYPE:
             return False
-        member = [self.look_up(kind, part.name) for part in parts]
-        return all(
-            type(f) is types.MemberDescriptorType or self.look_up(type(f), "__get__") is MISSING
-            for f in member
-        )
+        kinds = [type(self.look_up(kind, part.name)) for part in parts]
+        others = [member for member in kinds if member is not types.MemberDescriptorType]
+        return all(self.look_up(member, "__get__") is MISSING for member in others)
 
     def _begin_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Initialises an object as the generated ``__init__`` of a dataclass does."""

@@ -14,37 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing import gate, known, objects
 from fedrec_auditor.auditor.tracing.affine_noise import select
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.gate import (
     ARRAYS,
-    DICT_VIEW_TYPES,
     DICTS,
     SET_TYPES,
-    SYMBOLIC_TYPES,
     TracedError,
     TracedIterator,
 )
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.objects import (
-    ALLOWED_METACLASSES,
-    NativeMethod,
-    ObjectBuilder,
-    PartialCall,
-)
+from fedrec_auditor.auditor.tracing.objects import ALLOWED_METACLASSES, NativeMethod, PartialCall
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values
 
 CONTAINER_TYPES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
-_ACTIONS = {
-    name: getattr(operator, name)
-    for name in known.split_names(
-        "add sub mul truediv floordiv mod pow lshift rshift xor matmul neg pos invert "
-        "eq ne lt le gt ge"
-    )
-}
-_ACTIONS |= {"or": operator.or_, "and": operator.and_}
+_ARITHMETIC = "add sub mul truediv floordiv mod pow lshift rshift xor matmul neg pos invert"
+# Comparisons, with the comparison that exchanged operands need.
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_ACTIONS = {name: getattr(operator, name) for name in (*_ARITHMETIC.split(), *_MIRRORED)}
+_ACTIONS |= {"or": operator.or_, "and": operator.and_}
 _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, types.FunctionType)
 # Types whose objects are always true, whatever they contain.
 _TRUE = (*ALLOWED_METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -79,7 +68,7 @@ class Operand:
     __hash__ = None  # type: ignore[assignment]
 
 
-class OperationTracer(ObjectBuilder):
+class OperationTracer(objects.ObjectBuilder):
     """Operators, subscripts, loops and conditions on values of traced code.
 
     Special methods of classes of the traced code are traced step by step. Compiled operators are
@@ -111,11 +100,10 @@ class OperationTracer(ObjectBuilder):
             for value, many in ((a, b), (b, a)):
                 if type(value) in (list, tuple, str, bytes) and type(many) in (int, bool):
                     self.check_length(len(value) * max(int(many), 0))
-        if name == "add" and kind_a is kind_b and kind_a in (list, tuple, str, bytes):
+        joined = name == "add" and kind_a is kind_b
+        if joined and kind_a in (list, tuple, str, bytes):
             self.check_length(len(a) + len(b))
-        if kind_a in (list, tuple) and (
-            (kind_a is kind_b and name == "add") or (name == "mul" and kind_b in _FAST)
-        ):
+        if kind_a in (list, tuple) and (joined or (name == "mul" and kind_b in _FAST)):
             result = self.run_code(lambda: action(a, b))
             return self.mark_new(result) if kind_a is list else result
         if name == "or" and kind_a in (*ALLOWED_METACLASSES, types.UnionType):
@@ -130,9 +118,7 @@ class OperationTracer(ObjectBuilder):
         ``~value``.
         """
         hook = self.find_method(value, f"__{name}__")
-        return (
-            hook() if hook is not None else self.call_compiled(_ACTIONS[name], (value,), {}, name)
-        )
+        return hook() if hook else self.call_compiled(_ACTIONS[name], (value,), {}, name)
 
     def apply_in_place(self, name: str, before: Any, value: Any) -> Any:
         """Returns the result of an augmented assignment such as ``before += value`` in traced code.
@@ -340,7 +326,7 @@ class OperationTracer(ObjectBuilder):
         if kind is TracedIterator:
             values: Iterator[Any] = value.values
             return values
-        if kind in CONTAINER_TYPES or kind in DICT_VIEW_TYPES or kind in SET_TYPES:
+        if kind in CONTAINER_TYPES or kind in gate.DICT_VIEW_TYPES or kind in SET_TYPES:
             self.record_content(value)
             if kind in SET_TYPES:
                 self.check_set_order(value)
@@ -399,13 +385,13 @@ class OperationTracer(ObjectBuilder):
         """
         self.count_steps(2)
         kind = self.get_safe_class(value)
-        if kind in known.ALLOWED_ATTRS or kind in SYMBOLIC_TYPES or value is None:
+        if kind in known.ALLOWED_ATTRS or kind in gate.SYMBOLIC_TYPES or value is None:
             return bool(self.run_code(lambda: bool(value)))
         for name in ("__bool__", "__len__"):
             hook = self.find_method(value, name)
             if hook is not None:
                 return self.is_true(hook())
-        if kind in DICT_VIEW_TYPES:
+        if kind in gate.DICT_VIEW_TYPES:
             return len(value) > 0
         if issubclass(kind, tuple):
             return tuple.__len__(value) > 0

@@ -89,9 +89,8 @@ def format_output(structure: Any, leaves: Iterator[str]) -> str:
         case "list":
             return f"[{', '.join(format_output(part, leaves) for part in parts)}]"
         case "map":
-            return (
-                f"{{{', '.join(f'{key!r}: {format_output(part, leaves)}' for key, part in parts)}}}"
-            )
+            entries = [f"{key!r}: {format_output(part, leaves)}" for key, part in parts]
+            return f"{{{', '.join(entries)}}}"
         case "raised":
             return f"raises {parts}"
     return f"{kind}({format_output(parts, leaves)})"
@@ -211,9 +210,8 @@ def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
     if len(leaves) != len(values.leaves):  # for example for sets
         yield tuple(values), tuple(leaves)
     else:
-        for place, (form, entry, value) in enumerate(
-            zip(leaves, path.leaves, values.leaves, strict=True)
-        ):
+        rows = zip(leaves, path.leaves, values.leaves, strict=True)
+        for place, (form, entry, value) in enumerate(rows):
             pieces = entry.list_values() if isinstance(entry, Symbol) else ()
             noisy = any(isinstance(source, RealDraw) for cells, _ in pieces for source in cells)
             dense = any(isinstance(piece, AffineNoise) for _, piece in pieces)
@@ -262,14 +260,11 @@ def check_forms(
             first, second = one[values], other[values]
             sentence = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
             if first != second and not delta:
-                failed = CheckResult.failed(
-                    f"{sentence}. Return them in one form, whatever the input."
-                )
-                return replace(failed, name=FORM_CHECK_NAME)
+                reason = f"{sentence}. Return them in one form, whatever the input."
+                return replace(CheckResult.failed(reason), name=FORM_CHECK_NAME)
             if first != second or len(first) > 1:
-                raise NotTraced(
-                    f"{sentence[0].lower()}{sentence[1:]}, with probabilities that are not compared"
-                )
+                start = sentence[0].lower() + sentence[1:]
+                raise NotTraced(f"{start}, with probabilities that are not compared")
     return None
 
 

@@ -14,33 +14,21 @@ import scipy
 from numpy.typing import NDArray
 from scipy import special
 
+from fedrec_auditor.accountants.losses import density_ratios
 from fedrec_auditor.accountants.losses.densities import Mixture
-from fedrec_auditor.accountants.losses.density_ratios import (
-    bound_divergence,
-    bound_log_ratio,
-    find_distinguishing_event,
-)
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
 from fedrec_auditor.accountants.losses.tables import ProbabilityTable, make_exact_bound
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.tracing import paths, tables
 from fedrec_auditor.auditor.tracing.affine_noise import ValuesByDraw
 from fedrec_auditor.auditor.tracing.outputs import format_output
-from fedrec_auditor.auditor.tracing.paths import (
-    MIN_PATH_PROB,
-    Draw,
-    FiniteDraw,
-    NotTraced,
-    Probability,
-)
+from fedrec_auditor.auditor.tracing.paths import Draw, FiniteDraw, NotTraced, Probability
 from fedrec_auditor.auditor.tracing.tables import (
-    DENSITY_SLOT,
-    MAX_ENTRIES,
     ZERO_MASS,
     MassTable,
     OutputKey,
     OutputMass,
-    list_numbers_at,
     to_log,
 )
 from fedrec_auditor.auditor.tracing.traced_distribution import OutputTag, TagOutputs, TracedDist
@@ -153,9 +141,8 @@ class _Part:
         several blocks have densities that are not all normal, or if paths were left out and several
         blocks differ between the inputs.
         """
-        logs = np.array(
-            [[to_log(group.probability)], [to_log(other.probability) if other else -math.inf]]
-        )
+        other_log = to_log(other.probability) if other else -math.inf
+        logs = np.array([[to_log(group.probability)], [other_log]])
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
         if lost and len(pairs) > 1:
@@ -164,7 +151,7 @@ class _Part:
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:
                 shifts.append(shift)
-            elif any(DENSITY_SLOT in key for key in (*t, *u)):
+            elif any(tables.DENSITY_SLOT in key for key in (*t, *u)):
                 dense.append((t, u))
             else:
                 logs = _multiplied(logs, t, u)
@@ -174,11 +161,11 @@ class _Part:
             (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
             for key in t
-            if DENSITY_SLOT in key
+            if tables.DENSITY_SLOT in key
             for p, q in logs.T.tolist()
         ]
         for pair in dense:
-            plain = [{k: entry for k, entry in t.items() if DENSITY_SLOT not in k} for t in pair]
+            plain = [{k: t[k] for k in t if tables.DENSITY_SLOT not in k} for t in pair]
             logs = _multiplied(logs, *plain)
         return cls(logs, math.hypot(*shifts), mixtures)
 
@@ -200,7 +187,7 @@ class _Part:
             part = -p * np.expm1(np.minimum(epsilon + logs[1] - logs[0], 0.0))
             parts = np.where(logs[1] > -np.inf, part, p)
         total = float(parts.sum())
-        found = [bound_divergence(*pair, epsilon) for pair in self.dense]
+        found = [density_ratios.bound_divergence(*pair, epsilon) for pair in self.dense]
         return np.asarray(np.sum([[total, total, p.sum(), q.sum()], *found], axis=0))
 
 
@@ -212,8 +199,8 @@ def _multiplied(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArra
     """
     keys = list(dict.fromkeys((*p, *q)))
     block = np.array([[to_log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
-    if logs.shape[1] * len(keys) > MAX_ENTRIES:
-        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
+    if logs.shape[1] * len(keys) > tables.MAX_ENTRIES:
+        raise NotTraced(f"the random draws combine to more than {tables.MAX_ENTRIES:,} outputs")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
     both = both[:, np.argsort(both[0] - both[1])]
@@ -302,16 +289,16 @@ def prove_bound(
     out. Raises NotTraced if the limits differ and the lower limit does not exceed ``stop_at``,
     and for some outputs that combine several noises.
     """
-    paths = sum(dist.n_paths for dist in dists)
+    total = sum(dist.n_paths for dist in dists)
     left_out = sum(dist.n_left_out for dist in dists)
-    source = f"proved from the code: {paths:,} paths of {len(names)} inputs, draws as real numbers"
+    source = f"proved from the code: {total:,} paths of {len(names)} inputs, draws as real numbers"
     if left_out:
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
     if any(dist.has_underflow for dist in dists):
         source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
     cut = delta < _NOTHING and any(dist.has_underflow or dist.n_left_out for dist in dists)
-    rows = [] if rare else [dist.list_outputs(MAX_ENTRIES // len(dists)) for dist in dists]
+    rows = [] if rare else [dist.list_outputs(tables.MAX_ENTRIES // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_of_table(listed, names, delta), source=source)
@@ -320,7 +307,8 @@ def prove_bound(
     largest: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(dists)), 2):
         if delta or rare:
-            ratio = _at_delta(dists[a], dists[b], delta, MIN_PATH_PROB * dists[b].n_left_out * rare)
+            lost = paths.MIN_PATH_PROB * dists[b].n_left_out * rare
+            ratio = _at_delta(dists[a], dists[b], delta, lost)
         else:
             ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].groups]
             ratio = max(ratios, key=lambda ratio: ratio.lower)
@@ -457,11 +445,11 @@ def _of_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[floa
         return -math.inf, -math.inf
     if q is None:
         return math.inf, math.inf
-    if DENSITY_SLOT not in key:
+    if tables.DENSITY_SLOT not in key:
         return (_difference(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
-    found = bound_log_ratio(p.mixture, q.mixture)
+    found = density_ratios.bound_log_ratio(p.mixture, q.mixture)
     return found.lower, found.upper
 
 
@@ -505,15 +493,16 @@ def _of_key(
     probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
     second input. The log-probabilities are those under both inputs.
     """
-    if DENSITY_SLOT not in key:
+    if tables.DENSITY_SLOT not in key:
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
         return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
-    apart = list_numbers_at(atoms, key.index(DENSITY_SLOT))
-    event = find_distinguishing_event(p.mixture, q.mixture if q else Mixture(), apart)
+    apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_SLOT))
+    mixtures = p.mixture, q.mixture if q else Mixture()
+    event = density_ratios.find_distinguishing_event(*mixtures, apart)
     words = []
     for value in key:
-        if value is not DENSITY_SLOT and not isinstance(value, tuple):
+        if value is not tables.DENSITY_SLOT and not isinstance(value, tuple):
             words.append(_value_name(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
@@ -532,10 +521,8 @@ def _number(value: float) -> str:
 def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
     """Returns bounds on the smallest epsilon at ``delta``, by ``DistributionPair``."""
     pair = DistributionPair.from_distributions(p, q, lost)
-    lower, upper = pair.bound_epsilon(delta)
-    return _Ratio(
-        lower, upper, lambda: _Event(_factor_words(lower), *pair.sum_masses_above(_down(lower)))
-    )
+    low, high = pair.bound_epsilon(delta)
+    return _Ratio(low, high, lambda: _Event(_factor_words(low), *pair.sum_masses_above(_down(low))))
 
 
 def _down(epsilon: float) -> float:

@@ -16,33 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing import outputs
+from fedrec_auditor.auditor.tracing import outputs, paths
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, ValuesByDraw
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.gate import TracedError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
-from fedrec_auditor.auditor.tracing.outputs import (
-    ErrorOutput,
-    FormsByKey,
-    Output,
-    list_forms,
-    make_leaf_key,
-    split_output,
-)
-from fedrec_auditor.auditor.tracing.paths import (
-    RUN_STEPS,
-    Draw,
-    ExecutionPath,
-    FiniteDraw,
-    NotTraced,
-    OutOfSteps,
-    PathTooRare,
-    Probability,
-    StateChanged,
-    StepBudget,
-    iterate_paths,
-)
+from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, FormsByKey, Output, split_output
+from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.rewriting import get_error_line
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets.wrapped.client import read_message
@@ -62,7 +43,7 @@ class PathResult:
     - ``output``: output on this path; its single values may depend on random draws (``Symbol``).
     """
 
-    probability: Probability
+    probability: paths.Probability
     cells: ValuesByDraw
     output: Output
 
@@ -141,7 +122,7 @@ def trace_paths(randomizer: SingleOutputRandomizer, value: Any, budget: StepBudg
     """
     try:
         return _run_all(randomizer, value, budget, eager=False)
-    except (OutOfSteps, StateChanged):
+    except (paths.OutOfSteps, paths.StateChanged):
         raise
     except NotTraced as refusal:
         try:
@@ -164,29 +145,24 @@ def _run_all(
             given = randomizer.interpret(interpreter, value, lazy=lazy)
             output = split_output(given)
             symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
-            if any(
-                getattr(piece, "is_seed", False)
-                for symbol in symbols
-                for _, piece in symbol.list_values()
-            ):
+            pieces = (piece for symbol in symbols for _, piece in symbol.list_values())
+            if any(getattr(piece, "is_seed", False) for piece in pieces):
                 interpreter.refuse("the code returns a random integer with more than 2^40 values")
         except TracedError as thrown:
             # If draws are undecided, the exception may be due to the interpreter.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
-                raise NotTraced(
-                    f"the code raises {name}: {read_message(thrown.error)}", get_error_line(thrown)
-                ) from None
+                reason = f"the code raises {name}: {read_message(thrown.error)}"
+                raise NotTraced(reason, get_error_line(thrown)) from None
             given, output = None, split_output(ErrorOutput(name))
         except NotTraced as refusal:
             refusal.where = refusal.where or get_error_line(refusal)
             raise
-        except PathTooRare:
+        except paths.PathTooRare:
             raise
         except Exception as error:  # of the interpreter's own
-            raise NotTraced(
-                f"tracing failed with {type(error).__name__}: {error}", get_error_line(error)
-            ) from None
+            reason = f"tracing failed with {type(error).__name__}: {error}"
+            raise NotTraced(reason, get_error_line(error)) from None
         interpreter.check_unchanged()
         return output
 
@@ -205,7 +181,7 @@ def _run_all(
             output = split_output(ErrorOutput(type(error).__name__))
         return output, given
 
-    every = list(iterate_paths(run, budget=budget, eager=eager))
+    every = list(paths.iterate_paths(run, budget=budget, eager=eager))
     ran = [(path, output) for path, output in every if output is not None]
     forms = _check_replays(ran, replay, budget)
     interpreter.check_unchanged()
@@ -235,7 +211,7 @@ def _check_replays(
             complete = not again.has_strayed and len(again.sources) == len(path.sources)
             if not complete or not replayed.is_close(expected):
                 raise NotTraced(_CHANGED)
-            for place, form in list_forms(given, output, expected):
+            for place, form in outputs.list_forms(given, output, expected):
                 forms[place].add(form)
     return forms
 
@@ -288,11 +264,11 @@ def _cover(
     remaining = {
         source: path.limits.get(source, source.domain) & source.support
         for source in path.sources
-        if isinstance(source, FiniteDraw)
+        if isinstance(source, paths.FiniteDraw)
     }
     while min_count > 0 or pieces or remaining:
         min_count -= 1
-        path.budget.spend(RUN_STEPS + 10 * (len(pieces) + len(remaining)))
+        path.budget.spend(paths.RUN_STEPS + 10 * (len(pieces) + len(remaining)))
         before = len(pieces), dict(remaining)
         limits: ValuesByDraw = dict(path.limits)
         missed = []
@@ -328,7 +304,7 @@ def _evaluated(output: Output, known: dict[Draw, Any]) -> Output:
             if all(source.contains(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, AffineNoise):
                     return value.evaluate(known[value.source])
-                return make_leaf_key(value)
+                return outputs.make_leaf_key(value)
         raise NotTraced(_CHANGED)
 
     return Output(output.structure, tuple(map(evaluated, output.leaves)))

@@ -159,16 +159,18 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     return symbol.fix_value() if path.eager else symbol
 
 
-def combine_values(
-    arguments: Iterable[Any], max_size: int
-) -> list[tuple[ValuesByDraw, tuple[Any, ...]]] | None:
+# Values that several arguments have together, after the sets of values of the draws behind them.
+JointValues = tuple[ValuesByDraw, tuple[Any, ...]]
+
+
+def combine_values(arguments: Iterable[Any], max_size: int) -> list[JointValues] | None:
     """Returns the possible combinations of values of ``arguments``, as pairs (cells, values).
 
     An argument may be a symbol (a value that depends on random draws). ``cells`` gives for each
     draw the set of its values that leads to ``values``, one value per argument. The result is None
     if there are more than ``max_size`` pairs.
     """
-    together: list[tuple[ValuesByDraw, tuple[Any, ...]]] = [({}, ())]
+    together: list[JointValues] = [({}, ())]
     for argument in arguments:
         pieces = argument.list_values() if isinstance(argument, Symbol) else [({}, argument)]
         together = [

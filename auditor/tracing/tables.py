@@ -348,9 +348,8 @@ def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
                 yield MixturePart(weight, ends[0], ends[1], rate=1.0)
             elif source.is_lattice:
                 first, last = (v if math.isinf(v) else float(math.ceil(v)) for v in (a, b))
-                yield MixturePart(
-                    weight, first, last - 1.0, rate=rate * source.decay_rate, step=1.0
-                )
+                decay = rate * source.decay_rate
+                yield MixturePart(weight, first, last - 1.0, rate=decay, step=1.0)
             else:
                 sd = 1.0 if source.family == "normal" else 0.0
                 yield MixturePart(weight, float(a), float(b), rate=rate, sd=sd)

@@ -124,9 +124,8 @@ class Trace:
         return self._dist_of(value).log_probs(outputs)
 
     def _dist_of(self, value: Any) -> TracedDist:
-        return next(
-            dist for known, dist in zip(self.inputs, self.dists, strict=True) if known is value
-        )
+        pairs = zip(self.inputs, self.dists, strict=True)
+        return next(dist for known, dist in pairs if known is value)
 
 
 __all__ = ["NotTraced", "Trace"]
@@ -217,18 +216,12 @@ def prove_epsilon(
     left_out = any(dist.n_left_out for dist in trace.dists)
     complete = not left_out and not any(dist.has_underflow for dist in trace.dists)
     counted = " of probability 2^-100 or more" if left_out else ""
-    how = (
-        ""
-        if trace.is_replayed
-        else " by the same interpreter, because the code does not draw from our generator"
-    )
-    reason = (
-        f"Every operation on every path{counted} depends on its operands alone, every path was "
-    )
-    reason += f"replayed with plain numbers{how}, and real draws agree: {fit.reason}"
-    return Proof(
-        replace(CheckResult.passed(reason), name=PROOF_CHECK_NAME), bound, dist, forms, complete
-    )
+    why = "because the code does not draw from our generator"
+    how = "" if trace.is_replayed else f" by the same interpreter, {why}"
+    reason = f"Every operation on every path{counted} depends on its operands alone, every path "
+    reason += f"was replayed with plain numbers{how}, and real draws agree: {fit.reason}"
+    check = replace(CheckResult.passed(reason), name=PROOF_CHECK_NAME)
+    return Proof(check, bound, dist, forms, complete)
 
 
 def _sampled(reason: str) -> Proof:

@@ -116,9 +116,8 @@ class TracedDist:
         return logs
 
     def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
-        columns = list(
-            rows.T if isinstance(rows, np.ndarray) else map(np.asarray, zip(*rows, strict=True))
-        )
+        is_array = isinstance(rows, np.ndarray)
+        columns = list(rows.T if is_array else map(np.asarray, zip(*rows, strict=True)))
         fixed = self.fixed_positions.get(structure)
         logs = np.full(len(rows), -np.inf)
         if fixed is None:
@@ -167,9 +166,8 @@ class TracedDist:
                 leaves = *tag, *key
                 output = structure, tuple(leaves[k] for k in order)
                 cells = {**group.cells, **entry.cells}
-                outputs[output] = OutputMass(
-                    group.probability * entry.mass, cells, has_underflow=entry.has_underflow
-                )
+                mass = group.probability * entry.mass
+                outputs[output] = OutputMass(mass, cells, has_underflow=entry.has_underflow)
         return outputs
 
     def _near(self, structure: Hashable, tag: OutputKey) -> TagOutputs | None:
@@ -356,9 +354,8 @@ def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagOutpu
             alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
             share = sum((each.probability for each in others), branch.probability) / weight
-            for key, entry in make_joint_table(
-                branch, [branch.output.leaves[k] for k in block]
-            ).items():
+            leaves = [branch.output.leaves[k] for k in block]
+            for key, entry in make_joint_table(branch, leaves).items():
                 alone = len(members) == 1
                 add_entry(table, key, entry if alone else entry.combine_with(share, branch.cells))
     return TagOutputs(weight, members[0].cells, tables)
