@@ -60,16 +60,21 @@ class Clients:
     def __len__(self) -> int:
         return self.interactions.n_users
 
+    @property
+    def data_sizes(self) -> DataSizes:
+        """Numbers of items and of user features in the data."""
+        n_items, n_user_features = self.interactions.n_items, self.features.shape[1]
+        return DataSizes(n_items=n_items, n_user_features=n_user_features)
+
     def take_devices(self, devices: NDArray[np.integer[Any]]) -> Clients:
         """Returns a copy with only the devices at the row indices ``devices``, in this order."""
+        linear, own = self.linear_term_streams, self.user_embeddings
         return Clients(
             interactions=self.interactions.take_users(devices),
             features=self.features[devices],
             streams=self.streams.take(devices),
-            linear_term_streams=None
-            if self.linear_term_streams is None
-            else self.linear_term_streams.take(devices),
-            user_embeddings=None if self.user_embeddings is None else self.user_embeddings[devices],
+            linear_term_streams=None if linear is None else linear.take(devices),
+            user_embeddings=None if own is None else own[devices],
         )
 
 

@@ -184,10 +184,7 @@ class _EmbeddingLearner(Checked):
 
         Raises InputError if the shapes do not fit.
         """
-        data_sizes = DataSizes(
-            n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
-        )
-        expected = self.get_param_shapes(data_sizes)
+        expected = self.get_param_shapes(clients.data_sizes)
         if clients.user_embeddings is not None:
             broadcast = {**broadcast, "user.E": np.zeros(clients.user_embeddings.shape[1:])}
         got = {name: np.shape(array) for name, array in broadcast.items()}

@@ -177,8 +177,7 @@ def _row(small: ComposedSystem) -> tuple[DesignedPair, ...]:
     """
     n_items = max(_ITEMS, 2 * small.negatives + 2)
     held = np.zeros((2, n_items))
-    held[:, 1] = 1.0
-    held[0, 0] = 1.0
+    held[:, 1] = held[0, 0] = 1.0
     profiles = Interactions.create(held, name="game")
     if not isinstance(small.get_row_mechanism(Population(n_users=2, n_items=n_items)), BitFlip):
         return ()
@@ -186,15 +185,14 @@ def _row(small: ComposedSystem) -> tuple[DesignedPair, ...]:
         DataSizes(n_items=n_items, n_user_features=small.compute_user_features(profiles).shape[1])
     )
     row = 0.0  # a float32 near 0 resolves any step
-    return (
-        DesignedPair(
-            target=small,
-            profiles=profiles,
-            broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
-            scope=make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
-            world_names=("item 0 in the history", "item 0 not in the history"),
-        ),
+    pair = DesignedPair(
+        target=small,
+        profiles=profiles,
+        broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
+        scope=make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
+        world_names=("item 0 in the history", "item 0 not in the history"),
     )
+    return (pair,)
 
 
 # Training of a composition by federated averaging.
@@ -231,8 +229,8 @@ class FederatedSystem(ComposedSystem):
         This is Algorithm 1 of Zhang et al. The users of each round are drawn at random by ``rng``.
         """
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
-        model: Broadcast = self.learner.init_model(_data_sizes(everyone), rng)
-        model = {name: model[name] for name in self.get_upload_shapes(_data_sizes(everyone))}
+        model: Broadcast = self.learner.init_model(everyone.data_sizes, rng)
+        model = {name: model[name] for name in self.get_upload_shapes(everyone.data_sizes)}
         senders = self.count_senders(interactions.n_users)
         moments = FedAdam(self.server_rate)
         behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
@@ -328,9 +326,8 @@ class FederatedSystem(ComposedSystem):
         features = self.compute_user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take_users(users), features[users]
-        clients = Clients(
-            interactions=interactions, features=features, streams=streams.fold_in(_PREPARE)
-        )
+        prepare = streams.fold_in(_PREPARE)
+        clients = Clients(interactions=interactions, features=features, streams=prepare)
         own = self.learner.init_user_vectors(streams.fold_in(_KEEP)) if self.private_user else None
         return replace(self.protection.prepare_data(clients), streams=streams, user_embeddings=own)
 
@@ -343,17 +340,12 @@ class FederatedSystem(ComposedSystem):
         devices keep none.
         """
         streams = clients.streams
-        trained = self.learner.train(
-            broadcast,
-            replace(clients, streams=streams.fold_in(_TRAIN)),
-            self.get_local_settings(self.get_upload_shapes(_data_sizes(clients))),
-            compute,
-        )
+        local = self.get_local_settings(self.get_upload_shapes(clients.data_sizes))
+        devices = replace(clients, streams=streams.fold_in(_TRAIN))
+        trained = self.learner.train(broadcast, devices, local, compute)
         own = trained.pop("user.E").to_dense(np.arange(len(clients))) if self.private_user else None
-        sent = self.protection.protect(
-            trained, broadcast, replace(clients, streams=streams.fold_in(_PROTECT))
-        )
-        return sent, own
+        devices = replace(clients, streams=streams.fold_in(_PROTECT))
+        return self.protection.protect(trained, broadcast, devices), own
 
 
 def _finite(model: Broadcast, number: int) -> Broadcast:
@@ -363,12 +355,6 @@ def _finite(model: Broadcast, number: int) -> Broadcast:
             "training. Lower the learning_rate or the learner's init_scale."
         )
     return model
-
-
-def _data_sizes(clients: Clients) -> DataSizes:
-    return DataSizes(
-        n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
-    )
 
 
 _PARTS = ("learner", "protection", "route")

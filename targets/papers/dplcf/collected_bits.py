@@ -116,16 +116,15 @@ class BitUploadSystem(system.System):
             return ()
         profiles = np.zeros((2, _GAME_ITEMS))
         profiles[:, 1] = profiles[0, 0] = 1.0
-        return (
-            DesignedPair(
-                target=self,
-                profiles=Interactions.create(profiles, name="game"),
-                broadcast=None,
-                reducer=get_first_item_bits,
-                scope=make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
-                world_names=("item 0 in the history", "item 0 not in the history"),
-            ),
+        pair = DesignedPair(
+            target=self,
+            profiles=Interactions.create(profiles, name="game"),
+            broadcast=None,
+            reducer=get_first_item_bits,
+            scope=make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
+            world_names=("item 0 in the history", "item 0 not in the history"),
         )
+        return (pair,)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Collects one upload from every user, learns from the uploads, and publishes the learned

@@ -116,18 +116,17 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
                 f"can reach 1, the bound to which they are projected, got regularization="
                 f"{self.regularization!r}. Give a smaller regularization."
             )
-        return (
-            DesignedPair(
-                target=game,
-                profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
-                broadcast={"items": game.make_opposing_items(2 * half)},
-                scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-                world_names=(
-                    f"the first {half} of {2 * half} items in the history",
-                    f"the last {half} of {2 * half} items in the history",
-                ),
+        pair = DesignedPair(
+            target=game,
+            profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
+            broadcast={"items": game.make_opposing_items(2 * half)},
+            scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+            world_names=(
+                f"the first {half} of {2 * half} items in the history",
+                f"the last {half} of {2 * half} items in the history",
             ),
         )
+        return (pair,)
 
     def find_history_length(self) -> int:
         """Returns the smallest history length for which two users' projected gradients are +1 and

@@ -392,15 +392,14 @@ class GdDr(system.ReportingSystem, LocalMf):
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         projection = np.array([[-weight, weight]], np.float32)
-        return (
-            DesignedPair(
-                target=game,
-                profiles=profiles,
-                broadcast={"items": np.zeros((2, 1), np.float32), "projection": projection},
-                scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-                world_names=("item 0 rated", "item 1 rated"),
-            ),
+        pair = DesignedPair(
+            target=game,
+            profiles=profiles,
+            broadcast={"items": np.zeros((2, 1), np.float32), "projection": projection},
+            scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+            world_names=("item 0 rated", "item 1 rated"),
         )
+        return (pair,)
 
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams

@@ -161,16 +161,15 @@ class FedGnn(RatingGraphSystem):
         """
         game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
         profiles = np.array([[0.3, 0.0], [1.4, 0.0]]) * self.level
-        return (
-            DesignedPair(
-                target=game,
-                profiles=Interactions.create(profiles, name="game"),
-                broadcast=game.make_attack_model(2),
-                reducer=get_first_item_entry,
-                scope=make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
-                world_names=("item 0 rated low", "item 0 rated high"),
-            ),
+        pair = DesignedPair(
+            target=game,
+            profiles=Interactions.create(profiles, name="game"),
+            broadcast=game.make_attack_model(2),
+            reducer=get_first_item_entry,
+            scope=make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
+            world_names=("item 0 rated low", "item 0 rated high"),
         )
+        return (pair,)
 
     def make_attack_model(self, n_items: int) -> dict[str, np.ndarray]:
         """Returns a malicious server's broadcast, in which one rating decides all gradients' signs.

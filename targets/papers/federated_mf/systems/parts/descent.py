@@ -375,11 +375,10 @@ class GradientDescent:
         items: Floats,
         ratings: sparse.csr_array,
         rng: Generator,
-        *,
         user_scale: float,
         item_scale: float,
-        first: int = 0,
         count: int,
+        first: int = 0,
     ) -> _Tables:
         """Trains a party by ``count`` steps; returns its new user and item embeddings.
 
@@ -389,8 +388,8 @@ class GradientDescent:
             then two noise seeds per step.
         ``user_scale``, ``item_scale``: factors on the learning rate, for steps on user and on item
             embeddings; at 0 the embeddings do not move.
-        ``first``: index of the first of these steps in the whole training.
         ``count``: number of steps.
+        ``first``: index of the first of these steps in the whole training.
 
         Raises InputError if the embeddings are no longer finite.
         """

@@ -72,17 +72,7 @@ class Party:
         ``first_step``: index of the first of these steps in the whole training, on which the
             learning rate depends.
         """
-        users, items = tables
-        return descent.train(
-            users,
-            items,
-            self.ratings,
-            self.rng,
-            user_scale=step_scales[0],
-            item_scale=step_scales[1],
-            first=first_step,
-            count=count,
-        )
+        return descent.train(*tables, self.ratings, self.rng, *step_scales, count, first_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,20 +292,16 @@ class PartyMf(System):
         full, p = sgd_mf.check_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
+        descent = self.make_descent(1)
         for block in sgd_mf.iter_party_blocks(n, m * p):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
             first, table = initializer(block, part, own)
             part = self.trim_devices(part, own)
             scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
-            users[block], after = self.make_descent(1).train_devices(
-                first,
-                table.reshape(-1, p),
-                m * np.arange(len(block) + 1),
-                part,
-                own,
-                user_scale=scale * with_users,
-                item_scale=scale,
-                count=steps,
+            scales = {"user_scale": scale * with_users, "item_scale": scale}
+            rows, starts = table.reshape(-1, p), m * np.arange(len(block) + 1)
+            users[block], after = descent.train_devices(
+                first, rows, starts, part, own, **scales, count=steps
             )
             items[block] = after.reshape(-1, m, p)
         return users, items
