@@ -28,6 +28,8 @@ from fedrec_auditor.reports.documents.document import (
 from fedrec_auditor.reports.record.rows import Finding, Row
 
 _MAX_LISTED = 6  # maximum number of figures of one entry that a report lists
+# Function that formats a number as text.
+NumberFormat = Callable[[float], str]
 # Value of a system's setting.
 CatalogueSettingValue = bool | int | float | str
 
@@ -242,9 +244,8 @@ def describe_claimed(row: CatalogueRow) -> str:
         value = "no epsilon" if math.isinf(epsilon) else say.format_4_digits(epsilon)
         if row.delta:
             value += f", {say.format_delta(row.delta)}"
-        value += (
-            f", {say.BASIS_TEXTS[row.claim_basis]}" if row.claim_basis is Basis.COMPUTED else ""
-        )
+        if row.claim_basis is Basis.COMPUTED:
+            value += f", {say.BASIS_TEXTS[row.claim_basis]}"
     return _with(row, row.claimed, value)
 
 
@@ -261,17 +262,12 @@ def describe_correct(row: CatalogueRow) -> str:
 
     If the entry has several numbers, the text is the formula without a value.
     """
-    value = (
-        format_correct_number(_chosen(row))
-        if row.finding is None
-        else say.format_range(row.finding)
-    )
+    finding = row.finding
+    value = format_correct_number(_chosen(row)) if finding is None else say.format_range(finding)
     return _with(row, row.provable, value)
 
 
-def format_stated_number(
-    figure: StatedNumber, exactly: Callable[[float], str] = say.format_4_digits
-) -> str:
+def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
     """Formats the number that a paper states or relies on, such as "below 0.5".
 
     ``exactly`` is the function that formats the bare number.
@@ -281,9 +277,7 @@ def format_stated_number(
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
-def format_correct_number(
-    figure: StatedNumber, exactly: Callable[[float], str] = say.format_4_digits
-) -> str:
+def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
     """Formats the number computed here, with "at most" or "at least" if it is a bound.
 
     ``exactly`` is the function that formats a number that is not a bound.
@@ -366,6 +360,7 @@ def _chosen(row: CatalogueRow) -> StatedNumber:
 
 # Head of the column with the numbers that are compared with those computed here.
 _COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
+_LABELS: list[LabelEnum] = [*Verdict, *NumberLabel]
 _LISTED: dict[str, Callable[[CatalogueRow], FactText]] = {
     "Number": lambda row: row.number,
     "System": lambda row: row.target,
@@ -391,8 +386,7 @@ def build_catalogue_document(
     rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]
 ) -> Passage:
     """Builds the document of all entries, with the tables of epsilons that papers print."""
-    words: list[LabelEnum] = [*Verdict, *NumberLabel]
-    meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in words)
+    meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in _LABELS)
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple((paper.title, _about(paper)) for paper in papers)
     blocks = (
@@ -415,11 +409,10 @@ def build_entry_passage(row: CatalogueRow) -> Passage:
     derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(explain_verdict(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
+        stated = _COLUMN.get(row.basis, "Stated")
         columns: dict[str, Callable[[StatedNumber], FactText]] = {
             "Quantity": lambda figure: figure.what,
-            _COLUMN.get(row.basis, "Stated"): lambda each: format_stated_number(
-                each, say.format_number
-            ),
+            stated: lambda figure: format_stated_number(figure, say.format_number),
             "Computed here": lambda figure: format_correct_number(figure, say.format_number),
             "Agreement": lambda figure: say.TEXT_TABLES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
@@ -448,7 +441,7 @@ def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:
     The basis is printed, computed or derived. Entries on one statement count as one. Statements
     that are not about privacy are counted separately.
     """
-    order: list[LabelEnum] = [*Verdict, *NumberLabel]
+
     texts = []
     for basis in Basis:
         entries = [row for row in rows if row.basis is basis]
@@ -458,7 +451,7 @@ def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:
                 if word is not None:
                     kinds.setdefault(word, {})[row.repeats or row.number] = row.kind
         if entries:
-            words = ", ".join(_count(word, kinds[word]) for word in order if word in kinds)
+            words = ", ".join(_count(word, kinds[word]) for word in _LABELS if word in kinds)
             count = len({row.repeats or row.number for row in entries})
             more = f", in {len(entries)} entries" if count < len(entries) else ""
             texts.append(f"{say.format_count(count, f'{basis} statement')}{more}: {words}.")
@@ -481,10 +474,8 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactText]]:
         yield "Proved upper bound", say.make_upper_bound_fact(row.finding)
         yield "Shown lower bound", say.make_lower_bound_fact(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
-        claim, epsilon = (
-            say.format_4_digits(row.repaired.claim.epsilon),
-            say.format_range(row.repaired),
-        )
+        claim = say.format_4_digits(row.repaired.claim.epsilon)
+        epsilon = say.format_range(row.repaired)
         settings = say.format_settings(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from fedrec_auditor.accountants.verdict import LabelEnum
 
 # Type of the objects that a table has rows for.
-RowObject = TypeVar("RowObject")
+RowType = TypeVar("RowType")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +174,7 @@ def make_pictures(images: Iterable[Picture]) -> tuple[Pictures, ...]:
 
 
 def make_grid(
-    rows: Iterable[RowObject],
-    columns: Mapping[str, Callable[[RowObject], FactText]],
-    caption: str = "",
+    rows: Iterable[RowType], columns: Mapping[str, Callable[[RowType], FactText]], caption: str = ""
 ) -> Grid:
     """Returns a table with the ``caption`` and one row for each object in ``rows``.
 

@@ -139,7 +139,7 @@ def _joined(points: Sequence[tuple[float, float]]) -> str:
 # Coordinates (x, y) in drawing units.
 XYPoint = tuple[float, float]
 # Left, top, right and bottom coordinates of a rectangle.
-LeftTopRightBottom = tuple[float, float, float, float]
+BoxEdges = tuple[float, float, float, float]
 # Distances between a label and the place next to its point.
 LABEL_DISTANCES = (0.0, 9.0, 18.0, 30.0, 44.0)
 # Distance beyond which a line connects the label to its point.
@@ -161,10 +161,10 @@ def place_labels(
     points: Sequence[XYPoint],
     labels: Sequence[str],
     size: float,
-    within: LeftTopRightBottom,
+    within: BoxEdges,
     marks: Sequence[XYPoint] = (),
-    lines: Sequence[LeftTopRightBottom] = (),
-) -> list[LeftTopRightBottom]:
+    lines: Sequence[BoxEdges] = (),
+) -> list[BoxEdges]:
     """Places labels next to their points; returns the box of each label, in the order of points.
 
     points, labels: the points, and the text of each point's label.
@@ -177,7 +177,7 @@ def place_labels(
     is least. Covering a point, a mark or another label costs much, and covering a line little.
     """
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
-    boxes: list[LeftTopRightBottom] = []
+    boxes: list[BoxEdges] = []
     for point, words in zip(points, labels, strict=True):
         size_of = (estimate_text_width(words, size), size)
         choices = [
@@ -190,9 +190,7 @@ def place_labels(
     return boxes
 
 
-def _around(
-    point: XYPoint, size: XYPoint, within: LeftTopRightBottom
-) -> Iterator[tuple[float, LeftTopRightBottom]]:
+def _around(point: XYPoint, size: XYPoint, within: BoxEdges) -> Iterator[tuple[float, BoxEdges]]:
     """Yields pairs of a distance and a box around a point, inside ``within``; the nearest first."""
     (x, y), (width, height) = point, size
     gap = _RADIUS + 1.0
@@ -209,17 +207,13 @@ def _around(
             yield ring, (left, top, left + width, top + height)
 
 
-def _cost(
-    box: LeftTopRightBottom,
-    taken: Sequence[LeftTopRightBottom],
-    lines: Sequence[LeftTopRightBottom],
-) -> float:
+def _cost(box: BoxEdges, taken: Sequence[BoxEdges], lines: Sequence[BoxEdges]) -> float:
     covered = [area for other in taken if (area := _shared(box, other)) > 0.0]
     crossed = sum(_shared(box, line) for line in lines)
     return _COVERED * len(covered) + _MORE * sum(covered) + crossed
 
 
-def _shared(box: LeftTopRightBottom, other: LeftTopRightBottom) -> float:
+def _shared(box: BoxEdges, other: BoxEdges) -> float:
     """Returns the area of the intersection of two boxes."""
     across = min(box[2], other[2]) - max(box[0], other[0])
     down = min(box[3], other[3]) - max(box[1], other[1])

@@ -214,10 +214,8 @@ def draw_roc_curve(
         drawn.append(drawing.draw_text(right + 26, top + 17, "guess, no uploads"))
     limit = f"1 in {say.format_number(round(1.0 / finest))}"
     words = f"Rate of false alarms (smallest with these data: {limit})"
-    drawn += [
-        drawing.draw_text(0, 12, "Share found"),
-        drawing.draw_text(_CURVE_LEFT, bottom + 34, words),
-    ]
+    drawn.append(drawing.draw_text(0, 12, "Share found"))
+    drawn.append(drawing.draw_text(_CURVE_LEFT, bottom + 34, words))
     return drawing.make_svg(_WIDTH, bottom + 42, drawn)
 
 

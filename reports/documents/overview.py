@@ -12,19 +12,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fedrec_auditor.accountants.statements import Basis, Bound, Claim, round_to_digits
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB, Verdict, refutes_assumptions
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
-from fedrec_auditor.reports.documents.drawing import (
-    FONT_SIZE,
-    SMALL_FONT,
-    AxisScale,
-    estimate_text_width,
-    make_axis,
-)
+from fedrec_auditor.reports.documents.drawing import FONT_SIZE, SMALL_FONT, AxisScale
 from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import Summary
@@ -36,6 +31,7 @@ _GAP, _INFINITE = 14.0, 44.0  # space after the axis, and width of the area of i
 _LETTER = 5.5  # width of a letter in the label of a scope
 _BAR = 100.0  # length of an attack's bar from guessing to certainty
 _VACUOUS = math.log(VACUOUS_GUESS_PROB / (1 - VACUOUS_GUESS_PROB))
+_draw_small = partial(drawing.draw_text, size=SMALL_FONT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,33 +80,25 @@ class EpsilonRow:
         finding, (lower, claimed, proved) = self.finding, self.drawn_bounds
         if finding is None:
             return "no claim was judged"
-        at_least = "" if lower is not None and math.isinf(lower.epsilon) else "≥ "
+        limit = "" if lower is not None and math.isinf(lower.epsilon) else "≥ "
         assumed = " (conditional)" if proved is not None and proved.assumptions else ""
-        return ", ".join(
-            (
-                f"▼ claimed {say.format_short(claimed.epsilon)}" if claimed else "not claimed",
-                f"► shown {at_least}{say.format_finding_lower(finding)}"
-                if lower
-                else "nothing shown",
-                f"◄ proved ≤ {say.format_finding_upper(finding)}{assumed}"
-                if proved
-                else "nothing proved",
-            )
-        )
+        claim = f"▼ claimed {say.format_short(claimed.epsilon)}" if claimed else "not claimed"
+        shown = f"► shown {limit}{say.format_finding_lower(finding)}" if lower else "nothing shown"
+        upper = say.format_finding_upper(finding) if proved else ""
+        proof = f"◄ proved ≤ {upper}{assumed}" if proved else "nothing proved"
+        return f"{claim}, {shown}, {proof}"
 
     @property
     def attack_text(self) -> str:
         """Text with the best attack, and the share of the gap to certainty that it closes."""
-        return say.join_texts(
-            self.attack_label, self.gain_percent and f"({self.gain_percent} of the gap)", by=" "
-        )
+        share = self.gain_percent and f"({self.gain_percent} of the gap)"
+        return say.join_texts(self.attack_label, share, by=" ")
 
     @property
     def row_text(self) -> str:
         """Text with the whole content of the row, for readers who do not see the drawing."""
-        numbers = " ".join(
-            self.epsilons_text.translate(dict.fromkeys(map(ord, MARK_SIGNS))).split()
-        )
+        unsigned = self.epsilons_text.translate(dict.fromkeys(map(ord, MARK_SIGNS)))
+        numbers = " ".join(unsigned.split())
         scope = "" if self.finding is None else f"for {say.describe_judged_scope(self.finding)}"
         attack = self.attack_label and f"best attack: {self.attack_text}"
         return f"{self.name}: {say.join_texts(numbers, scope, attack, by='; ')}"
@@ -132,12 +120,10 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
         share = f"≥ {say.to_percent(round_to_digits(best.advantage, math.floor))}"
         row = replace(row, attack_label=attack, attack_gain=best.advantage, gain_percent=share)
+    if not glance.leak_assessment.gap_text:
+        return row
     untested = "none shown" if best is None else row.attack_label
-    return (
-        replace(row, attack_label=f"{untested}, hardly tested")
-        if glance.leak_assessment.gap_text
-        else row
-    )
+    return replace(row, attack_label=f"{untested}, hardly tested")
 
 
 def make_ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
@@ -217,19 +203,17 @@ def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
 def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) -> str:
     """Draws rows below the labels of their axis."""
     low, high = ends
-    place = make_axis(low, high, layout.start, layout.end, log=True)
+    place = drawing.make_axis(low, high, layout.start, layout.end, log=True)
     heads = [(layout.end + _GAP + _INFINITE / 2, "infinite")]
     for power in range(low, high, max(1, math.ceil((high - low) / 5))):
         label = f"{10.0**power:,g}" if -4 < power < 5 else f"1e{power}"
         heads.append((max(place(10.0**power), 14.0), f"≤ {label}" if power == low else label))
     note = "epsilon; thick line: still possible; grey: guesses 99.9% right"
-    drawn = [
-        drawing.draw_text(x, 28, words, anchor="middle", size=SMALL_FONT) for x, words in heads
-    ]
-    drawn.append(drawing.draw_text(layout.start, 12, note, muted=True, size=SMALL_FONT))
+    drawn = [_draw_small(x, 28, words, anchor="middle") for x, words in heads]
+    drawn.append(_draw_small(layout.start, 12, note, muted=True))
     if layout is _BROAD:
         note = "best attack: share of the gap closed"
-        drawn += [drawing.draw_text(layout.bar[0], 12, note, muted=True, size=SMALL_FONT)]
+        drawn.append(_draw_small(layout.bar[0], 12, note, muted=True))
     for number, row in enumerate(rows):
         parts = list(_row(row, 36 + number * layout.row, place, layout))
         drawn.append(drawing.make_titled_group(row.row_text, parts))
@@ -238,30 +222,27 @@ def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) ->
 
 def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
     """Yields the SVG elements of one row: label, marks with their numbers, and attack."""
-    judged, size = (
-        (say.label_verdict(row.finding), FONT_SIZE) if row.attack_label else ("", SMALL_FONT)
-    )
+    judged = say.label_verdict(row.finding) if row.attack_label else ""
+    size = FONT_SIZE if row.attack_label else SMALL_FONT
     is_bad = row.finding is not None and row.finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     colour, end = "leak" if is_bad else "ink", layout.label
-    room = end - estimate_text_width(judged, SMALL_FONT)
-    name = drawing.truncate_text(row.name, int(room / estimate_text_width("x", size)))
+    room = end - drawing.estimate_text_width(judged, SMALL_FONT)
+    name = drawing.truncate_text(row.name, int(room / drawing.estimate_text_width("x", size)))
     scope = drawing.truncate_text(row.scope_label, int(end / _LETTER))
     y, (x, bar) = top + layout.axis, (layout.bar[0], top + layout.bar[1])
     yield drawing.draw_text(0, top + 14, name, bold=True, size=size)
-    yield drawing.draw_text(
-        end, top + 14, judged, bold=True, colour=colour, anchor="end", size=SMALL_FONT
-    )
-    yield drawing.draw_text(0, top + 29, scope, muted=True, size=SMALL_FONT)
+    yield _draw_small(end, top + 14, judged, bold=True, colour=colour, anchor="end")
+    yield _draw_small(0, top + 29, scope, muted=True)
     yield from _epsilons(row, y, place, layout)
-    yield drawing.draw_text(layout.start, y + 20, row.epsilons_text, muted=True, size=SMALL_FONT)
+    yield _draw_small(layout.start, y + 20, row.epsilons_text, muted=True)
     if row.gain_percent:
         yield drawing.draw_rectangle(x, bar - 5, _BAR, 10, "shade")
         yield drawing.draw_rectangle(x, bar - 5, _BAR * row.attack_gain, 10, "leak")
-        yield drawing.draw_text(x + _BAR + 8, bar + 4, row.gain_percent, size=SMALL_FONT)
+        yield _draw_small(x + _BAR + 8, bar + 4, row.gain_percent)
         bar += 16
     words = row.attack_label if layout is _BROAD else f"best attack: {row.attack_label}"
     if row.attack_label:
-        yield drawing.draw_text(x, bar + 4, words, muted=bool(row.gain_percent), size=SMALL_FONT)
+        yield _draw_small(x, bar + 4, words, muted=bool(row.gain_percent))
 
 
 def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:

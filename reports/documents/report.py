@@ -12,14 +12,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from fedrec_auditor.accountants import verdict
 from fedrec_auditor.accountants.statements import Basis
-from fedrec_auditor.accountants.verdict import (
-    DEFAULT_GATE,
-    DEFAULT_LEAK_MARGIN,
-    Gate,
-    Verdict,
-    refutes,
-)
+from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, Verdict, refutes
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
@@ -45,14 +40,9 @@ from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_co
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Section, SystemHtmlIds, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
-from fedrec_auditor.reports.say import metrics
+from fedrec_auditor.reports.say import metrics, summary
 from fedrec_auditor.reports.say.metrics import describe_trainings, format_ci, format_value
-from fedrec_auditor.reports.say.summary import (
-    Summary,
-    describe_protected,
-    describe_verdict_counts,
-    summarize_systems,
-)
+from fedrec_auditor.reports.say.summary import Summary
 
 # Families of attacks that test each risk.
 _RISKS = {
@@ -69,7 +59,7 @@ def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
     inference, then facts about epsilon, and a paragraph to copy.
     """
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
-    summary = (
+    texts = (
         *_subject(record, glance),
         glance.verdict_sentences,
         f"Attacks: {glance.attack_details}.",
@@ -77,7 +67,7 @@ def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
         say.fill_text("note", "limit"),
         f"Measures to take: {glance.advice}",
     )
-    text = Paragraph(" ".join(summary))
+    text = Paragraph(" ".join(texts))
     copied = Passage("Paragraph for a data protection impact assessment", (text,))
     blocks = (Facts((*risks, *_epsilon(glance))), copied)
     return Passage("Answers for regulators", blocks, is_folded=True, is_html_only=True)
@@ -110,10 +100,7 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, FactText]]:
     scope, claim = finding.scope, finding.claim
     yield "Claim", say.make_claim_fact(claim)
     yield "Unit of privacy", f"The protected data are {say.UNIT_TEXTS[scope.unit]}."
-    yield (
-        "Neighbouring inputs",
-        f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.",
-    )
+    yield ("Neighbouring inputs", f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.")
     time = say.HORIZON_TEXTS[scope.horizon]
     yield "Adversary and horizon", f"The adversary is {say.VANTAGE_TEXTS[scope.vantage]}, {time}."
     yield "Proved upper bound", say.make_upper_bound_fact(finding)
@@ -211,46 +198,38 @@ def build_claim_passages(
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
         said = say.make_claim_fact(claim) if promised else ""
+        above = f"the paper above, section{place}"
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("Statement", claim.statement),
-            (
-                "Source",
-                f"the paper above, section{place}" if place and paper in papers else claim.source,
-            ),
+            ("Source", above if place and paper in papers else claim.source),
             ("In plain words", say.describe_claimed_guess(claim) if plain and promised else ""),
         )
-        parts = (
-            Passage(
+        parts = list[Passage]()
+        for (finding, html_id), note in zip(judged, notes, strict=True):
+            guess = [Paragraph(say.describe_bounds_guess(finding))] if plain else []
+            facts = make_facts(
+                ("Proved upper bound", say.make_upper_bound_fact(finding)),
+                ("Shown lower bound", say.make_lower_bound_fact(finding)),
+                ("Reason", _why(finding)),
+                ("Note", note),
+                ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),
+            )
+            part = Passage(
                 say.join_texts(_scope_words(finding), say.describe_game(finding), by="; "),
-                (
-                    *([Paragraph(say.describe_bounds_guess(finding))] if plain else []),
-                    make_facts(
-                        ("Proved upper bound", say.make_upper_bound_fact(finding)),
-                        ("Shown lower bound", say.make_lower_bound_fact(finding)),
-                        ("Reason", _why(finding)),
-                        ("Note", note),
-                        (
-                            "Repair",
-                            finding.repair and f"With {finding.repair}, the claim is proved.",
-                        ),
-                    ),
-                    *_witness(finding, page=page),
-                ),
+                (*guess, facts, *_witness(finding, page=page)),
                 verdict_label=say.label_verdict(finding),
                 colour_verdict=finding.verdict,
                 is_folded=finding is not worst,
-                html_id=place,
+                html_id=html_id,
             )
-            for (finding, place), note in zip(judged, notes, strict=True)
-        )
+            parts.append(part)
         papers.add(paper)
         title = "No claim"
         if promised:
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
-            title = say.join_texts(
-                f"{what} {say.format_number(claim.epsilon)}", say.describe_basis(claim)
-            )
+            number = say.format_number(claim.epsilon)
+            title = say.join_texts(f"{what} {number}", say.describe_basis(claim))
         yield Passage(title, (about, *parts))
 
 
@@ -282,9 +261,8 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
     title = "Counterexample" if refuted else "The most revealing pair of inputs"
-    rows = tuple(
-        (say.capitalize_first(name), text) for name, text in say.describe_witness(finding.measured)
-    )
+    pairs = say.describe_witness(finding.measured)
+    rows = tuple((say.capitalize_first(name), text) for name, text in pairs)
     yield Passage(title, (Facts(rows),), is_folded=not refuted)
 
 
@@ -292,9 +270,8 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Pas
     """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _varied(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
-    few = f" {len(glance.small_leaks)} other results beat guessing by less." * bool(
-        glance.small_leaks
-    )
+    n_small = len(glance.small_leaks)
+    few = f" {n_small} other results beat guessing by less." if n_small else ""
     blocks: list[Block] = [
         Paragraph(
             f"After correction for multiple testing, {len(leaking)} of {glance.n_results:,} attack "
@@ -370,9 +347,8 @@ def _map(glance: Summary) -> Passage:
             format_ci(row.gain_over_baseline) if row.gain_over_baseline else ""
         ),
     }
-    caption = say.fill_text(
-        "caption", "figures", over=over, margin=say.to_percent(DEFAULT_LEAK_MARGIN)
-    )
+    margin = say.to_percent(DEFAULT_LEAK_MARGIN)
+    caption = say.fill_text("caption", "figures", over=over, margin=margin)
     title = f"All {say.format_count(len(rows), 'result')} of attacks; {len(above)} beat guessing"
     return Passage(title, (make_grid(rows, columns, caption),), is_folded=True, is_html_only=True)
 
@@ -380,9 +356,8 @@ def _map(glance: Summary) -> Passage:
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} for some adversaries" if some else ""
-    title = (
-        f"Attacks that could not run: {len(set(section.attacks_not_run))} for all adversaries{also}"
-    )
+    count = len(set(section.attacks_not_run))
+    title = f"Attacks that could not run: {count} for all adversaries{also}"
     return Passage(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
 
 
@@ -449,14 +424,15 @@ _SYSTEMS: dict[str, Callable[[Summary], FactText]] = {
 }
 
 
-def build_report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passage:
+def build_report_document(record: Contents, gate: verdict.Gate = verdict.DEFAULT_GATE) -> Passage:
     """Builds the document of a whole audit: a summary, one section per system, and shared notes.
 
     The summary states the waivers of ``gate``, the rule for failing CI.
     """
-    summaries, origin, data = summarize_systems(record), record.provenance, record.provenance.data
+    summaries, origin = summary.summarize_systems(record), record.provenance
+    data = origin.data
     read, made, limit = "no data set", list[str](), say.fill_text("note", "limit")
-    in_full = say.fill_text("note", "in-full")
+    in_full, counts = say.fill_text("note", "in-full"), summary.describe_verdict_counts(record)
     if data is not None:
         of = {"user": data.n_users, "item": data.n_items, "interaction": data.n_interactions}
         read = f"{data.name} ({', '.join(say.format_count(n, what) for what, n in of.items())})"
@@ -470,7 +446,7 @@ def build_report_document(record: Contents, gate: Gate = DEFAULT_GATE) -> Passag
         Paragraph(
             f"Data: {read}; seed {origin.seed}. {limit} {say.fill_text('note', 'intervals')}"
         ),
-        Paragraph(" ".join((describe_verdict_counts(record), describe_protected(record), in_full))),
+        Paragraph(f"{counts} {summary.describe_protected(record)} {in_full}"),
     ]
     blocks += [Facts(tuple(gaps))] if gaps else []
     blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
@@ -516,7 +492,6 @@ def _by_attack(
         for attack, note in notes_of(glance):
             pairs = ((glance.section.target, sentence) for sentence in split_sentences(note))
             on.setdefault(attack, []).extend(pairs)
-    rows = (
-        (attack, row) for attack, pairs in sorted(on.items()) for row in merge_equal_texts(pairs)
-    )
-    return Facts(tuple((f"{attack} on {systems}", text) for attack, (systems, text) in rows))
+    merged = ((attack, merge_equal_texts(pairs)) for attack, pairs in sorted(on.items()))
+    rows = ((f"{attack} on {systems}", text) for attack, row in merged for systems, text in row)
+    return Facts(tuple(rows))

@@ -11,16 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from fedrec_auditor.reports.documents import drawing
-from fedrec_auditor.reports.documents.drawing import (
-    MAX_DISTANCE_WITHOUT_LINE,
-    SMALL_FONT,
-    AxisScale,
-    LeftTopRightBottom,
-    estimate_text_width,
-    make_axis,
-    place_labels,
-    truncate_text,
-)
+from fedrec_auditor.reports.documents.drawing import SMALL_FONT, AxisScale, BoxEdges, truncate_text
 from fedrec_auditor.reports.record.frontier import NOISELESS_LABEL, Frontier, SweepPoint
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
@@ -55,7 +46,7 @@ def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
         for number, (strokes, _) in enumerate(blocks):
             drawn.append(drawing.move_group(number * (SYSTEM_BLOCK_WIDTH + _GAP), top, strokes))
         top += max(height for _, height in blocks)
-    for words in textwrap.wrap(note, int(width / estimate_text_width("x", SMALL_FONT))):
+    for words in textwrap.wrap(note, int(width / drawing.estimate_text_width("x", SMALL_FONT))):
         drawn.append(_small(0.0, top, words))
         top += _LINE
     return drawing.make_svg(width, top, drawn)
@@ -89,7 +80,7 @@ def _legend(width: float) -> tuple[list[str], float]:
     }
     drawn, x, y = list[str](), 0.0, 8.0
     for words, sign in signs.items():
-        wide = 24.0 + estimate_text_width(words, SMALL_FONT)
+        wide = 24.0 + drawing.estimate_text_width(words, SMALL_FONT)
         if x and x + wide > width:
             x, y = 0.0, y + _LINE + 2.0
         drawn += [sign(x + 9.0, y), _small(x + 22.0, y + 4.0, words)]
@@ -100,7 +91,8 @@ def _legend(width: float) -> tuple[list[str], float]:
 def _block(system: Frontier) -> tuple[list[str], float]:
     """Returns the SVG elements of the block of one system, and the block's height."""
     low, high = _ends(system)
-    height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
+    ends = (_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)
+    height = drawing.make_axis(low, high, *ends)
     drawn = [
         drawing.draw_text(0.0, 11.0, truncate_text(system.target, _LABEL), bold=True),
         _small(0.0, 25.0, _label_words(system)),
@@ -170,11 +162,11 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
     ends = [end for _, gain in gains for end in gain.interval]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
-    place = make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
+    place = drawing.make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
     drawn = [drawing.draw_line(place(0.0), _HEAD, place(0.0), _FLOOR, "line", 1)]
     ticks = _ticks(low, high, 3) if gains else ()
     drawn += [_tick(place(value), f"{value:g}") for value in ticks]
-    marks, lines = list[tuple[float, float]](), list[LeftTopRightBottom]()
+    marks, lines = list[tuple[float, float]](), list[BoxEdges]()
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
         (west, east), ends = map(place, gain.interval), sorted(map(height, point.utility.interval))
@@ -194,7 +186,7 @@ def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
     points = [point for point in system.points if point.epsilons]
     values = [value for point in points for value in point.epsilons.values()]
     low, high = _powers(values)
-    place, end = make_axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
+    place, end = drawing.make_axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
     powers = range(low, high + 1) if high - low <= _DECADES else (low, (low + high) // 2, high)
     drawn = list[str]()
     for power in powers if points else ():
@@ -204,11 +196,8 @@ def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
         if power == high and max(values) > 10.0**high:
             words = "∞" if math.isinf(max(values)) else f"≥{words}"
         drawn.append(_tick(place(10.0**power), words, "end" if power == high else "middle"))
-    firsts, marks, lines = (
-        list[tuple[float, float]](),
-        list[tuple[float, float]](),
-        list[LeftTopRightBottom](),
-    )
+    firsts, marks = list[tuple[float, float]](), list[tuple[float, float]]()
+    lines = list[BoxEdges]()
     for point in points:
         y = height(point.utility.value)
         at = {kind: place(epsilon) for kind, epsilon in point.epsilons.items()}
@@ -239,7 +228,7 @@ def _labels(
     at: Sequence[tuple[float, float]],
     left: float,
     marks: Sequence[tuple[float, float]],
-    lines: Sequence[LeftTopRightBottom],
+    lines: Sequence[BoxEdges],
 ) -> Iterator[str]:
     """Yields SVG labels with the settings of ``points``, placed next to the coordinates ``at``."""
     # Lines connect distant labels to their points. Labels avoid the points ``marks`` and the
@@ -247,15 +236,15 @@ def _labels(
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [truncate_text(each, _LETTERS) for each in words]
-    boxes = place_labels(at, words, SMALL_FONT, within, marks, lines)
+    boxes = drawing.place_labels(at, words, SMALL_FONT, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
-        if math.dist((x, y), near) > MAX_DISTANCE_WITHOUT_LINE:
+        if math.dist((x, y), near) > drawing.MAX_DISTANCE_WITHOUT_LINE:
             yield drawing.draw_line(x, y, *near, "muted", 0.6)
         yield drawing.draw_text(box[0], box[3] - 1.5, name, size=SMALL_FONT)
 
 
-def _across(system: Frontier, left: float, height: AxisScale) -> list[LeftTopRightBottom]:
+def _across(system: Frontier, left: float, height: AxisScale) -> list[BoxEdges]:
     """Returns boxes around the lines in a panel that mark the utility of simple recommenders."""
     heights = [height(end) for level in system.baseline_utilities for end in level.distinct_ends]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
@@ -302,9 +291,6 @@ def _cross(
     # A diamond marks a system without protection, a dot any other.
     (west, x, east), (north, y, south) = across, down
     colour = "ink" if unprotected else "leak"
-    lines = drawing.draw_line(west, y, east, y, colour, 1) + drawing.draw_line(
-        x, north, x, south, colour, 1
-    )
-    return lines + (
-        drawing.draw_diamond(x, y, colour) if unprotected else drawing.draw_dot(x, y, colour)
-    )
+    lines = drawing.draw_line(west, y, east, y, colour, 1)
+    lines += drawing.draw_line(x, north, x, south, colour, 1)
+    return lines + (drawing.draw_diamond if unprotected else drawing.draw_dot)(x, y, colour)

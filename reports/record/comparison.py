@@ -48,7 +48,7 @@ from fedrec_auditor.reports.say.metrics import format_value, widen_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
 # Type of the rows that are compared, such as findings.
-ComparedRow = TypeVar("ComparedRow")
+RowType = TypeVar("RowType")
 
 
 class Trend(StrEnum):
@@ -110,8 +110,8 @@ class Change:
 
 
 def index_by_key(
-    rows: Iterable[ComparedRow], key: Callable[[ComparedRow], Hashable]
-) -> dict[tuple[Hashable, int], ComparedRow]:
+    rows: Iterable[RowType], key: Callable[[RowType], Hashable]
+) -> dict[tuple[Hashable, int], RowType]:
     """Returns a dictionary of the rows; an entry's key is (key of the row, n).
 
     The number n counts the earlier rows with an equal key, so that all entries differ.
@@ -126,10 +126,8 @@ def index_by_key(
 
 
 def pair_by_key(
-    now: Iterable[ComparedRow],
-    before: Iterable[ComparedRow],
-    key: Callable[[ComparedRow], Hashable],
-) -> list[tuple[ComparedRow, ComparedRow]]:
+    now: Iterable[RowType], before: Iterable[RowType], key: Callable[[RowType], Hashable]
+) -> list[tuple[RowType, RowType]]:
     """Pairs the rows of two audits that have equal keys; returns (row now, row before) pairs.
 
     ``key`` computes the key of a row. Several rows with one key are paired in their order.
@@ -144,24 +142,16 @@ def make_question_key(finding: Finding) -> tuple[Hashable, ...]:
     Two findings have equal keys if they are about the same system, and have equal delta, game,
     ``outside_model``, scope of the judgement, and scope of the claim.
     """
-    return (
-        finding.target,
-        finding.scope,
-        finding.delta,
-        finding.game,
-        finding.outside_model,
-        finding.claim.scope,
-    )
+    judged = (finding.target, finding.scope, finding.delta, finding.game)
+    return (*judged, finding.outside_model, finding.claim.scope)
 
 
 def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
     """Yields a sentence on each difference of the audits' data, plans and versions of packages."""
     now, was = record.provenance, baseline.provenance
     if now.data != was.data:
-        names = [
-            "none" if each is None else f"{each.name} ({each.digest[:12]})"
-            for each in (now.data, was.data)
-        ]
+        both = (now.data, was.data)
+        names = ["none" if each is None else f"{each.name} ({each.digest[:12]})" for each in both]
         yield f"The data differ: {names[0]}, was {names[1]}."
     plan, planned = (dict(walk_leaves(each.plan)) for each in (record, baseline))
     for each in (plan, planned):
@@ -380,9 +370,8 @@ class Comparison:
         ]
         now, before = (summarize_systems(each, gate.leak_margin) for each in (record, baseline))
         known = {each.section.target for each in before if not each.leak_assessment.gap_text}
-        lost = [
-            each for each in now if each.leak_assessment.gap_text and each.section.target in known
-        ]
+        unassessed = [each for each in now if each.leak_assessment.gap_text]
+        lost = [each for each in unassessed if each.section.target in known]
         if gate.fail_on is FailOn.NEVER:
             changes, lost = [each for each in changes if each.trend is not Trend.WORSE], []
         order, subjects = list(Trend), list(ChangedQuantity)
@@ -392,9 +381,7 @@ class Comparison:
             differences=tuple(_differences(record, baseline)),
             incomparable=tuple(_uncertain(record, baseline, _moved_samples(both))),
             n_findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
-            n_rows=len(
-                pair_by_key(list_comparable_rows(record), list_comparable_rows(baseline), _row_key)
-            ),
+            n_rows=len(_pair_rows(record, baseline)),
             has_claims=bool(record.findings or baseline.findings),
             is_complete=not (record.errors or baseline.errors),
             unassessed=tuple(each.unassessed_line for each in now if each.assessment.gap_text),
@@ -472,9 +459,14 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         yield Change(trend, ChangedQuantity.VERDICT, now.target, words, earlier, str(now.verdict))
 
 
+def _pair_rows(record: Contents, baseline: Contents) -> list[tuple[AttackRow, AttackRow]]:
+    """Pairs the attack results of two audits that can be compared with guessing."""
+    return pair_by_key(list_comparable_rows(record), list_comparable_rows(baseline), _row_key)
+
+
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     """Yields the changes of leaks by more than noise; also new leaks if the gate fails on leaks."""
-    both = pair_by_key(list_comparable_rows(record), list_comparable_rows(baseline), _row_key)
+    both = _pair_rows(record, baseline)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in find_leaks(record, gate.leak_margin):
@@ -485,11 +477,9 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chang
         elif old is not None and correct_lower_limit(row, count) > correct_upper_limit(old, count):
             yield _moved(row, old, Trend.WORSE if same else Trend.NEITHER)
     for leak in find_leaks(baseline, gate.leak_margin):
-        row, after = leak.row, now.get(id(leak.row))
-        if after is not None and correct_upper_limit(after, len(both)) < correct_lower_limit(
-            row, len(both)
-        ):
-            yield _moved(after, row, Trend.BETTER if same else Trend.NEITHER)
+        row, new = leak.row, now.get(id(leak.row))
+        if new is not None and correct_upper_limit(new, count) < correct_lower_limit(row, count):
+            yield _moved(new, row, Trend.BETTER if same else Trend.NEITHER)
 
 
 def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
@@ -523,9 +513,8 @@ def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
     for name in sorted(now - was):
         yield Change(Trend.NEITHER, ChangedQuantity.SYSTEM, name, "the system is new.", None, name)
     for name in sorted(was - now):
-        yield Change(
-            Trend.NEITHER, ChangedQuantity.SYSTEM, name, "only the baseline has it.", name, None
-        )
+        words = "only the baseline has it."
+        yield Change(Trend.NEITHER, ChangedQuantity.SYSTEM, name, words, name, None)
 
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -537,9 +526,8 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
         low, _ = widen_limits(larger, len(both), larger.confidence)
         if high < low:
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
-            yield Change(
-                Trend.NEITHER, ChangedQuantity.UTILITY, row.target, words, old.value, row.value
-            )
+            values = (old.value, row.value)
+            yield Change(Trend.NEITHER, ChangedQuantity.UTILITY, row.target, words, *values)
 
 
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:

@@ -9,14 +9,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Row
-from fedrec_auditor.reports.say import (
-    TEXT_TABLES,
-    TextsByValue,
-    format_lower,
-    format_short,
-    format_upper,
-)
+from fedrec_auditor.reports.say import format_lower, format_short, format_upper
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 # Label of a system whose noise is set to zero.
@@ -32,7 +27,7 @@ TEXT_BEFORE_DELTA = " at delta "
 BREACH_VIEW_SUFFIX = "beyond the protocol"
 # Text between the name of an attack and the reason why it did not run, in a note of a sweep.
 NOT_RUN_SEPARATOR = " did not run. "
-KIND_LABELS: TextsByValue = TEXT_TABLES["kind"]
+KIND_LABELS: say.TextsByValue = say.TEXT_TABLES["kind"]
 
 
 class VariantRow(Row):
@@ -308,11 +303,8 @@ def _frontier(
     own = [row for row in own if not row.view.endswith(BREACH_VIEW_SUFFIX)] or own
     strongest = max(own, key=lambda row: row.value, default=None)
     bounds = [row for row in swept.overall if row.kind in EPSILON_KINDS]
-    widest = min(
-        (row for row in bounds if row.variant in places),
-        key=lambda row: EPSILON_KINDS.index(row.kind),
-        default=None,
-    )
+    direct = (row for row in bounds if row.variant in places)
+    widest = min(direct, key=lambda row: EPSILON_KINDS.index(row.kind), default=None)
     scope = "" if widest is None else widest.view
     views = (row.view for row in bounds if row.variant in {*places, *twins})
     wider = next((view for view in views if _is_whole(view) and view != scope), "")
@@ -320,6 +312,7 @@ def _frontier(
     def epsilons(place: int, view: str) -> dict[str, float]:
         return {r.kind: r.value for r in bounds if (r.variant, r.view) == (place, view)}
 
+    levels = _levels(list((beside if relative else chosen).values()), relative)
     return Frontier(
         target=swept.variants[places[0]].target,
         metric=figure.metric,
@@ -339,9 +332,7 @@ def _frontier(
             for place, row in chosen.items()
         ),
         is_relative=relative,
-        baseline_utilities=tuple(
-            _levels(list((beside if relative else chosen).values()), relative)
-        ),
+        baseline_utilities=tuple(levels),
     )
 
 

@@ -28,13 +28,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fedrec_auditor.accountants import verdict
 from fedrec_auditor.accountants.statements import Bound, compute_guess_probability
-from fedrec_auditor.accountants.verdict import (
-    DEFAULT_LEAK_MARGIN,
-    VACUOUS_GUESS_PROB,
-    Verdict,
-    is_vacuous,
-)
+from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, VACUOUS_GUESS_PROB, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section, group_by_system
@@ -425,7 +421,7 @@ def assess_claim(finding: Finding | None) -> Severity | None:
         return Severity.HIGH
     if finding.verdict is Verdict.NO_CLAIM:
         proof = finding.accounted
-        open_ = proof is None or is_vacuous(proof)
+        open_ = proof is None or verdict.is_vacuous(proof)
         return Severity.MEDIUM if open_ else Severity.LOW
     open_ = finding.verdict in (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
     return Severity.MEDIUM if open_ or finding.vacuous else Severity.LOW
@@ -457,10 +453,8 @@ def _unassessed(section: Section) -> str:
     counts, unplayed = section.messages, len(section.attacks_not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
-    if (
-        len({r.attack for r in list_comparable_rows(section) if r.family != DISTINGUISHERS})
-        > unplayed
-    ):
+    rows = list_comparable_rows(section)
+    if len({r.attack for r in rows if r.family != DISTINGUISHERS}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:

@@ -17,21 +17,13 @@ from fedrec_auditor.reports.documents import sweep_figure
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.record import frontier, store
 from fedrec_auditor.reports.record.comparison import Comparison
-from fedrec_auditor.reports.record.frontier import (
-    SWEEP_RECORD_FILE,
-    OverTrainingsRow,
-    SweepContents,
-)
+from fedrec_auditor.reports.record.frontier import SWEEP_RECORD_FILE, SweepContents
 from fedrec_auditor.reports.record.leaks import describe_leaks, find_leaks
 from fedrec_auditor.reports.record.rows import Contents, Finding, flatten_rows
 from fedrec_auditor.reports.record.sections import Section, group_by_system
 from fedrec_auditor.reports.record.waivers import drop_waived
-from fedrec_auditor.reports.say.summary import (
-    Summary,
-    apply_gate,
-    describe_verdict_counts,
-    summarize_systems,
-)
+from fedrec_auditor.reports.say import summary
+from fedrec_auditor.reports.say.summary import describe_verdict_counts, summarize_systems
 from fedrec_auditor.reports.writers.html import fill_template
 from fedrec_auditor.reports.writers.svg import make_svg_file
 
@@ -52,7 +44,7 @@ class GateOutcome:
     """
 
     exit_code: int
-    failing_systems: tuple[Summary, ...]
+    failing_systems: tuple[summary.Summary, ...]
     unassessed_lines: tuple[str, ...]
     comparison: Comparison | None
     leak_text: str
@@ -79,7 +71,7 @@ class GateOutcome:
         """
         compared = None if baseline is None else Comparison.compare(record, baseline, gate)
         record = drop_waived(record, gate)
-        failing, unknown = apply_gate(record, gate)
+        failing, unknown = summary.apply_gate(record, gate)
         gaps = {each.unassessed_line: None for each in unknown}
         if compared is not None:
             gaps |= dict.fromkeys(compared.newly_unassessed)
@@ -92,13 +84,8 @@ class GateOutcome:
         code = gate.check_expired(code)
         informative = find_leaks(record, gate.leak_margin) or not (failing or unknown)
         line = gate.fail_on is FailOn.LEAK and informative
-        return cls(
-            code,
-            failing,
-            tuple(gaps),
-            compared,
-            describe_leaks(record, gate.leak_margin) if line else "",
-        )
+        leak_text = describe_leaks(record, gate.leak_margin) if line else ""
+        return cls(code, failing, tuple(gaps), compared, leak_text)
 
 
 _TABLES = ("findings", "measurements", "attacks", "skipped", "utility", "messages")
@@ -257,10 +244,9 @@ class Sweep(SweepContents):
 
     def figure(self) -> Picture:
         """Draws the sweep: utility against the gain of attacks over guessing, and epsilon."""
+        systems, note = frontier.make_frontiers(self), frontier.describe_unmeasured(self)
         return Picture(
-            sweep_figure.draw_sweep(
-                frontier.make_frontiers(self), frontier.describe_unmeasured(self)
-            ),
+            sweep_figure.draw_sweep(systems, note),
             "Utility, leakage and epsilon by setting",
             say.fill_text("caption", "frontier", trainings=len(self.seeds)),
             name="frontier",
@@ -296,7 +282,7 @@ class Sweep(SweepContents):
         """
         return _make_frame(self._table().to_pylist())
 
-    def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
+    def _of(self, kind: str) -> list[tuple[str, frontier.OverTrainingsRow]]:
         """Returns pairs (name of the variant, number) of one ``kind`` over all trainings."""
         return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 

@@ -462,9 +462,8 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
         parts = (each.values() if isinstance(each, dict) else each for each in layer)
         layer = [part for each in parts for part in each if isinstance(part, dict | list | tuple)]
     if layer:
-        raise ValueError(
-            f"Expected a plan of at most {_DEEPEST} nested levels, got more. Flatten it."
-        )
+        limit = f"at most {_DEEPEST} nested levels"
+        raise ValueError(f"Expected a plan of {limit}, got more. Flatten it.")
     return plan
 
 

@@ -92,9 +92,8 @@ class Section:
         have fewer users, items or rounds.
         """
         outside = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE and not f.game]
-        return max(
-            outside, key=lambda f: f.lower_bound.epsilon if f.lower_bound else -1.0, default=None
-        )
+        epsilons = [f.lower_bound.epsilon if f.lower_bound else -1.0 for f in outside]
+        return outside[epsilons.index(max(epsilons))] if outside else None
 
 
 def group_by_system(record: Contents) -> tuple[Section, ...]:

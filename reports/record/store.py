@@ -39,14 +39,8 @@ RECORD_SCHEMA_URN = f"urn:fedrec-auditor:report:{RECORD_SCHEMA_VERSION}"
 LOCK_FILE = ".lock"
 OVERVIEW_PICTURE_FILE = "overview.svg"
 # Names of all files that an audit writes to its run directory, in this order.
-RUN_FILE_NAMES = (
-    "report.html",
-    "report.md",
-    OVERVIEW_PICTURE_FILE,
-    "junit.xml",
-    "report.sarif",
-    RECORD_FILE,
-)
+_READABLE = ("report.html", "report.md", OVERVIEW_PICTURE_FILE)
+RUN_FILE_NAMES = (*_READABLE, "junit.xml", "report.sarif", RECORD_FILE)
 # Maximum size of a record in bytes, a hundred times the size of a record of all systems.
 MAX_RECORD_BYTES = 2**28
 _DAMAGED = "edited or damaged"
@@ -216,9 +210,8 @@ def check_writable(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for path in (directory / name for name in (*RUN_FILE_NAMES, LOCK_FILE)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
-        if path.is_dir() or (
-            odd and path.name == LOCK_FILE
-        ):  # other files are replaced, not opened
+        # Other files than the lock are replaced, not opened.
+        if path.is_dir() or (odd and path.name == LOCK_FILE):
             kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
             raise InputError(
                 f"Expected a regular file or nothing at {path}, got {kind}. Remove it, or give "
@@ -266,14 +259,13 @@ def _edit_error(expected: str, got: str, how: str = "edited") -> InputError:
 
 def _check_verdicts(record: Contents, path: Path) -> None:
     for position, finding in enumerate(record.findings):
+        place = f"finding {position} ({finding.target})"
         try:
             again = finding.compute_judgement()
         except InputError as error:
-            raise InputError(
-                f"In {path}, finding {position} ({finding.target}): {error}"
-            ) from error
+            raise InputError(f"In {path}, {place}: {error}") from error
         if (again.verdict, again.is_vacuous) != (finding.verdict, finding.vacuous):
-            place = f"finding {position} ({finding.target}) of {path}"
+            place += f" of {path}"
             raise _edit_error(
                 f"verdict {again.verdict} in {place}, from its claim, proof and measurement",
                 f"{finding.verdict} (vacuous={finding.vacuous})",
@@ -283,12 +275,11 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 def _severity(record: Contents) -> dict[str, Any]:
     """Returns the version of the severity rule, each system's severity, and unassessed parts."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
+    gaps = {name: each.gap_text for name, each in assessments.items() if each.gap_text}
     return {
         "rule": SEVERITY_RULE_VERSION,
         "targets": {name: str(each.severity) for name, each in assessments.items()},
-        "not_assessed": {
-            name: each.gap_text for name, each in assessments.items() if each.gap_text
-        },
+        "not_assessed": gaps,
     }
 
 

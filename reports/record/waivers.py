@@ -47,7 +47,5 @@ def describe_waivers(record: Contents, gate: Gate) -> list[str]:
     used = {find_waiver(row, gate) for row in failing}
     used |= {find_waiver(leak.row, gate) for leak in find_leaks(record, gate.leak_margin)}
     unused = " It is not used: the audit has no such finding or leak."
-    return [
-        *gate.expired_waivers,
-        *(f"{w}{'' if w in used else unused}" for w in gate.waivers.values()),
-    ]
+    waivers = (f"{w}{'' if w in used else unused}" for w in gate.waivers.values())
+    return [*gate.expired_waivers, *waivers]

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.record.rows import Contents, Finding
 
 TextsByValue = dict[str, str]
+_WORDS_FILE = Path(__file__).with_name("words.toml")
 # Fixed texts of reports: tables by name, and in a table the texts by the value that they describe.
-TEXT_TABLES: dict[str, Any] = tomllib.loads(
-    Path(__file__).with_name("words.toml").read_text("utf-8")
-)
+TEXT_TABLES: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text("utf-8"))
 UNIT_TEXTS: TextsByValue = TEXT_TABLES["unit"]
 ADJACENCY_TEXTS: TextsByValue = TEXT_TABLES["adjacency"]
 VANTAGE_TEXTS: TextsByValue = TEXT_TABLES["vantage"]
@@ -459,9 +458,8 @@ def make_lower_bound_fact(finding: Finding) -> Quantity:
 
     The value is "none" without a lower bound.
     """
-    return make_bound_fact(
-        finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted)
-    )
+    beside = _epsilons(finding.claim, finding.accounted)
+    return make_bound_fact(finding.measured, finding.scope, beside)
 
 
 def make_bound_fact(

@@ -10,14 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fedrec_auditor.accountants.statements import (
-    Bound,
-    Horizon,
-    Scope,
-    Unit,
-    Vantage,
-    compute_guess_probability,
-)
+from fedrec_auditor.accountants import statements
+from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import MIN_MEDIUM_GUESS_RATE, list_lower_bounds
@@ -68,19 +62,16 @@ class BoundsInScope:
         if len(set(deltas.values())) > 1:
             texts = [f"{say.format_delta(delta)} ({name})" for name, delta in deltas.items()]
         unit = say.UNIT_TEXTS[self.scope.unit].removeprefix("all data of ").partition(" of ")[0]
-        return ", ".join((unit, say.HORIZON_TEXTS[self.scope.horizon], *texts)).replace(
-            ", over ", ", "
-        )
+        label = ", ".join((unit, say.HORIZON_TEXTS[self.scope.horizon], *texts))
+        return label.replace(", over ", ", ")
 
     @property
     def lower_bound_text(self) -> str:
         """Largest lower bound of epsilon as text; empty if there is none."""
         if self.lower_bound is None:
             return ""
-        beside = (
-            *self.claimed_epsilons,
-            *(() if self.upper_bound is None else (self.upper_bound.epsilon,)),
-        )
+        beside = self.claimed_epsilons
+        beside += () if self.upper_bound is None else (self.upper_bound.epsilon,)
         epsilon = f"≥ {say.format_lower_bound(self.lower_bound, beside)}"
         return f"shown: epsilon {'infinite' if math.isinf(self.lower_bound.epsilon) else epsilon}"
 
@@ -143,10 +134,8 @@ def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) 
     # A proof at a larger delta is not comparable with a lower bound at a smaller one.
     fitting = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
     proved = min(fitting or finite, key=lambda proof: proof.epsilon, default=None)
-    claimed = dict.fromkeys(f.claim.epsilon for f in judged if f.scope == scope)
-    return BoundsInScope(
-        scope=scope, lower_bound=shown, upper_bound=proved, claimed_epsilons=tuple(claimed)
-    )
+    claimed = tuple(dict.fromkeys(f.claim.epsilon for f in judged if f.scope == scope))
+    return BoundsInScope(scope, lower_bound=shown, upper_bound=proved, claimed_epsilons=claimed)
 
 
 def _width(scope: Scope) -> tuple[int, int]:
@@ -162,12 +151,10 @@ def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
     """Returns the colour of the table cell for one adversary, from the bounds of epsilon."""
     # The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is
     # calm if every proof forbids right guesses 90% of the time.
-    if shown is not None and compute_guess_probability(shown.epsilon) >= VACUOUS_GUESS_PROB:
+    guess = statements.compute_guess_probability
+    if shown is not None and guess(shown.epsilon) >= VACUOUS_GUESS_PROB:
         return Tone.BAD
-    proved = [
-        finding.accounted is not None
-        and compute_guess_probability(finding.accounted.epsilon, finding.accounted.delta)
-        < MIN_MEDIUM_GUESS_RATE
-        for finding in findings
-    ]
-    return Tone.CALM if proved and all(proved) else Tone.OPEN
+    proofs = [finding.accounted for finding in findings if finding.accounted is not None]
+    rates = [guess(proof.epsilon, proof.delta) for proof in proofs]
+    calm = len(proofs) == len(findings) and max(rates, default=1.0) < MIN_MEDIUM_GUESS_RATE
+    return Tone.CALM if calm else Tone.OPEN

@@ -26,13 +26,7 @@ from fedrec_auditor.reports.record.rows import (
     UtilityRow,
 )
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import (
-    TEXT_TABLES,
-    TextsByValue,
-    fill_text,
-    format_short,
-    to_percent,
-)
+from fedrec_auditor.reports.say import TEXT_TABLES, TextsByValue, format_short, to_percent
 
 # First words of the note of an attack whose adversary sees data that the protocol hides.
 BREACH_NOTE_PREFIX = "Somebody breaks the protocol:"
@@ -159,7 +153,8 @@ def describe_spread(row: AttackRow) -> str:
     at = {"half": format_short(half.value), "high": format_short(high.value)}
     at |= {"low": format_short(low.value), "least": format_short(lowest), "ends": format_ci(high)}
     most, sure = format_short(100 - highest), to_percent(row.confidence)
-    spread = fill_text("note", "spread", **at, most=most, sure=sure, success=success, attack=attack)
+    at |= {"most": most, "sure": sure, "success": success, "attack": attack}
+    spread = say.fill_text("note", "spread", **at)
     if users.sure is not None:
         spread += f" The {success} is at least 0.9 for {_share(users.sure.value)} of the users."
     chance = " With few tested items per user, some differences are due to chance."
@@ -327,10 +322,8 @@ def _verdict(section: Section) -> tuple[str, str]:
             "A full audit shows whether the system is better after the whole training."
         )
     verdict = f"better than {named} on {on}"
-    return (
-        than,
-        f"The system is not {f'{verdict}: {so}' if sure else f'shown to be {verdict}{unsure}'}.",
-    )
+    not_text = f"{verdict}: {so}" if sure else f"shown to be {verdict}{unsure}"
+    return than, f"The system is not {not_text}."
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:

@@ -61,9 +61,8 @@ def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "")
     # instead: the claimed epsilon that the phrase replaces; empty if none.
     at = f" at {say.format_delta(proof.delta)}" if proof.delta else ""
     at += f" (instead of {instead})" if instead else ""
-    words = (
-        f"epsilon {epsilon or say.format_upper(proof.epsilon)}{at} for {say.describe_scope(scope)}"
-    )
+    epsilon = epsilon or say.format_upper(proof.epsilon)
+    words = f"epsilon {epsilon}{at} for {say.describe_scope(scope)}"
     pair = f" (neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]})"
     return say.join_texts(words + pair, say.describe_assumptions(proof))
 
@@ -132,9 +131,8 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
         most = say.format_upper(proof.epsilon)
         little = f" The proved epsilon, {most}, is so large that it guarantees almost nothing."
         return little if is_vacuous(proof) else ""
-    if not section.is_own or (
-        finding.lower_bound is not None and math.isinf(finding.lower_bound.epsilon)
-    ):
+    bound = finding.lower_bound
+    if not section.is_own or (bound is not None and math.isinf(bound.epsilon)):
         return ""
     return f" {say.fill_text('advice', 'proof')}"
 
@@ -181,16 +179,12 @@ def _difference(scope: Scope, other: Scope) -> str:
     """Names the parts of ``scope`` (unit, horizon, vantage) that differ from ``other``."""
     # If none of these differs, the adjacency in words.
     words, others = (
-        (
-            say.UNIT_TEXTS[each.unit],
-            say.HORIZON_TEXTS[each.horizon],
-            say.ADVERSARY_PHRASES[each.vantage],
-        )
-        for each in (scope, other)
+        (say.UNIT_TEXTS[x.unit], say.HORIZON_TEXTS[x.horizon], say.ADVERSARY_PHRASES[x.vantage])
+        for x in (scope, other)
     )
     different = [text for text, second in zip(words, others, strict=True) if text != second]
-    pair = f"neighbouring inputs that {say.ADJACENCY_TEXTS[scope.adjacency]}"
-    named = ", ".join(different) or pair
+    adjacency = say.ADJACENCY_TEXTS[scope.adjacency]
+    named = ", ".join(different) or f"neighbouring inputs that {adjacency}"
     return f"for {named}" if not different or different[0] == words[0] else named
 
 

@@ -96,8 +96,8 @@ class Summary:
     @property
     def unassessed_line(self) -> str:
         """Line with the parts of the system that were not assessed, with the reason."""
-        leak_gap = self.leak_assessment.gap_text
-        return f"{self.section.target}: {self.assessment.gap_text or leak_gap}"
+        gap = self.assessment.gap_text or self.leak_assessment.gap_text
+        return f"{self.section.target}: {gap}"
 
     @property
     def unassessed_result_line(self) -> str:
@@ -167,9 +167,8 @@ class Summary:
     @property
     def headline(self) -> str:
         """Verdict on the claim, with its bounds or the largest lower bound, in few words."""
-        return say.join_texts(
-            f"claim: {self.verdict}", self.claim_phrase or self.largest_bound, by="; "
-        )
+        bounds = self.claim_phrase or self.largest_bound
+        return say.join_texts(f"claim: {self.verdict}", bounds, by="; ")
 
     @property
     def attack_result(self) -> str:
@@ -252,40 +251,26 @@ class Summary:
     @property
     def advice(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
-        much = [
-            x.row
-            for x in self.leaks
-            if x.advantage >= MIN_HIGH_ADVANTAGE and x.row.family != DISTINGUISHERS
-        ]
+        high = [x.row for x in self.leaks if x.advantage >= MIN_HIGH_ADVANTAGE]
+        much = [row for row in high if row.family != DISTINGUISHERS]
         alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
         if find_max_advantage(self.leaks) >= MIN_CRITICAL_ADVANTAGE:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
         if self.message_warning:
-            alarms.append(
-                f"Train the system again before you quote a result ({self.message_warning})."
-            )
-        return advise(
-            self.section,
-            leaks=bool(self.leaks),
-            alarms=alarms,
-            gap=self.leak_assessment.gap_text,
-        )
+            why = self.message_warning
+            alarms.append(f"Train the system again before you quote a result ({why}).")
+        gap = self.leak_assessment.gap_text
+        return advise(self.section, leaks=bool(self.leaks), alarms=alarms, gap=gap)
 
     @property
     def log_line(self) -> str:
         """Severity, claim, attack results, utility and advice of the system on one line."""
-        claim = say.join_texts(
-            f"claim: {self.verdict}", say.join_texts(self.claim_phrase, self.scope_phrase), by="; "
-        )
-        texts = (
-            f"{claim}.",
-            f"{self.attack_details}.",
-            self.utility_shortfall,
-            f"To do: {self.advice}",
-        )
-        text = say.join_texts(*texts, by=" ")
+        phrase = say.join_texts(self.claim_phrase, self.scope_phrase)
+        claim = say.join_texts(f"claim: {self.verdict}", phrase, by="; ")
+        results, todo = f"{claim}. {self.attack_details}.", f"To do: {self.advice}"
+        text = say.join_texts(results, self.utility_shortfall, todo, by=" ")
         return f"{self.section.target}: {self.assessment.severity_text}; {text}"
 
     @property
@@ -313,11 +298,8 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
     claims, and then those with the largest leak. ``margin`` is the minimum advantage over guessing
     of a leak.
     """
-    tried, beating, places = (
-        list_comparable_rows(record),
-        rank_leaks(record, margin),
-        assign_html_ids(record),
-    )
+    tried, beating = list_comparable_rows(record), rank_leaks(record, margin)
+    places = assign_html_ids(record)
     summaries = []
     for section in group_by_system(record):
         rows = [row for row in tried if row.target == section.target]

@@ -17,14 +17,8 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from fedrec_auditor.accountants.verdict import (
-    DEFAULT_GATE,
-    INCOMPLETE,
-    Exemption,
-    FailOn,
-    Gate,
-    Verdict,
-)
+from fedrec_auditor.accountants import verdict as verdicts
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
@@ -46,10 +40,7 @@ SARIF_LEVEL_BY_VERDICT = {
 _LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
 # Rules of SARIF in their order, with the level of their results and their meaning.
 _RULES = {
-    **{
-        str(verdict): (level, verdict.definition)
-        for verdict, level in SARIF_LEVEL_BY_VERDICT.items()
-    },
+    **{str(word): (level, word.definition) for word, level in SARIF_LEVEL_BY_VERDICT.items()},
     _LEAK: ("warning", say.fill_text("rule", _LEAK)),
     _UNKNOWN: ("note", say.fill_text("rule", _UNKNOWN)),
     _CHECK: ("error", say.fill_text("rule", _CHECK)),
@@ -95,11 +86,10 @@ def render_sarif(
     file, line = place
     physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
     rules = [name for name in _RULES if checks or name != _CHECK]
+    version = record.provenance.versions.get("fedrec-auditor", "unknown")
     driver = {
         "name": "fedrec-auditor",
-        "version": say.replace_unsafe_chars(
-            record.provenance.versions.get("fedrec-auditor", "unknown")
-        ),
+        "version": say.replace_unsafe_chars(version),
         "rules": [
             {
                 "id": name,
@@ -117,15 +107,7 @@ def render_sarif(
             "level": _RULES[result.rule][0],
             "message": {"text": _inert(result.message)},
             "locations": [
-                {
-                    "logicalLocations": [
-                        {
-                            "fullyQualifiedName": say.replace_unsafe_chars(result.target),
-                            "kind": "module",
-                        }
-                    ],
-                    "physicalLocation": physical,
-                }
+                {"logicalLocations": [_module(result.target)], "physicalLocation": physical}
             ],
             "partialFingerprints": {"audit/v1": _mark(result)},
             **({"suppressions": [_suppression(result.waiver)]} if result.waiver else {}),
@@ -159,10 +141,8 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=waiver)
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
-        if not glance.leaks and glance.leak_assessment.severity in (
-            Severity.CRITICAL,
-            Severity.HIGH,
-        ):
+        severity = glance.leak_assessment.severity
+        if not glance.leaks and severity in (Severity.CRITICAL, Severity.HIGH):
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
         if glance.assessment.gap_text and (glance.section.attacks or glance.section.skipped):
@@ -171,6 +151,10 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         if check.failed:
             message = f"{check.check}: {check.reason}"
             yield _Result(_CHECK, check.target, check.check, message)
+
+
+def _module(target: str) -> dict[str, str]:
+    return {"fullyQualifiedName": say.replace_unsafe_chars(target), "kind": "module"}
 
 
 def _suppression(waiver: str) -> dict[str, str]:
@@ -205,12 +189,8 @@ def render_junit(
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(record):
-        ET.SubElement(
-            properties,
-            "property",
-            name=say.replace_unsafe_chars(name),
-            value=say.replace_unsafe_chars(value),
-        )
+        fields = {"name": say.replace_unsafe_chars(name), "value": say.replace_unsafe_chars(value)}
+        ET.SubElement(properties, "property", fields)
     kinds: Counter[str] = Counter()
     names: Counter[tuple[str, str]] = Counter()
     for case_row in _cases(record, gate, checks):
@@ -218,11 +198,8 @@ def render_junit(
         names[case_row.target, case_row.name] += 1
         count = names[case_row.target, case_row.name]
         name = f"{case_row.name} #{count}" if count > 1 else case_row.name
-        fields = {
-            "classname": say.replace_unsafe_chars(case_row.target),
-            "name": say.replace_unsafe_chars(name),
-            "time": "0",
-        }
+        system = say.replace_unsafe_chars(case_row.target)
+        fields = {"classname": system, "name": say.replace_unsafe_chars(name), "time": "0"}
         case = ET.SubElement(suite, "testcase", fields)
         if case_row.kind:
             attributes = {"type": case_row.rule} if case_row.rule else {}
@@ -245,7 +222,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
     for finding in record.findings:
         code, verdict, kind = gate.exit_code([finding.verdict]), finding.verdict, ""
         if code or verdict is Verdict.VIOLATED:
-            kind = "error" if code == INCOMPLETE else "failure"
+            kind = "error" if code == verdicts.INCOMPLETE else "failure"
         elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
             kind = "skipped"
         waiver = find_waiver(finding, gate)
@@ -261,7 +238,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
     for line in gate.expired_waivers:
         yield _Result("WAIVER", "waivers", line.partition(":")[0], line, "failure")
     record = drop_waived(record, gate)
-    if gate.fail_on is FailOn.LEAK:
+    if gate.fail_on is verdicts.FailOn.LEAK:
         for leak in find_leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
             yield _Result(_LEAK, leak.row.target, name, leak.clause, "failure")
@@ -269,7 +246,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
     name = f"severity: {gate.fail_on}"
     for glance in failing:
         yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")
-    kind = "skipped" if gate.allows(Exemption.NOT_ASSESSED) else "error"
+    kind = "skipped" if gate.allows(verdicts.Exemption.NOT_ASSESSED) else "error"
     for glance in unknown:
         yield _Result(_UNKNOWN, glance.section.target, name, glance.unassessed_result_line, kind)
     for position, error in enumerate(record.errors, 1):

@@ -32,12 +32,8 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
     Empty tables are written, too. Raises InputError if the directory cannot be written.
     """
     store.check_writable(directory)
-    store.write_all(
-        {
-            directory / f"{name}.csv": format_csv_table(record, name).encode()
-            for name in CSV_TABLE_NAMES
-        }
-    )
+    tables = {name: format_csv_table(record, name).encode() for name in CSV_TABLE_NAMES}
+    store.write_all({directory / f"{name}.csv": table for name, table in tables.items()})
     return CSV_TABLE_NAMES
 
 
@@ -57,10 +53,8 @@ def format_csv_table(record: Contents, name: str) -> str:
     if name == "attacks":
         rows = [*_attack_figures(record)]
     elif name == "advantages":
-        rows = [
-            {"attack": attack} | by_system
-            for attack, by_system in compute_max_advantages(record).items()
-        ]
+        advantages = compute_max_advantages(record)
+        rows = [{"attack": attack} | by_system for attack, by_system in advantages.items()]
     else:
         parts = getattr(record, name)
         rows = flatten_rows(parts)
@@ -69,11 +63,8 @@ def format_csv_table(record: Contents, name: str) -> str:
                 row["verdict"] = part.verdict.label
                 if not part.is_claimed:
                     row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
-    names = [
-        column
-        for column in (rows[0] if rows else ())
-        if not any(_curve(row[column]) for row in rows)
-    ]
+    columns = rows[0] if rows else ()
+    names = [column for column in columns if not any(_curve(row[column]) for row in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([_plain(column) for column in names] or ["target"])
@@ -89,9 +80,8 @@ def _attack_figures(record: Contents) -> Iterator[dict[str, Any]]:
         for name in ("gain", "baselines", "from_interactions", "further", "users"):
             figures[name] = fields.pop(name)
         for figure, interval in _figures(figures):
-            yield (
-                dict(walk_leaves(fields)) | {"figure": figure} | dict.fromkeys(_INTERVAL) | interval
-            )
+            ends = dict.fromkeys(_INTERVAL) | interval
+            yield dict(walk_leaves(fields)) | {"figure": figure} | ends
 
 
 def _figures(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

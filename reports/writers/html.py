@@ -17,13 +17,9 @@ from fedrec_auditor.reports.record.leaks import SEVERITY_RULE_VERSION, assess_cl
 from fedrec_auditor.reports.record.rows import Contents
 from fedrec_auditor.reports.record.sections import assign_html_ids
 from fedrec_auditor.reports.record.waivers import describe_waivers
+from fedrec_auditor.reports.say import summary
 from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.say.links import find_rule_address
-from fedrec_auditor.reports.say.summary import (
-    describe_protected,
-    describe_verdict_counts,
-    summarize_systems,
-)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,13 +51,13 @@ def _environment() -> Environment:
     environment.globals.update(
         at_once=MAX_UNFOLDED_SYSTEMS,
         assess_claim=assess_claim,
-        count_protected=describe_protected,
+        count_protected=summary.describe_protected,
         margin=DEFAULT_LEAK_MARGIN,
         draw_overview=draw_overview,
         find_rule_address=find_rule_address,
         say=say,
         severity_rule=SEVERITY_RULE_VERSION,
-        summary=describe_verdict_counts,
+        summary=summary.describe_verdict_counts,
         verdicts=tuple(Verdict),
     )
     environment.filters.update(
@@ -102,7 +98,7 @@ def _value(value: Any) -> str:
 
 def render_html(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     """Renders the whole report of an audit as HTML, with the waivers of ``gate``."""
-    summaries, places = summarize_systems(record), assign_html_ids(record)
+    summaries, places = summary.summarize_systems(record), assign_html_ids(record)
     plan = record.model_dump(mode="json")["plan"]
     page = fill_template(
         "report.html.j2",

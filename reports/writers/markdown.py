@@ -68,10 +68,8 @@ def _block(block: Block, level: int) -> Iterator[str]:
     elif isinstance(block, BulletList):
         yield from (f"- {escape_markdown(text)}" for text in block.texts)
     elif isinstance(block, Facts):
-        yield from (
-            f"- **{escape_markdown(name)}**: {escape_markdown(str(text))}"
-            for name, text in block.rows
-        )
+        for name, text in block.rows:
+            yield f"- **{escape_markdown(name)}**: {escape_markdown(str(text))}"
     elif isinstance(block, Grid):
         if block.caption:
             yield from (escape_markdown(f"{block.caption}."), "")
@@ -79,9 +77,8 @@ def _block(block: Block, level: int) -> Iterator[str]:
         yield _line("---" for _ in block.column_heads)
         yield from (_line(map(str, row)) for row in block.rows)
     elif isinstance(block, Pictures):
-        yield from (
-            f"![{escape_markdown(drawn.title)}]({drawn.name}.svg)" for drawn in block.pictures
-        )
+        for drawn in block.pictures:
+            yield f"![{escape_markdown(drawn.title)}]({drawn.name}.svg)"
     elif isinstance(block, Passage) and not block.is_html_only:
         yield from _part(block, level + 1)
 

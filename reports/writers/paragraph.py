@@ -82,9 +82,8 @@ def print_hanging(
         first line.
     """
     hang = len(label) + bool(label) if hang is None else hang
-    wrapped = wrap_paragraph(
-        text, get_console_width(console), label=label, indent=indent, hang=hang
-    )
+    width = get_console_width(console)
+    wrapped = wrap_paragraph(text, width, label=label, indent=indent, hang=hang)
     print_text(console, wrapped, style)
 
 

@@ -9,24 +9,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import (
-    INCOMPLETE,
-    Exemption,
-    Gate,
-    LabelEnum,
-    NumberLabel,
-    Verdict,
-)
+from fedrec_auditor.accountants import verdict
+from fedrec_auditor.accountants.verdict import INCOMPLETE, Gate, LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents import catalogue
+from fedrec_auditor.reports.documents import catalogue, overview
 from fedrec_auditor.reports.documents.document import BulletList, Facts, Grid, Paragraph, Passage
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
-from fedrec_auditor.reports.documents.overview import (
-    MARK_SIGNS,
-    EpsilonRow,
-    find_axis_exponents,
-    make_overview_row,
-)
+from fedrec_auditor.reports.documents.overview import MARK_SIGNS, EpsilonRow
 from fedrec_auditor.reports.documents.report import build_claim_passages, build_system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
@@ -153,11 +142,10 @@ def render_catalogue(
     selected = [row for row in rows if row.has_any_label(only)]
     if not console.is_terminal:
         for row in selected:
-            claimed = (
-                f"{say.EPSILON_LABEL_BY_BASIS[row.claim_basis]} {catalogue.describe_claimed(row)}"
-            )
+            label = say.EPSILON_LABEL_BY_BASIS[row.claim_basis]
+            claimed = f"{row.statement} {label} {catalogue.describe_claimed(row)}"
             holds = f"correct {catalogue.describe_correct(row)}; {catalogue.describe_labels(row)}"
-            print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
+            print_line(console, f"{row.number} {row.target}: {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
@@ -166,10 +154,8 @@ def render_catalogue(
     texts = [catalogue.describe_label_counts(selected)] if selected else []
     if only:
         options = " --only ".join(word.option_value for word in only)
-        hidden = [row for row in rows if row not in selected]
-        texts.append(
-            f"Hidden by --only {options}: {catalogue.describe_label_counts(hidden) or 'none.'}"
-        )
+        hidden = catalogue.describe_label_counts([row for row in rows if row not in selected])
+        texts.append(f"Hidden by --only {options}: {hidden or 'none.'}")
     if selected and console.is_terminal:
         texts.append(f"`auditor claims {selected[0].number}` prints an entry in full.")
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
@@ -191,26 +177,23 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         table = Table(title=Text(say.make_printable(system.target)), title_justify="left")
         wider = ("proved", "shown") if system.user_scope else ()
         of_user = (f"user: {kind}" for kind in wider)
-        rows: list[tuple[str, ...]] = [
-            ("Setting", system.axis_label, "Gain", *frontier.EPSILON_KINDS, *of_user)
-        ]
+        head = ("Setting", system.axis_label, "Gain", *frontier.EPSILON_KINDS, *of_user)
+        rows: list[tuple[str, ...]] = [head]
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
             figures = map(_sweep_figure, (point.utility, point.gain))
             rows.append((point.name, *figures, *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
-        for head in heads:
-            table.add_column(head, overflow="fold")
+        for text in heads:
+            table.add_column(text, overflow="fold")
         for cells in texts:
             table.add_row(*cells)
         console.print(table)
+        levels = system.baseline_utilities
         notes = (
             f"{system.axis_label}: {system.protocol}",
-            *(
-                f"{level.name}: {frontier.format_baseline_utility(level)}"
-                for level in system.baseline_utilities
-            ),
+            *(f"{level.name}: {frontier.format_baseline_utility(level)}" for level in levels),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
         )
@@ -333,20 +316,17 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """
     if outcome.leak_text:
         print_hanging(console, outcome.leak_text)
-    print_paragraphs(
-        console, (each.severity_line for each in outcome.failing_systems), "fails:", "bold red"
-    )
-    unknown = Exemption.NOT_ASSESSED
+    failing = (each.severity_line for each in outcome.failing_systems)
+    print_paragraphs(console, failing, "fails:", "bold red")
+    unknown = verdict.Exemption.NOT_ASSESSED
     so = f". Exit {INCOMPLETE}; --allow {unknown}" if outcome.exit_code == INCOMPLETE else ""
     so = ". Allowed" if gate.allows(unknown) else so
-    print_paragraphs(
-        console, (line + so for line in outcome.unassessed_lines), "not assessed:", "yellow"
-    )
+    unassessed = (line + so for line in outcome.unassessed_lines)
+    print_paragraphs(console, unassessed, "not assessed:", "yellow")
     if (compared := outcome.comparison) is not None:
         print_paragraphs(console, compared.regressions, "worse:", "bold red")
-        print_paragraphs(
-            console, (*compared.differences, *compared.incomparable), "note:", "yellow"
-        )
+        notes = (*compared.differences, *compared.incomparable)
+        print_paragraphs(console, notes, "note:", "yellow")
         if not compared.regressions:
             print_line(console, f"Comparison with the baseline: {compared.conclusion}")
 
@@ -399,14 +379,13 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
     from rich.text import Text
 
     names = [say.make_printable(glance.section.target) for glance in summaries]
+    width = get_console_width(console)
     room = min(max(map(cell_len, names), default=0), _NAME)
     levels = max((len(glance.assessment.severity_text) for glance in summaries), default=0)
     for glance, name in zip(summaries, names, strict=True):
         level = glance.assessment.severity_text
         start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
-        text = Text(
-            wrap_paragraph(glance.headline, get_console_width(console), label=start, hang=_INDENT)
-        )
+        text = Text(wrap_paragraph(glance.headline, width, label=start, hang=_INDENT))
         text.stylize(SEVERITY_STYLES.get(glance.severity, ""), 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
@@ -419,9 +398,9 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
     """Prints one axis of epsilon with a row of characters per system, and a bar per best attack."""
     from rich.cells import cell_len, set_cell_size
 
-    rows = [make_overview_row(glance) for glance in summaries]
+    rows = [overview.make_overview_row(glance) for glance in summaries]
     names = [say.make_printable(row.name) for row in rows]
-    width, ends = get_console_width(console), find_axis_exponents(rows)
+    width, ends = get_console_width(console), overview.find_axis_exponents(rows)
     room = min(max(map(cell_len, ("epsilon", *names))), width // 3)
     length, scale = width - room - _BAR - 5, ""
     place = make_axis(*ends, 0.0, length - 1.0, log=True)
@@ -434,11 +413,8 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
         track, bar = _track(row, place, length), "█" * int(_BAR * row.attack_gain)
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
         scope = row.finding and f"epsilon for {say.describe_judged_scope(row.finding)}"
-        texts = (
-            say.join_texts(scope or "", row.epsilons_text, by=": "),
-            f"best attack: {row.attack_text}",
-        )
-        print_hanging(console, "; ".join(texts), indent=_INDENT)
+        epsilons = say.join_texts(scope or "", row.epsilons_text, by=": ")
+        print_hanging(console, f"{epsilons}; best attack: {row.attack_text}", indent=_INDENT)
     print_hanging(console, say.fill_text("caption", "track"))
 
 

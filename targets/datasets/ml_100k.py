@@ -127,14 +127,7 @@ def _download() -> Path:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
         done = subprocess.run(
-            [
-                *command,
-                "--disable-pip-version-check",
-                "--quiet",
-                "--dest",
-                folder,
-                RECBOLE_PACKAGE,
-            ],
+            [*command, "--disable-pip-version-check", "--quiet", "--dest", folder, RECBOLE_PACKAGE],
             capture_output=True,
             text=True,
             check=False,

@@ -45,12 +45,7 @@ def measured(record: Record, value: float, margin: float = 0.03) -> AttackRow:
 @pytest.mark.parametrize("fail_on", list(FailOn))
 def test_nothing_got_worse_than_itself(record: Record, fail_on: FailOn) -> None:
     same = of(record, record, fail_on)
-    assert (same.changes, same.differences, same.incomparable, same.n_rows) == (
-        (),
-        (),
-        (),
-        8,
-    )
+    assert (same.changes, same.differences, same.incomparable, same.n_rows) == ((), (), (), 8)
 
 
 def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record) -> None:
