@@ -63,7 +63,7 @@ SettingsOption = Annotated[
 UsersOption = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
 ItemsOption = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
 OnlyOption = Annotated[
-    list[LabelEnum] | None,
+    list[Any] | None,  # typer before 0.29 would look for members of LabelEnum
     make_enum_option(
         "Show only entries with this verdict, such as false or wrong. Repeatable.",
         Verdict,
