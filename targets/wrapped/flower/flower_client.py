@@ -223,8 +223,8 @@ class FlowerClient:
                     "items. Let every device train, or exclude such devices from the round."
                 ) from error
             if reply.has_error():
-                why = reply.error.reason
-            raise InputError(f"Expected a reply of the app, got an error: {why} Correct the app.")
+                got = f"got an error: {reply.error.reason}"
+                raise InputError(f"Expected a reply of the app, {got} Correct the app.")
         arrays = read_arrays(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
