@@ -60,9 +60,8 @@ class Attribute:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the categories that an attack may guess: all except that of missing values."""
-        return (
-            self.categories[:-1] if self.categories[-1:] == (MISSING_CATEGORY,) else self.categories
-        )
+        names = self.categories
+        return names[:-1] if names[-1:] == (MISSING_CATEGORY,) else names
 
     @property
     def has_value(self) -> NDArray[np.bool_]:

@@ -12,18 +12,8 @@ from pathlib import Path
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.targets.cache import find_cached_data_set, get_cache_path, store_data_set
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, classify_age
-from fedrec_auditor.targets.datasets.parts.joined import (
-    LICENCE_NOTE,
-    MOVIELENS_GENDERS,
-    MOVIELENS_GENRES,
-    MOVIELENS_RATING_COLUMNS,
-    InteractionRows,
-    MovieLens,
-    UserColumn,
-    join_files,
-    make_flag_readers,
-    make_word_reader,
-)
+from fedrec_auditor.targets.datasets.parts import joined
+from fedrec_auditor.targets.datasets.parts.joined import MovieLens, UserColumn, join_files
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
@@ -40,7 +30,7 @@ RECBOLE_PACKAGE = "recbole==1.2.1"
 # Required SHA-256 digest of the downloaded wheel.
 RECBOLE_WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 # Genres in the order of the official files' flags.
-ALL_GENRES = ("unknown", *MOVIELENS_GENRES)
+ALL_GENRES = ("unknown", *joined.MOVIELENS_GENRES)
 OCCUPATIONS = (
     "administrator", "artist", "doctor", "educator", "engineer", "entertainment", "executive",
     "healthcare", "homemaker", "lawyer", "librarian", "marketing", "none", "other", "programmer",
@@ -48,7 +38,7 @@ OCCUPATIONS = (
 )  # fmt: skip
 # Attributes of users. Both layouts also have a zip code, which is not read.
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=2, label="a gender", categories=MOVIELENS_GENDERS),
+    "gender": UserColumn(position=2, label="a gender", categories=joined.MOVIELENS_GENDERS),
     "age_group": UserColumn(
         position=1,
         label="an age",
@@ -105,9 +95,9 @@ class Ml100k(MovieLens):
             )
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
-        flags, words = make_flag_readers(5, ALL_GENRES), make_word_reader(3, ALL_GENRES, " ")
-        genres = flags if official else words
-        stars = InteractionRows.read(rated, MOVIELENS_RATING_COLUMNS)
+        words = joined.make_word_reader(3, ALL_GENRES, " ")
+        genres = joined.make_flag_readers(5, ALL_GENRES) if official else words
+        stars = joined.InteractionRows.read(rated, joined.MOVIELENS_RATING_COLUMNS)
         return join_files(self.name, stars, people, ATTRIBUTE_COLUMNS, films, genres, ALL_GENRES)
 
 
@@ -117,10 +107,9 @@ def _download() -> Path:
     Returns the path in the cache. Raises IncompleteError if the download fails or the digest
     differs.
     """
-    logger.warning(
-        "Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_PACKAGE, LICENCE_NOTE
-    )
-    remedy = (
+    message = "Fetching MovieLens 100K (in the wheel %s, 2 MB). %s"
+    logger.warning(message, RECBOLE_PACKAGE, joined.LICENCE_NOTE)
+    hint = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "
         f"or put it at {get_cache_path() / 'ml-100k.zip'}."
     )
@@ -135,13 +124,11 @@ def _download() -> Path:
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             why = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
-            raise IncompleteError(
-                f"Expected pip to download {RECBOLE_PACKAGE}, got: {why} {remedy}"
-            )
+            raise IncompleteError(f"Expected pip to download {RECBOLE_PACKAGE}, got: {why} {hint}")
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
         if sha256 != RECBOLE_WHEEL_SHA256:
             raise IncompleteError(
                 f"Expected the wheel of {RECBOLE_PACKAGE} with SHA-256 {RECBOLE_WHEEL_SHA256}, "
-                f"got {sha256}. {remedy}"
+                f"got {sha256}. {hint}"
             )
         return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))

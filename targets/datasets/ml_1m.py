@@ -5,18 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
+from fedrec_auditor.targets.datasets.parts import joined
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable, read_parquet
 from fedrec_auditor.targets.datasets.parts.columns import copy_to_arrow, make_layout_error
-from fedrec_auditor.targets.datasets.parts.joined import (
-    MOVIELENS_GENDERS,
-    MOVIELENS_GENRES,
-    MOVIELENS_RATING_COLUMNS,
-    InteractionRows,
-    MovieLens,
-    UserColumn,
-    join_files,
-    make_word_reader,
-)
+from fedrec_auditor.targets.datasets.parts.joined import InteractionRows, MovieLens, UserColumn
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
@@ -29,7 +21,7 @@ OCCUPATIONS = (
     "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
 )  # fmt: skip
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=1, label="a gender", categories=MOVIELENS_GENDERS),
+    "gender": UserColumn(position=1, label="a gender", categories=joined.MOVIELENS_GENDERS),
     "age_group": UserColumn(
         position=2, label="an age code", categories=AGE_GROUPS, category_by_word=AGE_GROUP_BY_CODE
     ),
@@ -79,10 +71,11 @@ class Ml1m(MovieLens):
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
         alone = layout == USER_MOVIE_PAIR_FILES
-        pairs = _pairs(source) if alone else InteractionRows.read(rated, MOVIELENS_RATING_COLUMNS)
+        columns, genre_names = joined.MOVIELENS_RATING_COLUMNS, joined.MOVIELENS_GENRES
+        pairs = _pairs(source) if alone else InteractionRows.read(rated, columns)
         name = f"{self.name} (pairs only)" if alone else self.name
-        genres = make_word_reader(2, MOVIELENS_GENRES)
-        return join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, MOVIELENS_GENRES)
+        genres = joined.make_word_reader(2, genre_names)
+        return joined.join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, genre_names)
 
 
 def _pairs(source: Source) -> InteractionRows:

@@ -166,9 +166,8 @@ class Synthetic(Checked):
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
         for name, lean in truth.preferences.items():
             matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
-        return np.asarray(
-            np.exp(LOG_WEIGHT_PER_MATCH * matches) * truth.popularity, dtype=np.float32
-        )
+        weights = np.exp(LOG_WEIGHT_PER_MATCH * matches) * truth.popularity
+        return np.asarray(weights, dtype=np.float32)
 
     def _choose(
         self, truth: SyntheticTruth, users: NDArray[np.int64], rng: Generator

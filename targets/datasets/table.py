@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.parts import table_file
 from fedrec_auditor.targets.datasets.parts.columns import (
     NUMBER_REGEX,
     REPAIR_FILE_ADVICE,
@@ -18,13 +20,6 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     to_unix_seconds,
 )
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows
-from fedrec_auditor.targets.datasets.parts.table_file import (
-    TEXT_FILE_KEYS,
-    TextTable,
-    find_usual_column,
-    make_header_error,
-    open_table,
-)
 from fedrec_auditor.targets.tables import is_table_path
 
 COLUMN_ROLES = ("user", "item", "rating", "timestamp")
@@ -117,33 +112,23 @@ class Table:
         """
         if path is None:
             raise InputError("Expected the path of a table, got None. Give the path of a file.")
-        columns, place = dict(self.columns or {}), str(path)
+        columns = dict(self.columns or {})
         zeros = columns.pop("zeros", None)
         if zeros not in (None, *ZERO_RATING_MODES):
-            raise InputError(
-                f"Expected zeros={' or '.join(ZERO_RATING_MODES)}, got {zeros!r}. Give one of them."
-            )
-        options = {key: columns.pop(key) for key in TEXT_FILE_KEYS if key in columns}
-        file = open_table(
-            path,
-            options,
-            lambda names: find_columns(names, columns, place),
-            _NAMES,
-            HEADER_IS_ROW_ADVICE,
-        )
+            modes = " or ".join(ZERO_RATING_MODES)
+            raise InputError(f"Expected zeros={modes}, got {zeros!r}. Give one of them.")
+        options = {key: columns.pop(key) for key in table_file.TEXT_FILE_KEYS if key in columns}
+        choose = partial(find_columns, columns=columns, place=str(path))
+        file = table_file.open_table(path, options, choose, _NAMES, HEADER_IS_ROW_ADVICE)
         there = file.read_names()
-        chosen = find_columns(there, columns, place)
-        at = {role: there.index(name) for role, name in chosen.items()}
-        pairs = InteractionRows.read(
-            file, {role: (place, ROLE_COLUMN_SPECS[role]) for role, place in at.items()}
-        )
-        unsure = isinstance(file, TextTable) and "header" not in options
-        again = (
-            chosen["user"] in pairs.users.distinct_texts
-            or chosen["item"] in pairs.items.distinct_texts
-        )
-        if isinstance(file, TextTable) and unsure and again:
-            raise make_header_error(file, HEADER_IS_ROW_ADVICE)
+        chosen = choose(there)
+        specs = {key: (there.index(name), ROLE_COLUMN_SPECS[key]) for key, name in chosen.items()}
+        pairs = InteractionRows.read(file, specs)
+        unsure = isinstance(file, table_file.TextTable) and "header" not in options
+        users, items = pairs.users.distinct_texts, pairs.items.distinct_texts
+        again = chosen["user"] in users or chosen["item"] in items
+        if isinstance(file, table_file.TextTable) and unsure and again:
+            raise table_file.make_header_error(file, HEADER_IS_ROW_ADVICE)
         notes = [*_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
             times, read = to_unix_seconds(pairs.timestamps, path.name)
@@ -203,9 +188,9 @@ def find_columns(
     column. Raises InputError, with the existing columns, if a column does not exist, has two keys,
     or cannot be determined.
     """
-    there = f"The columns of {place} are: {', '.join(names)[:500]}."
+    note = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in COLUMN_ROLES]:
-        known = ", ".join((*COLUMN_ROLES, "zeros", *TEXT_FILE_KEYS))
+        known = ", ".join((*COLUMN_ROLES, "zeros", *table_file.TEXT_FILE_KEYS))
         raise InputError(
             f"Expected keys of columns among {known}, got {', '.join(strange)}. Use only these."
         )
@@ -216,23 +201,18 @@ def find_columns(
     }
     if absent := [name for name in given.values() if name not in names]:
         quoted_names = ", ".join(map(repr, absent))
-        raise InputError(f"Expected a column {quoted_names}, got none. {there} Name another.")
+        raise InputError(f"Expected a column {quoted_names}, got none. {note} Name another.")
     if len(set(given.values())) < len(given):
-        raise InputError(
-            f"Expected a column per key, got one twice: {given}. {there} Name another."
-        )
+        raise InputError(f"Expected a column per key, got one twice: {given}. {note} Name another.")
     rest = [name for name in names if name not in given.values()]
-    usual = {
-        role: find_usual_column(rest, USUAL_NAMES_BY_ROLE[role])
-        for role in COLUMN_ROLES
-        if role not in columns
-    }
+    unnamed = [role for role in COLUMN_ROLES if role not in columns]
+    usual = {key: table_file.find_usual_column(rest, USUAL_NAMES_BY_ROLE[key]) for key in unnamed}
     chosen = {role: given.get(role) or usual.get(role) for role in COLUMN_ROLES}
     if missing := [role for role in COLUMN_ROLES[:2] if chosen[role] is None]:
         options = " ".join(f"--column {role}=NAME" for role in missing)
         raise InputError(
             f"Expected a usual name for the column of {'s and that of '.join(missing)}s, got none. "
-            f"{there} Name the column by {options}, or by `columns` in a plan."
+            f"{note} Name the column by {options}, or by `columns` in a plan."
         )
     return {role: name for role, name in chosen.items() if name is not None}
 
@@ -252,7 +232,7 @@ def _unread(
     file: name of the file
     unsure: whether the first line may be a row
     """
-    if unsure and find_usual_column(names, _NAMES) is None:
+    if unsure and table_file.find_usual_column(names, _NAMES) is None:
         yield (
             f"Line 1 of {file} is read as names of columns: {', '.join(names)[:300]}. If it is "
             "a row, say --no-header."
@@ -260,10 +240,8 @@ def _unread(
     unused = [name for name in names if name and name not in chosen.values()]
     lacking = [role for role in COLUMN_ROLES[2:] if role not in chosen and role not in columns]
     dates = [name for name in unused if "date" in name.lower()] if "timestamp" in lacking else []
-    options = [
-        f"--column {role}={(*dates, 'NAME')[0] if role == COLUMN_ROLES[3] else 'NAME'}"
-        for role in lacking
-    ]
+    date = (*dates, "NAME")[0]
+    options = [f"--column {role}={date if role == COLUMN_ROLES[3] else 'NAME'}" for role in lacking]
     if lacking and unused:
         yield (
             f"No column of {file} is read as {' or '.join(lacking)}; not read: "

@@ -274,9 +274,8 @@ class RowBlock:
         lengths = np.diff(_content(fields)[0])
         good = (lengths > 0) & (lengths <= MAX_TEXT_BYTES)
         if not good.all():
-            expected = (
-                f"a {get_entry_name(self.column_specs[position])} of 1 to {MAX_TEXT_BYTES} bytes"
-            )
+            entry = get_entry_name(self.column_specs[position])
+            expected = f"a {entry} of 1 to {MAX_TEXT_BYTES} bytes"
             raise self.make_error(int(np.argmin(good)), position, expected)
         return fields.dictionary_encode()
 
@@ -304,9 +303,8 @@ class RowBlock:
             if may_have_lost_digits(word):
                 row = pc.index(words.indices, place).as_py()
                 where = self.describe_row(self.first_row + row)
-                raise make_digit_error(
-                    where, get_entry_name(self.column_specs[position]), word.decode()
-                )
+                entry = get_entry_name(self.column_specs[position])
+                raise make_digit_error(where, entry, word.decode())
         collected.add_batch(words)
 
     def collect_cells(self, position: int, collected: IdCollector) -> None:

@@ -244,9 +244,9 @@ def join_files(
     if the pairs are in the order of users and items, as in the official files, or else about 45.
     """
     cells = {column.position: column.cell_reader for column in attributes.values()}
-    codes = _read_cells(users, cells, pairs.users, "user", pairs.describe_row)
+    codes = _read_cells(users, cells, pairs, pairs.users, "user")
     titled: ReaderByPosition = {1: ("a title", str), **genres}
-    titles, *flags = _read_cells(movies, titled, pairs.items, "movie", pairs.describe_row)
+    titles, *flags = _read_cells(movies, titled, pairs, pairs.items, "movie")
     table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
         raise _repeated(pairs)
@@ -267,19 +267,15 @@ def join_files(
 
 
 def _read_cells(
-    file: TextTable,
-    cells: ReaderByPosition,
-    wanted: EncodedIds,
-    what: str,
-    where: Callable[[int], str],
+    file: TextTable, cells: ReaderByPosition, pairs: InteractionRows, wanted: EncodedIds, what: str
 ) -> list[list[Any]]:
     """Reads some columns of a file for the wanted identifiers; returns one list per column.
 
     file: the file, with identifiers in the first column
     cells: readers of the columns
-    wanted: the identifiers, which rows of another file have
+    pairs: rows of another file
+    wanted: the identifiers in these rows
     what: name of an identifier in error messages
-    where: function that describes the other file's row by its index
 
     Raises InputError for the first cell whose reader raises KeyError, for an identifier that occurs
     twice, and for a wanted identifier without a line.
@@ -305,9 +301,9 @@ def _read_cells(
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
-            f"Expected a {what} that occurs in {file.label} in {where(row)}, got {what} "
-            f"{wanted.distinct_ids[wanted.id_indices[row]]}. Add a line for this {what}, or "
-            "remove the row."
+            f"Expected a {what} that occurs in {file.label} in {pairs.describe_row(row)}, got "
+            f"{what} {wanted.distinct_ids[wanted.id_indices[row]]}. Add a line for this "
+            f"{what}, or remove the row."
         )
     return [[column[place] for place in places] for column in columns]
 

@@ -72,10 +72,8 @@ class Source:
         for layout in layouts:
             if names >= set(layout):
                 return layout
-        choices = "; or ".join(", ".join(layout) for layout in layouts)
-        raise InputError(
-            f"Expected the files {choices} in {self.path}, got others. Check the path."
-        )
+        wanted = "; or ".join(", ".join(layout) for layout in layouts)
+        raise InputError(f"Expected the files {wanted} in {self.path}, got others. Check the path.")
 
     def read_files(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
         """Reads the files that ``find_layout`` selects; returns their contents by file name.

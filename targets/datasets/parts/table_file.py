@@ -20,12 +20,8 @@ import pyarrow as pa
 from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.batches import (
-    TypedTable,
-    read_feather,
-    read_json,
-    read_parquet,
-)
+from fedrec_auditor.targets.datasets.parts import batches
+from fedrec_auditor.targets.datasets.parts.batches import BatchReader, TypedTable
 from fedrec_auditor.targets.datasets.parts.columns import (
     NUMBER_REGEX,
     REPAIR_FILE_ADVICE,
@@ -83,27 +79,22 @@ class TextTable:
 
         Raises InputError if the first line is not text, or has the same name twice.
         """
-        line = self.read_first_line()
+        line, place = self.read_first_line(), f"{self.label}, line 1"
         try:
             fields = self._split(line)
             if not self.header:
                 return tuple(map(str, range(1, len(fields) + 1)))
             names = [field.decode() for field in fields]
         except _OPEN as error:
-            raise make_layout_error(
-                f"{self.label}, line 1", "names of columns", repr(line)
-            ) from error
+            raise make_layout_error(place, "names of columns", repr(line)) from error
         if not line or len(set(names)) < len(names):
-            raise make_layout_error(
-                f"{self.label}, line 1", "distinct names of columns", line.decode()
-            )
+            raise make_layout_error(place, "distinct names of columns", line.decode())
         return tuple(names)
 
     def read_first_line(self) -> bytes:
         """Reads the first line, without its line end."""
-        return (
-            next(self.open_blocks(), b"").partition(b"\n")[0].removeprefix(UTF8_BOM).rstrip(b"\r")
-        )
+        line = next(self.open_blocks(), b"").partition(b"\n")[0]
+        return line.removeprefix(UTF8_BOM).rstrip(b"\r")
 
     def read_blocks(self, specs: SpecByPosition) -> Iterator[RowBlock]:
         """Reads some columns of all rows, block by block.
@@ -335,10 +326,7 @@ def open_table(
     if not is_table_path(path):
         raise InputError(f"Expected the path of a table, got {path}. Check the path.")
     if os.path.isdir(path):
-        return _typed(
-            TypedTable(label=place, open_batches=partial(read_parquet, list_part_files(path))),
-            options,
-        )
+        return _typed(place, partial(batches.read_parquet, list_part_files(path)), options)
     opened = path.open
     start = _start(opened, place)
     for magic, unpacked in _PACKED.items():
@@ -347,16 +335,14 @@ def open_table(
             start = _start(opened, place)
     start = start.removeprefix(UTF8_BOM).lstrip()
     if start.startswith(b"PAR1"):
-        return _typed(TypedTable(label=place, open_batches=partial(read_parquet, [path])), options)
+        return _typed(place, partial(batches.read_parquet, [path]), options)
     if start.startswith(b"ARROW1"):
-        return _typed(TypedTable(label=place, open_batches=partial(read_feather, path)), options)
+        return _typed(place, partial(batches.read_feather, path), options)
     text = TextTable(
         label=place, open_blocks=lambda: read_blocks(opened, place), separator="\n", header=False
     )
     if start.startswith(b"{"):
-        return _typed(
-            TypedTable(label=place, open_batches=partial(read_json, text.read_lines)), options
-        )
+        return _typed(place, partial(batches.read_json, text.read_lines), options)
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
@@ -398,13 +384,13 @@ def _start(opened: Callable[[str], Any], place: str) -> bytes:
     return next(read_blocks(opened, place), b"")[:4096]
 
 
-def _typed(file: TypedTable, options: Mapping[str, str]) -> TypedTable:
+def _typed(label: str, open_batches: BatchReader, options: Mapping[str, str]) -> TypedTable:
     if options:
         key, value = next(iter(options.items()))
         raise InputError(
-            f"Expected no {key} for {file.label}, which is not text, got {value!r}. Omit {key}."
+            f"Expected no {key} for {label}, which is not text, got {value!r}. Omit {key}."
         )
-    return file
+    return TypedTable(label=label, open_batches=open_batches)
 
 
 def _delimited(
@@ -440,11 +426,10 @@ def _delimited(
                 f"per line by this command, and read the new file with --no-header "
                 f"--column user=1 --column item=2{times}: {command}"
             )
+    marks = [mark] if mark else sorted(FIELD_SEPARATORS, key=lambda each: each != own)
     files = [
         replace(text, separator=separator, header=options.get("header") != "no", has_quotes=quotes)
-        for separator in (
-            [mark] if mark else sorted(FIELD_SEPARATORS, key=lambda each: each != own)
-        )
+        for separator in marks
         for quotes in (len(separator) == 1 and options.get("quotes") != "no",)
     ]
     there = [file for file in files if file.separator.encode() in first]
