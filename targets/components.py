@@ -486,9 +486,8 @@ class SparseRows(Component):
         """Returns the messages of ``clients`` (indices) alone, in this order."""
         rows, entries = _entries(self.indptr, clients)
         indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
-        return replace(
-            self, indptr=indptr, row_ids=self.row_ids[entries], values=self.values[entries]
-        )
+        row_ids, values = self.row_ids[entries], self.values[entries]
+        return replace(self, indptr=indptr, row_ids=row_ids, values=values)
 
 
 @dataclass(frozen=True, slots=True)

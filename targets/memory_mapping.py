@@ -63,9 +63,8 @@ class RoundStore:
         if self._left >= 0:
             return one
         kept = {name: self._map(c, shared) for name, c in one.uploads.components.items()}
-        return replace(
-            one, uploads=Uploads(users=one.uploads.users, components=MappingProxyType(kept))
-        )
+        uploads = Uploads(users=one.uploads.users, components=MappingProxyType(kept))
+        return replace(one, uploads=uploads)
 
     def _map(self, value: Any, shared: set[int]) -> Any:
         if isinstance(value, sparse.csr_array):

@@ -394,9 +394,8 @@ def _numbers(words: Collection[str]) -> NDArray[np.float64] | None:
 
 
 def _is_number(word: str) -> bool:
-    return PADDED_NUMBER_REGEX.fullmatch(word.encode()) is not None and bool(
-        np.isfinite(float(word))
-    )
+    matched = PADDED_NUMBER_REGEX.fullmatch(word.encode())
+    return matched is not None and bool(np.isfinite(float(word)))
 
 
 def _written(number: float) -> str:
@@ -405,9 +404,8 @@ def _written(number: float) -> str:
 
 def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
     """Returns the sorted genres in a column, and flags of each row's genres (n, genres)."""
-    between = next(
-        (s for s in GENRE_SEPARATORS if any(s in t for t in cells.texts)), GENRE_SEPARATORS[0]
-    )
+    present = (s for s in GENRE_SEPARATORS if any(s in t for t in cells.texts))
+    between = next(present, GENRE_SEPARATORS[0])
     occurs = np.bincount(cells.codes, minlength=len(cells.texts)) > 0
     words = [
         {word.strip() for word in text.split(between)} if here else set()

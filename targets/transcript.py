@@ -462,10 +462,8 @@ class View:
             kept = {n: c for n, c in uploads.components.items() if n.partition(".")[0] == group}
             return Uploads(users=uploads.users, components=MappingProxyType(kept))
 
-        return replace(
-            self,
-            rounds=tuple(replace(r, uploads=cut(r.uploads), cleartext=None) for r in self.rounds),
-        )
+        rounds = [replace(r, uploads=cut(r.uploads), cleartext=None) for r in self.rounds]
+        return replace(self, rounds=tuple(rounds))
 
     def find_component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
         """Finds the rounds in which the message part ``name`` is linked to its senders.

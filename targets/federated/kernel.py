@@ -285,11 +285,8 @@ def train_block(
     ``settings``: settings of the model and of its training.
     ``adam``: moments of Adam, which also change in place if they are kept between calls.
     """
-    width, d, length = (
-        tables.features.shape[1],
-        tables.item_rows.shape[1],
-        tables.dense_params.shape[1],
-    )
+    width, d = tables.features.shape[1], tables.item_rows.shape[1]
+    length = tables.dense_params.shape[1]
     s, flat = make_scratch_arrays(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
     term, drawn = make_layers(flat[2], d, width, settings), tables.linear_row_coefficients

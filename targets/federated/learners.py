@@ -102,10 +102,8 @@ class _EmbeddingLearner(Checked):
     def init_model(self, sizes: DataSizes, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
         """Draws the initial model, as arrays by name: float32 entries from N(0, init_scale^2)."""
         scale = np.float32(self.init_scale)
-        return {
-            name: scale * rng.standard_normal(shape, dtype=np.float32)
-            for name, shape in self.get_param_shapes(sizes).items()
-        }
+        shapes = self.get_param_shapes(sizes).items()
+        return {k: scale * rng.standard_normal(shape, dtype=np.float32) for k, shape in shapes}
 
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
         """Draws a user vector for each of n devices from N(0, init_scale^2), shape (n, d, 1).

@@ -381,10 +381,8 @@ def _disturbed(work: TrainingJob, rows: SparseRows) -> Component:
     """Returns the broadcast item table with the noise of all epochs except the last, without any
     training.
     """
-    none = np.zeros(0, dtype=np.int64)
-    table: Component = replace(
-        rows, indptr=np.zeros_like(rows.indptr), row_ids=none, values=rows.values[none]
-    )
+    none, indptr = np.zeros(0, dtype=np.int64), np.zeros_like(rows.indptr)
+    table: Component = replace(rows, indptr=indptr, row_ids=none, values=rows.values[none])
     for epoch in range(work.local.epochs - 1):
         streams = _epoch_streams(work, "item", epoch)
         table = components.RandomizedMessages(table, work.local.epoch_noise["item"], streams)

@@ -89,9 +89,8 @@ class ClippedNoise:
         if not self.is_normal:
             from fedrec_auditor.targets.noise_kernel import add_laplace_rows
 
-            add_laplace_rows(
-                values, indptr, ids.astype(np.int64), streams.seeds, self.clip, self.scale, out
-            )
+            ids = ids.astype(np.int64)
+            add_laplace_rows(values, indptr, ids, streams.seeds, self.clip, self.scale, out)
             return out
         width = values.shape[1]
         owners = np.repeat(np.arange(len(streams)), np.diff(indptr))[:, None]

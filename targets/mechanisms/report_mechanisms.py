@@ -410,11 +410,8 @@ class Ternary(bases.NumberMechanism):
 
         The inputs are the two ends of the interval, and the outputs are all three reports.
         """
-        return WorstCase(
-            inputs=np.array([self.bound, -self.bound]),
-            outputs=np.array([self.size, 0.0, -self.size]),
-            exhaustive=True,
-        )
+        inputs, outputs = [self.bound, -self.bound], [self.size, 0.0, -self.size]
+        return WorstCase(inputs=np.array(inputs), outputs=np.array(outputs), exhaustive=True)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event: with some probability, a randomized sign is released.

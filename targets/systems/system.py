@@ -256,11 +256,8 @@ class System(Checked, Target, ABC):
             release=trained.release,
             max_vantage=self.max_vantage,
         )
-        return Run(
-            transcript=transcript,
-            model=Model(arrays=trained.scoring_arrays),
-            user_vectors=trained.user_vectors,
-        )
+        model = Model(arrays=trained.scoring_arrays)
+        return Run(transcript=transcript, model=model, user_vectors=trained.user_vectors)
 
     @property
     def n_steps(self) -> int:
@@ -436,9 +433,8 @@ class ReportDistribution(Checked):
         Arguments are broadcast against each other.
         """
         coordinate, bit = np.divmod(np.asarray(output), 2)
-        one = OneCoordinate(self.epsilon, 1).log_prob(
-            np.stack([np.zeros_like(bit), bit], axis=-1), np.asarray(value)[..., None]
-        )
+        report = np.stack([np.zeros_like(bit), bit], axis=-1)
+        one = OneCoordinate(self.epsilon, 1).log_prob(report, np.asarray(value)[..., None])
         return np.where(coordinate < self.dimension, one - math.log(self.dimension), -np.inf)
 
 

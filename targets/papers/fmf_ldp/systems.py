@@ -252,11 +252,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
         The horizon is one report, one round or the whole training.
         """
-        return {
-            Horizon.REPORT: 1,
-            Horizon.ROUND: self.reports,
-            Horizon.TRAINING: self.reports * self.rounds,
-        }[horizon]
+        uses = {Horizon.REPORT: 1, Horizon.ROUND: self.reports}
+        return uses.get(horizon, self.reports * self.rounds)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,10 +156,8 @@ class Devices:
         ``BATCH_SIZE_DIVISOR``, because a device has each item at most once.
         """
         n, width = examples.item_ids.shape
-        batch = min(
-            batch_size,
-            -(-interactions.n_items // network.BATCH_SIZE_DIVISOR) * network.BATCH_SIZE_DIVISOR,
-        )
+        divisor = network.BATCH_SIZE_DIVISOR
+        batch = min(batch_size, -(-interactions.n_items // divisor) * divisor)
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
         items[:, :width] = torch.from_numpy(examples.item_ids)

@@ -167,9 +167,8 @@ class DpPrivrec(Privrec):
         factor = np.ones(len(lengths))
         over = lengths > bound
         np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # a zero change stays 0
-        parts: dict[str, Component] = {
-            name: meta_learned.rescale_messages(part, factor) for name, part in sent.items()
-        }
+        rescale = meta_learned.rescale_messages
+        parts: dict[str, Component] = {name: rescale(part, factor) for name, part in sent.items()}
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. The
         # norm itself is not computed, because its rounding error would make b depend on the data.
         fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
@@ -228,18 +227,14 @@ class DpPrivrec(Privrec):
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return super().get_mechanism(scope, population)
-        if scope.unit is not Unit.USER or scope.vantage is Vantage.RELEASE:
-            return None
-        if scope.adjacency is Adjacency.ADD_REMOVE:
+        plain = scope.unit is Unit.USER and scope.adjacency is not Adjacency.ADD_REMOVE
+        if not plain or scope.vantage is Vantage.RELEASE:
             return None
         one, uses = self.make_round_mechanism(population), self.count_randomizer_uses(scope.horizon)
         if (m := self.count_clients(population)) == population.n_users:
             return Repeated(one, uses)
-        return SampledGaussian(
-            noise_multiplier=self.compute_joint_multiplier(population),
-            sampling_probability=m / population.n_users,
-            rounds=uses,
-        )
+        z, rate = self.compute_joint_multiplier(population), m / population.n_users
+        return SampledGaussian(noise_multiplier=z, sampling_probability=rate, rounds=uses)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the server's Gaussian noise in all rounds of ``scope``.

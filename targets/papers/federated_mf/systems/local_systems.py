@@ -273,9 +273,8 @@ class LflSgdmf(PretrainedMf):
         update = self.make_noisy_messages(ratings, users, model, streams, before)
         clean = update.clean_messages
         assert isinstance(clean, SparseRows)
-        nothing = replace(
-            clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
-        )
+        no_ids, no_values = clean.row_ids[:0], clean.values[:0]
+        nothing = replace(clean, indptr=0 * clean.indptr, row_ids=no_ids, values=no_values)
         second = noise_rounds.ReplacementMessage(before, after, not self.as_published)
         replacement = components.RandomizedMessages(nothing, second, streams)
         return {"update": update, "replacement": replacement}, users
@@ -301,11 +300,9 @@ class LflSgdmf(PretrainedMf):
         survivors = np.array(max(1, told))
         messages: dict[str, Any] = collect_messages({**announced, "survivors": survivors})
         update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
-        crossed = Round(
-            broadcast=announced,
-            uploads=Uploads(masked, {"update": update}),
-            cleartext=Uploads(replaced, {"replacement": clear}),
-        )
+        uploads = Uploads(masked, {"update": update})
+        cleartext = Uploads(replaced, {"replacement": clear})
+        crossed = Round(broadcast=announced, uploads=uploads, cleartext=cleartext)
         if halted:
             return crossed, items
         step = sgd_mf.get_learning_rate(round_index, self.rounds, self.learning_rate) / len(masked)

@@ -219,11 +219,8 @@ class VflSgdmf(NoisyMf):
         told = (2.0 * low * root * error - slack) / sigma / 2.0
         if not (farthest < root and min(error, own, told) > 0.0):
             return None
-        sums = RevealedGaussian(
-            noise_multiplier=sigma / own,
-            sampling_probability=sgd_mf.get_batch_size(n_users, self.rate) / n_users,
-            count=steps,
-        )
+        z, rate = sigma / own, sgd_mf.get_batch_size(n_users, self.rate) / n_users
+        sums = RevealedGaussian(noise_multiplier=z, sampling_probability=rate, count=steps)
         unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)

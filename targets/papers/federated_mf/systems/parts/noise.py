@@ -290,11 +290,10 @@ class ItemNoise(GradientNoise):
         """
         unit = Unit.USER if self.has_fitted_users else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
-        m, fitted = population.n_items, self.has_fitted_users
-        z, alone = (
-            self.sigma / bound_gradient_change(self.clipping, s, m, mf.max_ratings, fitted)
-            for s in (scope, drawn)
-        )
+        m, limit, fitted = population.n_items, mf.max_ratings, self.has_fitted_users
+        scopes = scope, drawn
+        changes = [bound_gradient_change(self.clipping, s, m, limit, fitted) for s in scopes]
+        z, alone = (self.sigma / change for change in changes)
         noise = StepNoise(
             descent=mf.make_descent(population.n_users),
             party_sizes=party_mf.get_party_sizes(population.n_users, mf.parties),

@@ -145,9 +145,8 @@ def _noise(
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
-    pairs: NDArray[np.float32] = draw_normals(
-        streams.fold_in(purpose).skip_words(start - odd), (int(odd.any()) + size,)
-    )
+    words, count = streams.fold_in(purpose).skip_words(start - odd), int(odd.any()) + size
+    pairs: NDArray[np.float32] = draw_normals(words, (count,))
     drawn = pairs[:, -size:] if odd.all() else pairs[:, :size]
     if odd.any() and not odd.all():
         drawn = np.where(odd[:, None] == 1, pairs[:, 1:], drawn)
