@@ -16,13 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
+from fedrec_auditor.attacks.parts import supervised
 from fedrec_auditor.attacks.parts.inputs import InputTable
-from fedrec_auditor.attacks.parts.supervised import (
-    AttributeProblem,
-    ClassGuess,
-    SupervisedAttack,
-    get_macro_auc,
-)
+from fedrec_auditor.attacks.parts.supervised import AttributeProblem, ClassGuess, SupervisedAttack
 from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changed_rows, make_refusal
 from fedrec_auditor.targets.transcript import View
 
@@ -87,21 +83,19 @@ class AttributeBayes(SupervisedAttack):
         """
         from scipy.special import log_softmax, softmax
 
-        k, everybody = (
-            len(problem.known_users),
-            np.concatenate([problem.known_users, problem.unknown_users]),
-        )
+        k, codes = len(problem.known_users), problem.class_codes
+        everybody = np.concatenate([problem.known_users, problem.unknown_users])
         inner = problem.get_inner_products(everybody, everybody)
         inner *= _variance_1(inner)
-        truth = np.eye(problem.n_classes)[problem.class_codes]
-        supervised = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
-        updated = supervised
+        truth = np.eye(problem.n_classes)[codes]
+        known_only = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
+        updated = known_only
         for _ in range(self.steps):
             shares = softmax(updated + np.log(truth.mean(axis=0)), axis=1)
             shares[:k] = truth
             updated = _bayes(inner, shares)
-        both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (supervised, updated)]
-        scores = max(both, key=lambda found: get_macro_auc(problem.class_codes, found[:k]))[k:]
+        both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (known_only, updated)]
+        scores = max(both, key=lambda found: supervised.get_macro_auc(codes, found[:k]))[k:]
         return ClassGuess(scores.argmax(axis=1), scores)
 
 
@@ -329,21 +323,16 @@ class AttributeRows:
 
         The attack needs a model matrix of which some devices leave some rows or columns unchanged.
         """
-        return (
-            ""
-            if find_changed_rows(view)
-            else make_refusal(view, "a matrix in which some rows do not change")
-        )
+        needed = "a matrix in which some rows do not change"
+        return "" if find_changed_rows(view) else make_refusal(view, needed)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         """Guesses the category of each user of unknown class; empty if no rows encode categories.
 
         ``view`` is the messages that the adversary sees; ``rng`` is not used.
         """
-        known, labels = (
-            np.zeros(0, dtype=np.int64) if array is None else array
-            for array in (background.known_users, background.known_classes)
-        )
+        pair = (background.known_users, background.known_classes)
+        known, labels = (np.zeros(0, dtype=np.int64) if each is None else each for each in pair)
         places = list(_places(find_changed_rows(view), background.n_classes))
         right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
         best = [place for place, share in zip(places, right, strict=True) if share == max(right)]

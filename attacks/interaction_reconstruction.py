@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks import base
-from fedrec_auditor.attacks.base import AttackFamily, Background
+from fedrec_auditor.attacks.base import AttackFamily, Background, Reconstruction
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.reading import read_calibrated
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
@@ -63,9 +62,7 @@ class InteractionReconstruction:
             return "This adversary can only rank items, which does not reveal whole sets of items."
         return reading.explain_refusal(hidden or view)
 
-    def infer(
-        self, view: View, background: Background, rng: np.random.Generator
-    ) -> base.Reconstruction:
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guesses interaction sets, user vectors and ratings of the users ``background.subjects``.
 
         If these are None, all senders are guessed. ``view`` is what the adversary sees.
@@ -79,7 +76,7 @@ class InteractionReconstruction:
         if evidence.log_ratio is not None:
             sets = choose_sets(compute_posterior(evidence, background.prior_log_odds))
             certain = np.isinf(evidence.log_ratio)
-        return base.Reconstruction(
+        return Reconstruction(
             users=evidence.users,
             items=sets,
             vectors=evidence.vectors,

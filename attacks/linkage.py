@@ -13,28 +13,15 @@ from scipy.special import expit, logsumexp, softmax
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, LinkScores
-from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.uploads import (
-    ModelMessages,
-    divide_or_zero,
-    make_refusal,
-    read_model_messages,
-)
+from fedrec_auditor.attacks.parts import reading, uploads
 from fedrec_auditor.attacks.readers.base import (
     MAX_LOG_RATIO,
     Evidence,
     compute_posterior,
     fit_prior,
 )
-from fedrec_auditor.targets.transcript import (
-    LIST_KINDS,
-    LIST_PADDING,
-    Component,
-    Payload,
-    RoundView,
-    Uploads,
-    View,
-)
+from fedrec_auditor.targets import transcript
+from fedrec_auditor.targets.transcript import Component, Payload, RoundView, Uploads, View
 
 # Fingerprints: numeric summaries of messages by which messages of one sender are recognised.
 #
@@ -66,11 +53,8 @@ def get_user_messages(round_view: RoundView) -> Mapping[str, Component]:
     """
     if round_view.uploads is not None:
         return round_view.uploads.components
-    return {
-        k: part
-        for k, part in (round_view.shuffled or {}).items()
-        if part.kind is not Payload.REPORTS
-    }
+    shuffled = (round_view.shuffled or {}).items()
+    return {name: part for name, part in shuffled if part.kind is not Payload.REPORTS}
 
 
 def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
@@ -82,13 +66,10 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     sent = get_user_messages(round_view)
     count = len(next(iter(sent.values())))
     everyone = np.arange(count)
-    alone = replace(
-        view,
-        vantage=Vantage.SERVER,
-        public=replace(view.public, n_users=count),
-        rounds=(RoundView(broadcast=round_view.broadcast, uploads=Uploads(everyone, sent)),),
-    )
-    prints: dict[str, NDArray[np.float32]] = {}
+    public = replace(view.public, n_users=count)
+    rounds = (RoundView(broadcast=round_view.broadcast, uploads=Uploads(everyone, sent)),)
+    alone = replace(view, vantage=Vantage.SERVER, public=public, rounds=rounds)
+    prints: Fingerprints = {}
     if not reading.explain_refusal(alone):
         evidence = reading.read_evidence(alone, everyone)
         if evidence.log_ratio is not None:
@@ -97,11 +78,11 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
             part = getattr(evidence, name)
             if part is not None:
                 prints[name] = part
-    moving = read_model_messages(alone)
+    moving = uploads.read_model_messages(alone)
     for name, component in sent.items():
         if name in moving:
             prints |= _print_model(name, moving[name][0])
-        elif component.kind in LIST_KINDS:
+        elif component.kind in transcript.LIST_KINDS:
             prints[name] = _bag(component.to_dense(everyone).reshape(count, -1))
         elif np.prod(component.shape) <= _WIDE:
             prints[name] = component.to_dense(everyone).reshape(count, -1)
@@ -165,7 +146,7 @@ def _interactions(evidence: Evidence) -> NDArray[np.float32]:
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 
-def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
+def _print_model(name: str, messages: uploads.ModelMessages) -> Fingerprints:
     """Returns fingerprints of the changes of one model part: entries, row lengths, changed rows.
 
     ``name`` is the name of the part, with which the names of the fingerprints begin.
@@ -189,9 +170,8 @@ def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
     wide = min(_WIDE, _ROOM * codes.shape[1])
     bags = np.zeros((len(codes), wide), dtype=np.float32)
     places = (codes.astype(np.int64) % _PRIME * 48_271 % _PRIME) % wide
-    np.add.at(
-        bags, (np.arange(len(codes))[:, None], places), (codes != LIST_PADDING).astype(np.float32)
-    )
+    rows, used = np.arange(len(codes))[:, None], codes != transcript.LIST_PADDING
+    np.add.at(bags, (rows, places), used.astype(np.float32))
     return bags
 
 
@@ -202,7 +182,7 @@ def _centre(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 
 def _normalise(part: NDArray[np.float32]) -> NDArray[np.float32]:
-    return divide_or_zero(part, np.linalg.norm(part, axis=1, keepdims=True))
+    return uploads.divide_or_zero(part, np.linalg.norm(part, axis=1, keepdims=True))
 
 
 # Maximum number of rounds before the last round that are compared with it.
@@ -251,7 +231,7 @@ class Linkage:
             )
         if rounds:
             return "The attack links messages of different rounds, but only one round has messages."
-        return make_refusal(view, "whole messages of single users in two rounds")
+        return uploads.make_refusal(view, "whole messages of single users in two rounds")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> LinkScores:
         """Returns the similarity of each message of the last round to each candidate sender.
@@ -287,9 +267,8 @@ def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[s
     nonnegative, and are penalised by the gain in log-likelihood that a weight would have by chance.
     """
     *before, (whose, sent) = batches
-    both = np.isin(
-        whose, np.concatenate([np.zeros(0, dtype=np.intp), *(users for users, _ in before)])
-    )
+    earlier = [np.zeros(0, dtype=np.intp), *(users for users, _ in before)]
+    both = np.isin(whose, np.concatenate(earlier))
     if not both.any():
         return {}
     chosen = {name: part[both] for name, part in sent.items()}

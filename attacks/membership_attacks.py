@@ -175,11 +175,9 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
     """Returns features (n, f) of each of ``profiles`` in one training, cached for later calls."""
     whose, features = view.cache.get(_MEMO, (None, None))
     if whose is not profiles:
-        parts = (
-            [profile_fit.measure_profile_fit(view, profiles)]
-            if profile_fit.has_readable_model(view)
-            else []
-        )
+        parts: list[Floats] = []
+        if profile_fit.has_readable_model(view):
+            parts.append(profile_fit.measure_profile_fit(view, profiles))
         if profile_fit.can_solve_sums(view, profiles.shape[0]):
             parts.append(profile_fit.solve_participation(view, profiles)[:, None])
         if not parts:

@@ -12,21 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.uploads import (
-    ChangedRows,
-    find_changed_rows,
-    find_item_table_name,
-    find_senders,
-    get_last_messages,
-    iter_user_messages,
-    list_linked_names,
-    read_model_messages,
-    select_rounds,
-)
+from fedrec_auditor.attacks.parts import reading, uploads
 from fedrec_auditor.attacks.readers.base import compute_posterior
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
 from fedrec_auditor.targets.transcript import Payload, View
+
+Floats32 = NDArray[np.float32]
 
 # Inner products of the rows of a wide table, which are sufficient for most classifiers.
 #
@@ -56,7 +47,7 @@ class InnerProducts:
     width: int
 
     @classmethod
-    def from_blocks(cls, blocks: Iterable[NDArray[np.float32]], n_rows: int, width: int) -> Self:
+    def from_blocks(cls, blocks: Iterable[Floats32], n_rows: int, width: int) -> Self:
         """Computes the inner products of the rows of a table that arrives in blocks of columns.
 
         blocks: the columns, in arrays (rows, any number of columns)
@@ -130,9 +121,8 @@ class KnownProducts:
     def variance(self) -> float:
         """Variance of all entries of the rows of users with known class, over rows and columns."""
         entries = len(self.known_gram) * self.width
-        return max(
-            0.0, float(np.trace(self.known_gram)) / entries - (self.entry_sum / entries) ** 2
-        )
+        mean_square = float(np.trace(self.known_gram)) / entries
+        return max(0.0, mean_square - (self.entry_sum / entries) ** 2)
 
     def compute_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns squared distances of rows to the rows of users with known class, as two arrays.
@@ -179,9 +169,10 @@ MAX_TABLE_ENTRIES = 1 << 28
 MAX_TABLE_ROWS = 6144
 # Number of users above which an input table has at most ``MAX_ENTRIES`` / 8 entries and 512 users.
 MAX_USERS_FULL_TABLE = 20_000
-# Number of columns, and a function that fills an array (n, width) for users (n,) and returns the
-# indices of the rows that it wrote.
-_Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]]
+# A function that fills an array (n, width) for users (n,) and returns the indices of the rows that
+# it wrote; and a part of a table: its number of columns, and the function that writes them.
+_Writer = Callable[[Floats32, NDArray[Any]], NDArray[np.intp]]
+_Part = tuple[int, _Writer]
 
 
 def get_max_table_size(users: int) -> tuple[int, int]:
@@ -215,9 +206,9 @@ class InputTable:
     ) -> None:
         self.users, self.width = users, sum(width for width, _ in parts)
         self._parts, self._scaled = parts, scaled
-        self._kept: NDArray[np.float32] | None = None
+        self._kept: Floats32 | None = None
 
-    def compute_values(self) -> NDArray[np.float32]:
+    def compute_values(self) -> Floats32:
         """Returns the table, float32 (n, width); NaN if the messages contain NaN.
 
         A table of more than 2^23 numbers (32 MiB) is computed anew in every call.
@@ -256,16 +247,12 @@ class InputTable:
     def _small(self) -> bool:
         return len(self.users) * self.width <= _KEPT
 
-    def _blocks(self) -> Iterator[NDArray[np.float32]]:
+    def _blocks(self) -> Iterator[Floats32]:
         """Yields all columns, in blocks."""
         for width, read in self._parts:
             yield from self._columns(np.zeros((len(self.users), width), dtype=np.float32), read)
 
-    def _columns(
-        self,
-        part: NDArray[np.float32],
-        read: Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]],
-    ) -> Iterator[NDArray[np.float32]]:
+    def _columns(self, part: Floats32, read: _Writer) -> Iterator[Floats32]:
         """Computes one group of columns by the function ``read``, and yields the columns in blocks.
 
         The columns are centred and scaled in the array ``part`` (n, width of the group).
@@ -302,13 +289,12 @@ class JointTable:
         inputs: input tables by name, all of the same users
         weights: weight of each table, by name; tables with a weight of at most 0.001 are ignored
         """
-        parts = [
-            inputs[name].products.divide(
-                float(np.sqrt(np.trace(inputs[name].products.gram_matrix) / w))
-            )
-            for name, w in weights.items()
-            if w > _UNHEARD
-        ]
+        parts = []
+        for name, weight in weights.items():
+            if weight > _UNHEARD:
+                products = inputs[name].products
+                scale = float(np.sqrt(np.trace(products.gram_matrix) / weight))
+                parts.append(products.divide(scale))
         return cls(next(iter(inputs.values())).users, InnerProducts.join(parts))
 
     @property
@@ -389,12 +375,12 @@ def add_inputs(view: View) -> ViewWithInputs:
     if isinstance(view, ViewWithInputs):
         return view
     inputs: dict[str, InputTable] = {}
-    if sent := list_linked_names(view):
+    if sent := uploads.list_linked_names(view):
         parts = _summary(view)
         widest = sum(_size(view, name) for name in sent)
         users = _subjects(view, max(widest, sum(width for width, _ in parts)))
         inputs[SUMMARY] = InputTable(users, parts)
-        if changes := read_model_messages(view):
+        if changes := uploads.read_model_messages(view):
             raw: list[_Part] = [(_size(view, n), partial(_mean, view, n)) for n in changes]
             inputs[RAW] = InputTable(users, raw, scaled=False)
             norms: list[_Part] = [
@@ -404,18 +390,12 @@ def add_inputs(view: View) -> ViewWithInputs:
             ]
             if norms:
                 inputs[NORMS] = InputTable(users, norms)
-        inputs |= {
-            name: InputTable(users, [part], scaled=name != ITEMS)
-            for name, part in _recovered_parts(view, users)
-        }
-        inputs |= {
-            f"{count} leading directions, {name}": InputTable(
-                users, [(count, partial(_leading, inputs[name]))], scaled=False
-            )
-            for name in (SUMMARY, ITEMS)
-            for count in _DIRECTIONS
-            if name in inputs
-        }
+        for name, part in _recovered_parts(view, users):
+            inputs[name] = InputTable(users, [part], scaled=name != ITEMS)
+        for name in (SUMMARY, ITEMS):
+            for count in _DIRECTIONS if name in inputs else ():
+                table = InputTable(users, [(count, partial(_leading, inputs[name]))], scaled=False)
+                inputs[f"{count} leading directions, {name}"] = table
         for group in view.group_names if len(view.group_names) > 1 else ():
             inputs[f"{group} only"] = InputTable(users, _summary(view.keep_group(group)))
     return ViewWithInputs(
@@ -437,7 +417,7 @@ def make_input_table(
     """
     table = data if isinstance(data, np.ndarray) else data[users].tocsc()
 
-    def write(start: int, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+    def write(start: int, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
         columns = slice(start, start + out.shape[1])
         if isinstance(table, np.ndarray):
             out[:] = table[users, columns]
@@ -451,12 +431,12 @@ def make_input_table(
 
 
 def _size(view: View, name: str) -> int:
-    return int(np.prod(get_last_messages(view, name).shape))
+    return int(np.prod(uploads.get_last_messages(view, name).shape))
 
 
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
     """Returns the users of the input tables, ascending: all senders, or the last that fit."""
-    users = find_senders(view)
+    users = uploads.find_senders(view)
     numbers, most = get_max_table_size(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
     if len(users) <= remaining:
@@ -473,16 +453,16 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
 
 def _summary(view: View) -> list[_Part]:
     """Returns the parts of the summary table: widths, and functions that write the columns."""
-    patterns = find_changed_rows(view)
+    patterns = uploads.find_changed_rows(view)
     if patterns:
         return [(part.is_changed.shape[1], partial(_moved, part)) for part in patterns.values()]
     readable = not RankOneGradientsReader().refusal(view)
-    table = find_item_table_name(view, (Payload.GRADIENT,)) if readable else None
+    table = uploads.find_item_table_name(view, (Payload.GRADIENT,)) if readable else None
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == table
         else (_size(view, name), partial(_mean, view, name))
-        for name in list_linked_names(view)
+        for name in uploads.list_linked_names(view)
     ]
 
 
@@ -500,7 +480,7 @@ def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tu
         yield ITEMS, (view.public.n_items, partial(_interactions, view))
 
 
-def _moved(moves: ChangedRows, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _moved(moves: uploads.ChangedRows, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes into ``out`` which rows and columns each user changed; returns the written rows."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
@@ -508,20 +488,21 @@ def _moved(moves: ChangedRows, out: NDArray[np.float32], users: NDArray[Any]) ->
     return places
 
 
-def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _mean(view: View, name: str, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes the mean of each user's messages into ``out``; returns the indices of rows written.
 
     The broadcast model is subtracted from messages that are models. A row is one user.
     """
-    rounds, changes = select_rounds(view, name), read_model_messages(view).get(name, ())
+    rounds = uploads.select_rounds(view, name)
+    changes = uploads.read_model_messages(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
     read: Iterator[tuple[NDArray[np.intp], NDArray[Any]]]
-    for number, (_, uploads, component) in enumerate(rounds):
+    for number, (_, sent, component) in enumerate(rounds):
         if len(changes) == len(rounds):
             blocks = changes[number].iter_user_changes(users)
             read = ((whose, change) for whose, change, _ in blocks)
         else:
-            read = iter_user_messages(users, uploads.users, component)
+            read = uploads.iter_user_messages(users, sent.users, component)
         for whose, messages in read:
             count[whose] += 1
             out[whose] += messages.reshape(len(messages), out.shape[1])
@@ -529,9 +510,7 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
     return np.flatnonzero(count)
 
 
-def _norms(
-    view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]
-) -> NDArray[np.intp]:
+def _norms(view: View, name: str, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes norms of the rows of each user's mean message into ``out``; returns rows written."""
     rows = out.shape[1]
     whole = np.zeros((len(users), _size(view, name)), dtype=np.float32)
@@ -540,7 +519,7 @@ def _norms(
     return sent
 
 
-def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _interactions(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's probabilities of interactions into ``out``; returns the rows written.
 
     The readers of messages in ``attacks/readers`` infer them.
@@ -549,7 +528,7 @@ def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> 
     return np.arange(len(users))
 
 
-def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes the user vectors that are inferred from messages into ``out``; returns rows written.
 
     The readers of messages in ``attacks/readers`` infer them.
@@ -558,15 +537,15 @@ def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArr
     return np.arange(len(users))
 
 
-def _leading(source: InputTable, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _leading(source: InputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's position along the leading directions of ``source`` into ``out``."""
     out[:] = source.products.get_singular_vectors(out.shape[1])
     return np.arange(len(users))
 
 
 def _standardise(
-    part: NDArray[np.float32], senders: NDArray[np.integer[Any]], *, scaled: bool
-) -> Iterator[NDArray[np.float32]]:
+    part: Floats32, senders: NDArray[np.integer[Any]], *, scaled: bool
+) -> Iterator[Floats32]:
     """Centres, scales and clips the columns of ``part`` over the rows ``senders``, in place.
 
     Yields each block of columns when it is done; rows of other users become 0. Blocks fit a cache,

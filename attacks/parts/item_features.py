@@ -251,9 +251,8 @@ class ItemFeatures:
             own = np.moveaxis(base, axis, 0).reshape(self.n_items, -1)
             self.item_numbers.append(rows * own)
             self.columns.append(np.einsum("nmk,mk->nm", rows, own))
-            self.columns.append(
-                np.broadcast_to(np.linalg.norm(own, axis=1), rows.shape[:2]).astype(np.float64)
-            )
+            lengths = np.linalg.norm(own, axis=1)
+            self.columns.append(np.broadcast_to(lengths, rows.shape[:2]).astype(np.float64))
 
     def _listed(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
         """Adds features of lists (n, L) that may contain item indices.
@@ -289,11 +288,9 @@ class ItemFeatures:
         width = flat.shape[1]
         if width > _WIDTH:
             rng = np.random.default_rng(0)
-            signs = (
-                rng.choice([-1.0, 1.0], width),
-                (np.arange(width), rng.integers(_WIDTH, size=width)),
-            )
-            flat = np.asarray(flat @ sparse.csr_array(signs, shape=(width, _WIDTH)))
+            signs = rng.choice([-1.0, 1.0], width)
+            places = (np.arange(width), rng.integers(_WIDTH, size=width))
+            flat = np.asarray(flat @ sparse.csr_array((signs, places), shape=(width, _WIDTH)))
         self.itemless_numbers.append(flat)
 
     def _ranked(self, number: Numbers) -> None:

@@ -14,16 +14,8 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted
-from fedrec_auditor.attacks.parts.uploads import (
-    MODEL_KINDS,
-    find_broadcast_part,
-    find_item_similarities,
-    find_item_table,
-    find_user_table,
-    get_last_model,
-    iter_message_blocks,
-)
 from fedrec_auditor.targets.transcript import Component, Payload, RoundView, View
 
 # Fit of models to whole profiles, which reveals whether a known user was in the training.
@@ -49,9 +41,9 @@ _NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 
 def has_readable_model(view: View) -> bool:
     """Checks whether the last model that the adversary sees has item rows or item similarities."""
-    model, items = get_last_model(view), view.public.n_items
-    table = find_item_table(model, items)
-    return table is not None or find_item_similarities(model, items) is not None
+    model, items = uploads.get_last_model(view), view.public.n_items
+    table = uploads.find_item_table(model, items)
+    return table is not None or uploads.find_item_similarities(model, items) is not None
 
 
 def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
@@ -64,16 +56,16 @@ def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
     item similarities, there is one. ``has_readable_model`` must accept the view. Memory: some
     arrays of n times the number of users in the model, and 32 MiB.
     """
-    model, items = get_last_model(view), view.public.n_items
+    model, items = uploads.get_last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
-    table = find_item_table(model, items)
+    table = uploads.find_item_table(model, items)
     if table is None:
-        similarity = find_item_similarities(model, items)
+        similarity = uploads.find_item_similarities(model, items)
         assert similarity is not None, "refused"
         pairs = np.asarray((binary @ similarity).multiply(binary).sum(axis=1)).ravel()
         return np.asarray(pairs / np.maximum(binary.sum(axis=1), 1))[:, None]
     columns = [_explained_share(table, binary), _rating_share(table, profiles)]
-    users = find_user_table(model, table)
+    users = uploads.find_user_table(model, table)
     if users is not None:
         columns.append(_nearest(table, users, binary))
     return np.stack(columns, axis=1)
@@ -290,8 +282,8 @@ def _observed_steps(
         }
     models: Sequence[RoundView] = view.rounds[max(0, place - 1) : place + 2]
     for name, part in sent.items():
-        key = find_broadcast_part(name, part.shape, seen.broadcast)
-        if key is None or part.kind not in MODEL_KINDS:
+        key = uploads.find_broadcast_part(name, part.shape, seen.broadcast)
+        if key is None or part.kind not in uploads.MODEL_KINDS:
             continue
         tables = [np.asarray((each.broadcast or {}).get(key, 0.0), np.float64) for each in models]
         if all(table.shape == part.shape for table in tables):
@@ -327,6 +319,6 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
             return np.asarray(moved - (moved @ basis) @ basis.T)
 
         steps[here] = alone(step.ravel()[entries])
-        for some, dense in iter_message_blocks(sent[name]):
+        for some, dense in uploads.iter_message_blocks(sent[name]):
             columns[some, here] = alone(dense.reshape(len(dense), -1)[:, entries] - base)
     return columns.T, steps

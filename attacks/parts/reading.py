@@ -19,28 +19,10 @@ from scipy.special import expit, log_expit, logsumexp
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
-from fedrec_auditor.attacks.parts.shadow_reader import (
-    MAX_SHADOW_SECONDS,
-    MIN_SHADOWS,
-    FormReaders,
-    ShadowReader,
-    choose_rounds,
-    draw_similar_histories,
-    run_on_accepted,
-)
-from fedrec_auditor.attacks.parts.uploads import (
-    get_item_log_odds,
-    list_linked_names,
-    make_refusal,
-    select_rounds,
-)
-from fedrec_auditor.attacks.readers.base import (
-    MAX_LOG_RATIO,
-    Evidence,
-    Reader,
-    fit_prior,
-    pool_evidence,
-)
+from fedrec_auditor.attacks.parts import shadow_reader, uploads
+from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, FormReaders, ShadowReader
+from fedrec_auditor.attacks.readers import base
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import USER_DATA_KINDS, View
 
@@ -110,7 +92,7 @@ def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     chosen = find_readers(view)
     if not chosen:
         raise InputError(f"Expected messages that some reader can read, got none. {_unread(view)}")
-    return pool_evidence(chosen, view, users)
+    return base.pool_evidence(chosen, view, users)
 
 
 def explain_refusal(view: View) -> str:
@@ -122,8 +104,9 @@ def explain_refusal(view: View) -> str:
 
 
 def _unread(view: View) -> str:
-    known = make_refusal(view, "bits, ratings or reports of items, or changes of an item table")
-    if not list_linked_names(view):
+    needed = "bits, ratings or reports of items, or changes of an item table"
+    known = uploads.make_refusal(view, needed)
+    if not uploads.list_linked_names(view):
         return known
     if view.public.device_code is None:
         return f"{known} To read messages of any other form, the attack needs the client's code."
@@ -208,7 +191,7 @@ def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
         return evidence
     if _SCALES_MEMO not in view.cache:
         view.cache[_SCALES_MEMO] = _scales_of_shadows(view, evidence)
-    by, odds = view.cache[_SCALES_MEMO], get_item_log_odds(view)
+    by, odds = view.cache[_SCALES_MEMO], uploads.get_item_log_odds(view)
     return _scale(evidence, by) if odds is None else calibrate(evidence, odds, view.add_note, by)
 
 
@@ -306,18 +289,18 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
         return IDENTITY_CALIBRATION
-    read = select_rounds(view, list_linked_names(view)[0])
-    odds, rng = get_item_log_odds(view), np.random.default_rng(0)
+    read = uploads.select_rounds(view, uploads.list_linked_names(view)[0])
+    odds, rng = uploads.get_item_log_odds(view), np.random.default_rng(0)
     of_data = all(part.kind in USER_DATA_KINDS for _, _, part in read)
-    rounds = [seen for seen, _, _ in read] if of_data else choose_rounds(view)
-    if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
+    rounds = [seen for seen, _, _ in read] if of_data else shadow_reader.choose_rounds(view)
+    if MIN_SHADOWS * len(rounds) * client.call_seconds > shadow_reader.MAX_SHADOW_SECONDS:
         return IDENTITY_CALIBRATION
     items = fit_prior(evidence)[0] if odds is None else odds
-    chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
-    drawn = draw_similar_histories(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
+    chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
+    drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.size_range, rng)
     known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
-        taken, sent, _ = run_on_accepted(
+        taken, sent, _ = shadow_reader.run_on_accepted(
             drawn, lambda some: [client(drawn[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy.sparse import csr_array
 from scipy.special import betainc, expit
 
 from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages, divide_or_zero
@@ -88,9 +88,8 @@ def fit_positions(
     grams = np.zeros((len(union), 2, width, width), dtype=np.float32)
     counts, sums, pooling = np.zeros(len(union)), np.zeros((items, width)), np.isin(union, sample)
     for sent, turn in zip(rounds, turns, strict=True):
-        for whose, products, totals, moved in sent.map_changes(
-            union, partial(_multiply_rows, turn, pooling)
-        ):
+        multiply = partial(_multiply, turn, pooling)
+        for whose, products, totals, moved in sent.map_changes(union, multiply):
             grams[whose] += products
             for half in (0, 1):
                 sums[half::2] += totals[half]
@@ -127,9 +126,7 @@ def fit_positions(
     return None if placed is None else RowPositions(*placed, signed, alike, ends is not None)
 
 
-def _multiply_rows(
-    turn: Floats32, pooling: NDArray[np.bool_], block: ChangeBlock
-) -> tuple[Any, ...]:
+def _multiply(turn: Floats32, pooling: NDArray[np.bool_], block: ChangeBlock) -> tuple[Any, ...]:
     """Returns senders, Gram matrices of their even and odd rows (n, 2, d, d), the sums of both over
     the ``pooling`` users, and which messages are not zero.
     """
@@ -312,9 +309,8 @@ def _locate(turn: Floats32, along: Floats, block: ChangeBlock) -> tuple[NDArray[
     ways = np.einsum("hde,nhe->nhd", turn[::-1], along[whose]).astype(np.float32)
     for half in (0, 1):
         for column in (0, 1):
-            positions[column, :, half::2] = (
-                rows[:, half::2, column::2] @ ways[:, half, column::2, None]
-            )[:, :, 0]
+            along_ways = rows[:, half::2, column::2] @ ways[:, half, column::2, None]
+            positions[column, :, half::2] = along_ways[:, :, 0]
     return whose[moved], positions[:, moved]
 
 
@@ -461,9 +457,7 @@ _UNEVEN = 0.8  # maximum deviation of items' agreement, as a multiple of its mea
 _MATCHED = 2048  # maximum number of rows to which a permutation is fitted
 
 
-def standardise_evidence(
-    evidence: Floats, truth: sparse.csr_array
-) -> tuple[Floats, sparse.csr_array]:
+def standardise_evidence(evidence: Floats, truth: csr_array) -> tuple[Floats, csr_array]:
     """Scales each user's scores of the item table's rows to mean 0 and standard deviation 1.
 
     evidence: score of an interaction of each user with each row's item (n, R)
@@ -474,10 +468,10 @@ def standardise_evidence(
     centred = evidence - evidence.mean(axis=1, keepdims=True)
     size = centred.std(axis=1, keepdims=True)
     some = np.flatnonzero((size[:, 0] > 0) & (np.diff(truth.indptr) > 0))
-    return centred[some] / size[some], sparse.csr_array(truth[some])
+    return centred[some] / size[some], csr_array(truth[some])
 
 
-def score_row_order(evidence: Floats, truth: sparse.csr_array, order: Ints) -> float:
+def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
     """Tests a guess of which row of an item table belongs to which item; returns a z-score.
 
     evidence: score of an interaction of each user with each row's item (n, R)
@@ -496,9 +490,7 @@ def score_row_order(evidence: Floats, truth: sparse.csr_array, order: Ints) -> f
     return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
 
 
-def check_uniform_support(
-    evidence: Floats, truth: sparse.csr_array, order: Ints
-) -> tuple[bool, float]:
+def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
     evidence: score of an interaction of each user with each row's item (n, R)
@@ -561,7 +553,7 @@ def _user_support(agreement: Floats) -> float:
     return abs(float(np.trace(rest))) / spread if is_informative else 0.0
 
 
-def guess_row_order(evidence: Floats, truth: sparse.csr_array) -> tuple[Ints, float] | None:
+def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | None:
     """Guesses which row of an item table belongs to which item, from users with known interactions.
 
     evidence: score of an interaction of each user with each row's item (n, R)

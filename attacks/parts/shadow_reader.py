@@ -17,37 +17,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.item_features import (
-    ItemFeatures,
-    ItemMarks,
-    Numbers,
-    find_list_names,
-    is_signature,
-    select_mark_sources,
-)
-from fedrec_auditor.attacks.parts.uploads import (
-    find_senders,
-    list_linked_names,
-    make_refusal,
-    select_rounds,
-)
-from fedrec_auditor.attacks.readers.base import (
-    MAX_LOG_RATIO,
-    Evidence,
-    Reader,
-    compute_posterior,
-    pool_evidence,
-    shrink_activity,
-)
+from fedrec_auditor.attacks.parts import item_features, uploads
+from fedrec_auditor.attacks.parts.item_features import ItemFeatures, ItemMarks, Numbers
+from fedrec_auditor.attacks.readers import base
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, pool_evidence
+from fedrec_auditor.targets import transcript
 from fedrec_auditor.targets.compute import limit_to_one_thread
-from fedrec_auditor.targets.transcript import (
-    Broadcast,
-    Component,
-    RefusedHistoriesError,
-    RoundView,
-    Uploads,
-    View,
-)
+from fedrec_auditor.targets.transcript import Broadcast, Component, RoundView, Uploads, View
 
 # Maximum and minimum number of simulated users (shadows), each of whom sends in every round that is
 # read. The minimum number is used if computing a message takes long.
@@ -70,7 +46,7 @@ _OFTEN = 0.02  # minimum share of shadows that send an informative number
 
 Bits = NDArray[np.bool_]
 # Inputs of ``ItemMarks`` from devices whose history is a single item, (M, d) each.
-SingleItemMessages = Sequence[NDArray[Any]] | None
+OneItemMessages = Sequence[NDArray[Any]] | None
 Index = NDArray[np.intp]
 _MEMO = "shadows"
 _Result = TypeVar("_Result")
@@ -105,9 +81,10 @@ class ShadowReader:
         The reader needs the devices' code, and messages that the adversary's view links to single
         users.
         """
-        sent = bool(list_linked_names(view)) and not any(seen.is_cleartext for seen in view.rounds)
+        in_clear = any(seen.is_cleartext for seen in view.rounds)
+        sent = bool(uploads.list_linked_names(view)) and not in_clear
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
-            return make_refusal(view, "messages whose senders' code can be run")
+            return uploads.make_refusal(view, "messages whose senders' code can be run")
         if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_SHADOW_ENTRIES:
             return (
                 f"{MIN_SHADOWS} messages of {numbers:,} numbers are too large to simulate at once."
@@ -127,7 +104,7 @@ class ShadowReader:
             return known
         view.add_note(f"The attack learns from users simulated by the devices' code.{left_out}")
         evidence = replace(known, log_ratio=learned.infer(users), item_log_odds=None, activity=None)
-        return replace(evidence, activity=shrink_activity(evidence))
+        return replace(evidence, activity=base.shrink_activity(evidence))
 
 
 def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
@@ -155,8 +132,8 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     every = np.ones(count, np.bool_)
     drawn = draw_histories(count, n_items, sizes, rng)
     _, first, _ = run_on_accepted(drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng))
-    among = np.sort(rng.permutation(find_senders(view))[:_USERS]).astype(np.int64)
-    chance = compute_posterior(Evidence(users=among, log_ratio=first.infer(among)))
+    among = np.sort(rng.permutation(uploads.find_senders(view))[:_USERS]).astype(np.int64)
+    chance = base.compute_posterior(Evidence(users=among, log_ratio=first.infer(among)))
     like = rng.permutation(count) < count // 2
     mixed = np.zeros((count, n_items), np.bool_)
     mixed[like] = draw_similar_histories(count // 2, chance, sizes, rng)
@@ -185,7 +162,7 @@ def run_on_accepted(
     while True:
         try:
             return places, function(places), left_out
-        except RefusedHistoriesError as refusal:
+        except transcript.RefusedHistoriesError as refusal:
             places = places[refusal.takes]
             left_out = (
                 f" {len(histories) - len(places):,} of {len(histories):,} simulated histories are "
@@ -199,7 +176,7 @@ def run_on_accepted(
 
 def _send_single(
     view: View, rounds: Sequence[RoundView], rng: np.random.Generator
-) -> list[SingleItemMessages]:
+) -> list[OneItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
 
     They are needed if messages may be MinHash signatures (see ``ItemMarks``). The result is None
@@ -209,29 +186,30 @@ def _send_single(
     client, n_items = view.public.device_code, view.public.n_items
     assert client is not None, "refused"
     numbers, nothing = _numbers(view), [None for _ in rounds]
-    uploads = [each.uploads for each in rounds if each.uploads is not None]
-    signed = any(map(is_signature, uploads[-1].components.values()))
+    logs = [each.uploads for each in rounds if each.uploads is not None]
+    signed = any(map(item_features.is_signature, logs[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
     if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return list(nothing)
     single, every = np.eye(n_items, dtype=np.bool_), np.arange(n_items)
-    alone: list[SingleItemMessages] = []
-    for seen, logged in zip(rounds, uploads, strict=True):
+    alone: list[OneItemMessages] = []
+    for seen, logged in zip(rounds, logs, strict=True):
         try:
             made = client(single, seen.broadcast, rng).components
         except InputError:  # the code may need a longer history
             return list(nothing)
         parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
-        sources = select_mark_sources(parts, n_items, find_list_names(logged.components))
+        lists = item_features.find_list_names(logged.components)
+        sources = item_features.select_mark_sources(parts, n_items, lists)
         alone.append([messages for _, messages in sources])
     return alone
 
 
 def _numbers(view: View) -> int:
     """Returns the number of entries of one user's message in the last of the rounds to read."""
-    uploads = choose_rounds(view)[-1].uploads
-    assert uploads is not None, "chosen"
-    return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
+    last = choose_rounds(view)[-1].uploads
+    assert last is not None, "chosen"
+    return sum(max(1, int(np.prod(part.shape))) for part in last.components.values())
 
 
 def draw_histories(
@@ -337,7 +315,7 @@ class _Rule:
         readers: FormReaders,
         histories: Bits,
         is_realistic: Bits,
-        singles: Sequence[SingleItemMessages],
+        singles: Sequence[OneItemMessages],
         rng: np.random.Generator,
     ) -> Self:
         """Fits the classifier to simulated users, and calibrates it on held-out simulated users.
@@ -371,9 +349,8 @@ class _Rule:
             random_state=0,
         )
         with limit_to_one_thread(None):
-            rule.fit(
-                np.concatenate([x[: len(fitted)] for x in numbers]), np.tile(labels, len(numbers))
-            )
+            features = np.concatenate([x[: len(fitted)] for x in numbers])
+            rule.fit(features, np.tile(labels, len(numbers)))
             totals = np.cumsum([rule.decision_function(x[len(fitted) :]) for x in numbers], axis=0)
         trust = tuple(
             LogisticRegression().fit(np.stack([total, ratio], axis=1), truth) for total in totals
@@ -425,7 +402,7 @@ class _Round:
         view: View,
         round_view: RoundView,
         histories: Bits,
-        singles: SingleItemMessages,
+        singles: OneItemMessages,
         pairs: Index,
         kept_shadows: Index,
         rng: np.random.Generator,
@@ -446,7 +423,7 @@ class _Round:
         made = client(histories, round_view.broadcast, rng).components
         shadows = {name: made[name] for name in round_view.uploads.components if name in made}
         sent = {name: round_view.uploads.components[name] for name in shadows}
-        listing = find_list_names(sent)
+        listing = item_features.find_list_names(sent)
         features = partial(_features, shadows, round_view.broadcast, histories.shape[1], listing)
         linear = _Linear.fit(features(), histories, singles)
         fitted = cls(round_view.broadcast, round_view.uploads.users, sent, listing, linear)
@@ -499,10 +476,7 @@ class _Linear:
 
     @classmethod
     def fit(
-        cls,
-        blocks: Iterator[tuple[Index, ItemFeatures]],
-        histories: Bits,
-        singles: SingleItemMessages,
+        cls, blocks: Iterator[tuple[Index, ItemFeatures]], histories: Bits, singles: OneItemMessages
     ) -> Self:
         others, square, towards = [], np.zeros((1, 1)), np.zeros(1)
         marked_blocks: list[list[tuple[bool, NDArray[Any]]]] = []
@@ -525,13 +499,11 @@ class _Linear:
         halves = tuple((x[half::2], _ridge(x[half::2], histories[half::2])) for half in (0, 1))
         parts = list(zip(*marked_blocks, strict=True))
         single: Sequence[NDArray[Any] | None] = singles or [None for _ in parts]
-        marks = tuple(
-            ItemMarks.fit(
-                np.concatenate([sent for _, sent in part]), histories, one, listed=part[0][0]
-            )
-            for part, one in zip(parts, single, strict=True)
-        )
-        return cls(row, middle, spread, halves, marks)
+        marks = []
+        for part, one in zip(parts, single, strict=True):
+            messages = np.concatenate([sent for _, sent in part])
+            marks.append(ItemMarks.fit(messages, histories, one, listed=part[0][0]))
+        return cls(row, middle, spread, halves, tuple(marks))
 
     def read(self, messages: ItemFeatures, shadows: Index | None) -> list[Numbers]:
         """Returns features of each item in n messages, as a list of arrays (n, M).
@@ -595,8 +567,8 @@ def choose_rounds(view: View) -> list[RoundView]:
     client = view.public.device_code
     assert client is not None, "refused"
     is_slow = 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds > MAX_SHADOW_SECONDS
-    max_rounds, name = _SLOW_ROUNDS if is_slow else _ROUNDS, list_linked_names(view)[0]
-    rounds = [seen for seen, _, _ in select_rounds(view, name, max_rounds)][-max_rounds:]
+    max_rounds, name = _SLOW_ROUNDS if is_slow else _ROUNDS, uploads.list_linked_names(view)[0]
+    rounds = [seen for seen, _, _ in uploads.select_rounds(view, name, max_rounds)][-max_rounds:]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
 

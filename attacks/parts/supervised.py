@@ -473,16 +473,10 @@ def _labels(
     """
     assert background.known_classes is not None
     classes = np.unique(background.known_classes)
-    scores = np.full(
-        (len(problem.unknown_users), max(background.n_classes, int(classes[-1]) + 1)), -np.inf
-    )
+    users, codes = problem.unknown_users, classes[guess.classes].astype(np.int64)
+    scores = np.full((len(users), max(background.n_classes, int(classes[-1]) + 1)), -np.inf)
     scores[:, classes] = guess.scores
-    return GuessedLabels(
-        users=problem.unknown_users,
-        classes=classes[guess.classes].astype(np.int64),
-        scores=scores,
-        input_name=way,
-    )
+    return GuessedLabels(users=users, classes=codes, scores=scores, input_name=way)
 
 
 def _of_size_1(guess: ClassGuess) -> NDArray[np.float64]:

@@ -27,7 +27,9 @@ from fedrec_auditor.targets.transcript import (
 
 # How many numbers a block of dense messages has: 8 MiB in float64, which fits caches.
 MAX_BLOCK_NUMBERS = 2**20
+Floats = NDArray[np.float64]
 _Result = TypeVar("_Result")
+_NEIGHBOURS = "iu"  # kinds of dtype of tables that hold the indices of each item's neighbours
 _NAMED = 4  # maximum number of messages that a refusal names
 
 
@@ -249,9 +251,7 @@ def assign_pseudonyms(view: View) -> View | None:
     return replace(view, public=public, rounds=tuple(reversed(rounds)))
 
 
-def compute_sender_probs(
-    posterior: NDArray[np.floating], known: sparse.csr_array
-) -> NDArray[np.float64]:
+def compute_sender_probs(posterior: NDArray[np.floating], known: sparse.csr_array) -> Floats:
     """Returns the probability that each message was sent by each user, from known items of users.
 
     posterior: probability of each interaction, given each of k messages (k, M)
@@ -442,7 +442,6 @@ def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDA
     return None if broadcast is None or key is None else np.asarray(broadcast[key])
 
 
-Floats = NDArray[np.float64]
 _Part = TypeVar("_Part")
 
 
@@ -456,26 +455,20 @@ def find_item_table(model: Broadcast, n_items: int) -> Floats | None:
 
     A table whose name begins with "item" is preferred. ``n_items`` is the number of items.
     """
-    name = _name(model, n_items)
+    names = [] if _tables(model, n_items, _NEIGHBOURS) else _tables(model, n_items, "f")
+    name = max(names, key=lambda name: name.startswith("item"), default=None)
     return None if name is None else np.asarray(model[name], dtype=np.float64)
 
 
-def _name(model: Broadcast, items: int) -> str | None:
-    tables = [
-        name
-        for name, part in model.items()
-        if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind == "f"
-    ]
-    whole = [name for name in tables if not _neighbours(model, items)]
-    return max(whole, key=lambda name: name.startswith("item"), default=None)
+def _tables(model: Broadcast, items: int, kinds: str) -> list[str]:
+    """Returns the names of tables (M, k), with one row per item, of the given ``kinds`` of dtype.
 
-
-def _neighbours(model: Broadcast, items: int) -> list[str]:
-    """Returns the names of integer tables (M, k), which hold the indices of similar items."""
+    Tables of integers (``_NEIGHBOURS``) hold the indices of similar items.
+    """
     return [
         name
         for name, part in model.items()
-        if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind in "iu"
+        if np.ndim(part) == 2 and len(part) == items and np.asarray(part).dtype.kind in kinds
     ]
 
 
@@ -485,17 +478,16 @@ def find_item_similarities(model: Broadcast, items: int) -> sparse.csr_array | N
     ``items`` is the number M of items. Only similarities of an item to its nearest neighbours are
     published.
     """
-    for name in _neighbours(model, items):
+    for name in _tables(model, items, _NEIGHBOURS):
         places = np.asarray(model[name])
         for part in model.values():
             values = np.asarray(part)
             if values.shape == places.shape and values.dtype.kind == "f":
                 known = (places >= 0) & (places < items) & np.isfinite(values)
-                rows = np.nonzero(known)[0]
+                pairs = np.nonzero(known)[0], places[known]
                 made: Any = sparse.csr_array
-                similarity: sparse.csr_array = made(
-                    (values[known].astype(np.float64), (rows, places[known])), shape=(items, items)
-                )
+                entries = values[known].astype(np.float64)
+                similarity: sparse.csr_array = made((entries, pairs), shape=(items, items))
                 return similarity
     return None
 
@@ -676,9 +668,7 @@ def _union(rounds: tuple[ModelMessages, ...]) -> ChangedRows:
     return ChangedRows(users, moved, (first, second))
 
 
-def split_in_two_groups(
-    values: NDArray[np.floating[Any]],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def split_in_two_groups(values: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
     """Divides each row of values (n, M) into two groups; returns positions (n, M) and shares (n,).
 
     The division maximises the variance between the groups. A position is +1 at the mean of the

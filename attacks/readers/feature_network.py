@@ -34,12 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fedrec_auditor.attacks.parts.uploads import (
-    ModelMessages,
-    get_last_model,
-    match_users,
-    read_model_messages,
-)
+from fedrec_auditor.attacks.parts import uploads
+from fedrec_auditor.attacks.parts.uploads import ModelMessages
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
 from fedrec_auditor.targets.transcript import View
@@ -102,11 +98,11 @@ class FeatureNetworkReader(MessageReader):
             flags /= np.maximum(flags.sum(axis=1, keepdims=True), 1)
         ratio, sent = np.zeros((len(users), len(flags))), np.zeros((len(users), len(flags)))
         count = np.zeros(len(users))
-        rounds = read_model_messages(view)
+        rounds = uploads.read_model_messages(view)
         names = (*form.tables, *form.layers)
         for parts in zip(*(rounds[name] for name in names), strict=True):
             whole = dict(zip(names, parts, strict=True))
-            rows, places = match_users(parts[0].users, users)
+            rows, places = uploads.match_users(parts[0].users, users)
             for start in range(0, len(rows), _TOGETHER):
                 some, at = (part[start : start + _TOGETHER] for part in (rows, places))
                 before, after = _networks(form, whole, some)
@@ -115,12 +111,8 @@ class FeatureNetworkReader(MessageReader):
                 sent[at] += first
                 count[at] += 1
         prior = sent.sum(axis=0) / max(1.0, count.sum())
-        return Evidence(
-            users=users,
-            log_ratio=ratio[:, whose],
-            item_log_odds=prior[whose],
-            activity=np.zeros(len(users)),
-        )
+        ratio, odds, activity = ratio[:, whose], prior[whose], np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity=activity)
 
 
 def _networks(
@@ -189,8 +181,8 @@ def _logits(form: _Form, network: ArraysByName, flags: NDArray[np.float64]) -> N
 
 def _form(view: View) -> _Form | None:
     """Returns the form of a network on items' features in the messages; None if there is none."""
-    features, broadcast = view.public.item_features, get_last_model(view)
-    messages = read_model_messages(view)
+    features, broadcast = view.public.item_features, uploads.get_last_model(view)
+    messages = uploads.read_model_messages(view)
     unknown = any(rounds[0].broadcast is None for rounds in messages.values())
     if features is None or not broadcast or unknown:
         return None

@@ -27,13 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import (
-    ModelMessages,
-    divide_or_zero,
-    find_item_table_name,
-    read_item_messages,
-    read_model_messages,
-)
+from fedrec_auditor.attacks.parts import uploads
+from fedrec_auditor.attacks.parts.uploads import ModelMessages
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
 
@@ -84,7 +79,7 @@ class FirstLayerReader(MessageReader):
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) from each user's last message, 0 for users who sent none."""
-        layout, rounds = _layout(view), read_model_messages(view)
+        layout, rounds = _layout(view), uploads.read_model_messages(view)
         assert layout is not None, "refused"
         names = [name for name in (layout.weight, layout.bias, layout.span) if name]
         width = layout.side.stop - layout.side.start
@@ -150,14 +145,14 @@ def _layout(view: View) -> _Layout | None:
 
     The result is None if there is no such weight and bias.
     """
-    items = read_item_messages(view)
+    items = uploads.read_item_messages(view)
     if not items:
         return None
     width = items[-1].component.shape[1]
     last = {
         name: rounds[-1].select_first(_LOOKED_AT)
-        for name, rounds in read_model_messages(view).items()
-        if name != find_item_table_name(view)
+        for name, rounds in uploads.read_model_messages(view).items()
+        if name != uploads.find_item_table_name(view)
     }
     best, max_cosine = None, _PARALLEL
     for name, weight in last.items():
@@ -231,4 +226,4 @@ def solve_layer_input(
     wide, by = weight.astype(np.float64), bias.astype(np.float64)
     size = np.sum(by**2, axis=1, keepdims=True)
     dot = (by[:, None] @ wide)[:, 0]
-    return divide_or_zero(dot, size)
+    return uploads.divide_or_zero(dot, size)

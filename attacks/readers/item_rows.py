@@ -43,16 +43,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
+from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.parts.meta_gradient import get_positive_probs
-from fedrec_auditor.attacks.parts.uploads import (
-    MODEL_KINDS,
-    ModelMessages,
-    divide_or_zero,
-    group_by_rows,
-    read_item_messages,
-    read_model_messages,
-    scatter_item_values,
-)
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, divide_or_zero, scatter_item_values
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
 from fedrec_auditor.targets.compute import iter_blocks
@@ -128,7 +121,7 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
             moves[whose] += touched
             lengths = np.linalg.norm(change, axis=2)
             new = np.full(touched.shape, -MAX_LOG_RATIO, dtype=np.float32)
-            for some, first, is_moved in group_by_rows(touched):
+            for some, first, is_moved in uploads.group_by_rows(touched):
                 sizes = lengths[some[:, None], first] * is_moved
                 place = sizes / _typical(sizes, is_moved)
                 moving = MAX_LOG_RATIO * _MOVED * (0.5 + 0.5 * place / (1 + place))
@@ -176,7 +169,7 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
         places = np.searchsorted(users, to_read)
         for at, change, moved in sent.iter_user_changes(to_read):
             whose, touched = places[at], np.asarray(moved.any(axis=2))
-            for some, first, is_moved in group_by_rows(touched):
+            for some, first, is_moved in uploads.group_by_rows(touched):
                 rows = change[some[:, None], first] * is_moved[:, :, None]
                 own = None if beside is None else get_sender_vectors(beside, to_read[at[some]])
                 if negatives > 1 and gradients:
@@ -223,9 +216,10 @@ def pair_with_vectors(
     rounds (``uploads.select_rounds``). The second value of a pair is None if the senders send no
     vectors of their own.
     """
-    tables = read_item_messages(view, per_user=per_user)
+    tables = uploads.read_item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
-    for rounds in read_model_messages(view, {*MODEL_KINDS, Payload.VECTOR}, per_user).values():
+    kinds = {*uploads.MODEL_KINDS, Payload.VECTOR}
+    for rounds in uploads.read_model_messages(view, kinds, per_user).values():
         shape, kind = rounds[0].component.shape, rounds[0].component.kind
         wanted = width if kind is Payload.VECTOR else (view.public.n_users, *width)
         if shape == wanted != tables[0].component.shape and len(rounds) == len(tables):
@@ -255,7 +249,7 @@ def has_unchanged_rows(view: View) -> bool:
     changes all rows. Gradients of a loss over all items are excluded, because
     ``rank_one_gradients`` reads them.
     """
-    rounds = read_item_messages(view)
+    rounds = uploads.read_item_messages(view)
     if not rounds or not len(rounds[-1].component) or RankOneGradientsReader().can_read(view):
         return False
     _, _, moved = next(rounds[-1].select_first(_LOOKED_AT).iter_changes())
@@ -356,9 +350,8 @@ def _places(
         up = _popular(along, touched, counts)
     place = along * up[:, None] / _typical(np.abs(along), touched)
     if counts is None:  # else the line may be the own items'
-        typical = np.maximum(
-            _typical(apart, touched), _ROUNDED * np.abs(along).max(axis=1)[:, None]
-        )
+        rounding = _ROUNDED * np.abs(along).max(axis=1)[:, None]
+        typical = np.maximum(_typical(apart, touched), rounding)
         place += np.maximum(apart / typical - _FAR, 0)
     return np.asarray(place)
 
@@ -390,7 +383,7 @@ def fit_main_direction(changes: NDArray[np.float32]) -> NDArray[np.float32]:
     follows most rows, not the longest change. There is one step of the power method per
     reweighting.
     """
-    _, unit = _split(changes)
+    unit = divide_or_zero(changes, np.linalg.norm(changes, axis=2)[:, :, None])
     gram = unit.transpose(0, 2, 1) @ unit
     column = np.argmax(np.einsum("ndd->nd", gram), axis=1)
     direction = np.take_along_axis(gram, column[:, None, None], axis=2)
@@ -401,12 +394,6 @@ def fit_main_direction(changes: NDArray[np.float32]) -> NDArray[np.float32]:
         sine = np.sqrt(np.maximum(1 - cosine**2, 0))
         direction = unit.transpose(0, 2, 1) @ (cosine / (sine + _NARROW))
     return _unit(direction)[:, :, 0]
-
-
-def _split(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns lengths of rows, (n, M), and directions, (n, M, d); zero rows stay zero."""
-    sizes = np.linalg.norm(change, axis=2)
-    return sizes, divide_or_zero(change, sizes[:, :, None])
 
 
 def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -31,13 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
-from fedrec_auditor.attacks.parts.uploads import (
-    find_senders,
-    get_last_messages,
-    list_linked_names,
-    match_users,
-    select_rounds,
-)
+from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
@@ -114,7 +108,7 @@ def find_listed_codes(view: View, name: str, count: int | None = None) -> NDArra
     """
     codes: NDArray[np.int64] = np.zeros(0, np.int64)
     counts: NDArray[Any] = np.zeros(0)
-    for _, _, component in select_rounds(view, name):
+    for _, _, component in uploads.select_rounds(view, name):
         sent = component.list_entries(np.arange(len(component)))[2].astype(np.int64)
         new, more = np.unique(sent, return_counts=True)
         codes, place = np.unique(np.concatenate([codes, new]), return_inverse=True)
@@ -124,12 +118,13 @@ def find_listed_codes(view: View, name: str, count: int | None = None) -> NDArra
 
 def _names(view: View) -> list[str]:
     """Returns the names of the components to read: lists of items, or else lists of codes."""
-    kinds = {name: get_last_messages(view, name).kind for name in list_linked_names(view)}
+    names = uploads.list_linked_names(view)
+    kinds = {name: uploads.get_last_messages(view, name).kind for name in names}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None
     for wanted, able in ((Payload.ITEMS, True), (Payload.CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
-        lists = [name for name in lists if len(get_last_messages(view, name).shape) == 1]
+        lists = [name for name in lists if len(uploads.get_last_messages(view, name).shape) == 1]
         if able and lists:
             return lists
     return []
@@ -150,7 +145,7 @@ def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
     """Returns the h codes of each item in lists of component ``name``, (M, h); None if unknown."""
-    if get_last_messages(view, name).kind is Payload.ITEMS:
+    if uploads.get_last_messages(view, name).kind is Payload.ITEMS:
         return np.arange(view.public.n_items)[:, None]
     return view.public.item_rows
 
@@ -162,7 +157,7 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     """
     popularity = view.public.popularity
     assert popularity is not None, "refused"
-    everybody = find_senders(view).astype(np.int64)
+    everybody = uploads.find_senders(view).astype(np.int64)
     n_items = view.public.n_items
     codes = find_listed_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
     if not len(codes):
@@ -208,10 +203,9 @@ def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
     A value is near if it differs by less than ``near`` times the square root of the value.
     """
     order, span = np.sort(-values), near * np.sqrt(np.maximum(values, 1.0))
-    return (
-        np.searchsorted(order, -values - span, side="left").astype(np.float64),
-        np.searchsorted(order, -values + span, side="right").astype(np.float64),
-    )
+    first = np.searchsorted(order, -values - span, side="left")
+    last = np.searchsorted(order, -values + span, side="right")
+    return first.astype(np.float64), last.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +234,7 @@ class _Lists:
 
         ``are_all_listed`` is True if each of ``codes`` is in somebody's list.
         """
-        everybody = find_senders(view).astype(np.int64)
+        everybody = uploads.find_senders(view).astype(np.int64)
         few = min(_SAMPLE, 1 + _PAIRS // max(1, len(codes)))
         some = np.sort(np.random.default_rng(0).permutation(everybody)[:few])
         n_rounds, times = _count_rounds(view, name, codes, some)
@@ -278,8 +272,8 @@ def _count_rounds(
 ) -> tuple[Floats, Floats]:
     """Counts the lists of each user (n, 1), and those that contain each of ``codes`` (n, D)."""
     n_rounds, times = np.zeros((len(users), 1)), np.zeros((len(users), len(codes)))
-    for _, uploads, component in select_rounds(view, name):
-        positions, places = match_users(uploads.users, users)
+    for _, sent, component in uploads.select_rounds(view, name):
+        positions, places = uploads.match_users(sent.users, users)
         row, _, entries = component.list_entries(positions)
         at = np.searchsorted(codes, entries).clip(max=len(codes) - 1)
         known = codes[at] == entries

@@ -50,17 +50,8 @@ from scipy.special import expit, logit
 from fedrec_auditor.attacks.parts import row_places
 from fedrec_auditor.attacks.parts.row_places import CRITICAL_Z, RowPositions
 from fedrec_auditor.attacks.parts.uploads import get_item_log_odds, read_item_messages
-from fedrec_auditor.attacks.readers.base import (
-    MAX_LOG_RATIO,
-    Evidence,
-    MessageReader,
-    shrink_activity,
-)
-from fedrec_auditor.attacks.readers.item_rows import (
-    get_sender_vectors,
-    has_unchanged_rows,
-    pair_with_vectors,
-)
+from fedrec_auditor.attacks.readers import base, item_rows
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
 from fedrec_auditor.attacks.readers.small_readers import InputWeightsReader, RankOneChangesReader
 from fedrec_auditor.targets.compute import map_in_threads
@@ -92,7 +83,7 @@ class NoisyRowsReader(MessageReader):
         The result is False if a reader of messages without noise can read the view.
         """
         others = (InputWeightsReader(), RankOneChangesReader(), RankOneGradientsReader())
-        moving = bool(read_item_messages(view)) and not has_unchanged_rows(view)
+        moving = bool(read_item_messages(view)) and not item_rows.has_unchanged_rows(view)
         return moving and not any(reader.can_read(view) for reader in others)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -115,7 +106,7 @@ class NoisyRowsReader(MessageReader):
             at = np.searchsorted(users, of_some.users)
             ratio[at] = np.clip(of_some.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
         evidence = Evidence(users=users, log_ratio=ratio, item_log_odds=common.item_log_odds)
-        return replace(evidence, activity=shrink_activity(evidence))
+        return replace(evidence, activity=base.shrink_activity(evidence))
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -124,11 +115,11 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
     The result is None if users send no vectors, or only changes of vectors.
     """
     out = None
-    for _, beside in pair_with_vectors(view, MAX_MESSAGES_PER_USER):
+    for _, beside in item_rows.pair_with_vectors(view, MAX_MESSAGES_PER_USER):
         if beside is None or beside.component.kind not in (Payload.VECTOR, Payload.MODEL):
             return None  # a change of a vector does not show its direction
         present = users[np.isin(users, beside.users)]
-        rows = get_sender_vectors(beside, present)
+        rows = item_rows.get_sender_vectors(beside, present)
         out = np.zeros((len(users), rows.shape[1])) if out is None else out
         out[np.searchsorted(users, present)] += rows
     return out
@@ -357,10 +348,9 @@ def fit_log_ratios(
                 counts = max(share * (1 - share) / float(apart) - 1, 3 / share)
         if fit_all and negatives:
             if turn >= _ALIKE:
-                reach = (travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)).clip(
-                    np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
-                )
-                mixture = replace(mixture, negative_steps=reach)
+                reach = travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)
+                most = np.arange(_MOST + 1)
+                mixture = replace(mixture, negative_steps=reach.clip(most > 0, most))
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
             mixture = replace(mixture, relative_step_excess=tilts)
         if fit_all:
@@ -441,11 +431,8 @@ def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     ``times`` is the number of steps: above 0 in the direction of items with an interaction, below 0
     against it.
     """
-    far = (
-        np.sign(times)
-        * mixture.negative_steps[abs(times)]
-        * (1 + np.sign(times) * mixture.relative_step_excess)
-    )
+    way = np.sign(times)
+    far = way * mixture.negative_steps[abs(times)] * (1 + way * mixture.relative_step_excess)
     return np.asarray(far, dtype=np.float32)
 
 

@@ -26,12 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import (
-    ModelMessages,
-    iter_user_messages,
-    read_item_messages,
-    split_in_two_groups,
-)
+from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Component, ComponentView, Payload, View
 
@@ -84,20 +79,20 @@ class RankOneGradientsReader(MessageReader):
         The view must show the broadcast model. A loss with sampled items is not a loss over all
         items.
         """
-        rounds = read_item_messages(view, (Payload.GRADIENT,))
+        rounds = uploads.read_item_messages(view, (Payload.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
         return bool(rounds) and not drawn and find_gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors and log-ratios of interactions, from each user's last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
-        rounds = read_item_messages(view, (Payload.GRADIENT,))
+        rounds = uploads.read_item_messages(view, (Payload.GRADIENT,))
         way = find_gradient_sign(rounds[-1])
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         ratio = np.zeros((len(users), view.public.n_items))
         for sent in rounds:
             assert sent.broadcast is not None
-            for whose, gradients in iter_user_messages(users, sent.users, sent.component):
+            for whose, gradients in uploads.iter_user_messages(users, sent.users, sent.component):
                 solved = fit_rank_one(way * gradients, sent.broadcast)
                 vectors[whose] = solved.user_vectors
                 ratio[whose] = compute_log_ratios(solved, sent.broadcast, alpha)
@@ -108,7 +103,7 @@ class RankOneGradientsReader(MessageReader):
 _WAYS: weakref.WeakKeyDictionary[ComponentView, float] = weakref.WeakKeyDictionary()
 
 
-def find_gradient_sign(messages: ModelMessages) -> float:
+def find_gradient_sign(messages: uploads.ModelMessages) -> float:
     """Returns the sign of gradients of a squared loss over all items; 0 for other messages.
 
     The sign is 1 if the messages point downhill, and -1 if uphill. If it is not public, the result
@@ -149,7 +144,7 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
         solved = fit_rank_one(way * sent, items)
         lengths = np.linalg.norm(solved.user_vectors, axis=1)
         off = solved.noise * lengths.clip(min=np.finfo(float).tiny)
-        between = float(np.median(split_in_two_groups(solved.residuals)[1]))
+        between = float(np.median(uploads.split_in_two_groups(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between
     return best or (ways[0] if hidden else 0.0)

@@ -31,11 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import (
-    group_by_rows,
-    read_item_messages,
-    scatter_item_values,
-)
+from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import fit_main_direction, has_unchanged_rows
 from fedrec_auditor.targets.compiled import REORDERED_MATH_FLAGS, jit_compile
@@ -74,22 +70,23 @@ class RatingRowsReader(MessageReader):
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
-        models = on_scale and bool(read_item_messages(view, (Payload.MODEL,)))
+        models = on_scale and bool(uploads.read_item_messages(view, (Payload.MODEL,)))
         return models and has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) and ratings (n, M), which are 0 for unchanged rows."""
-        rounds = read_item_messages(view, (Payload.MODEL,))
-        ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
+        rounds = uploads.read_item_messages(view, (Payload.MODEL,))
+        n_items = view.public.n_items
+        ratings = np.zeros((len(users), n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         local = _Local.from_view(view)
         for sent in rounds:
             base = np.asarray(sent.broadcast, dtype=np.float32)
             for whose, change, moved in sent.iter_user_changes(users):
-                for some, first, kept in group_by_rows(np.asarray(moved.any(axis=2))):
+                for some, first, kept in uploads.group_by_rows(np.asarray(moved.any(axis=2))):
                     own = np.where(kept[:, :, None], change[some[:, None], first], 0)
                     rated, vector = local.fit_ratings(base[first], own.astype(np.float32), kept)
-                    ratings[whose[some]] = scatter_item_values(rated, first, kept, ratings.shape[1])
+                    ratings[whose[some]] = uploads.scatter_item_values(rated, first, kept, n_items)
                     vectors[whose[some]] = vector
         return Evidence(users=users, vectors=vectors, ratings=ratings)
 

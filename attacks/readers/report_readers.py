@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts.uploads import (
-    find_item_vector_name,
-    get_item_log_odds,
-    iter_user_messages,
-    read_item_messages,
-    select_rounds,
-)
+from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Payload, View
 
@@ -46,18 +40,18 @@ class FlippedBitsReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view links bits to users, and flipping probabilities are public."""
         known = view.public.noise_channel is not None
-        return known and find_item_vector_name(view, Payload.BITS) is not None
+        return known and uploads.find_item_vector_name(view, Payload.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-ratios of interactions from bits of all rounds, and prior log-odds."""
-        channel, name = view.public.noise_channel, find_item_vector_name(view, Payload.BITS)
+        channel, name = view.public.noise_channel, uploads.find_item_vector_name(view, Payload.BITS)
         assert channel is not None
         assert name is not None
         shape = (len(users), view.public.n_items)
         ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
         total, senders = np.zeros(shape[1], dtype=np.int64), 0
-        for _, uploads, component in select_rounds(view, name):
-            for whose, bits in iter_user_messages(users, uploads.users, component):
+        for _, sent, component in uploads.select_rounds(view, name):
+            for whose, bits in uploads.iter_user_messages(users, sent.users, component):
                 ones[whose] += bits != 0
                 reports[whose] += 1
             total += np.rint(component.sum_all()).astype(np.int64)
@@ -66,11 +60,9 @@ class FlippedBitsReader(MessageReader):
         log_probs = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
         log_ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
         p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
-        items = _shares(total, np.full(shape[1], senders), p, q)
-        known = get_item_log_odds(view)
-        odds = logit(items) if known is None else known
-        activity = fit_activity(log_ratio, odds)
-        items = logit(items)
+        items = logit(_shares(total, np.full(shape[1], senders), p, q))
+        known = uploads.get_item_log_odds(view)
+        activity = fit_activity(log_ratio, items if known is None else known)
         return Evidence(users=users, log_ratio=log_ratio, item_log_odds=items, activity=activity)
 
 
@@ -191,7 +183,7 @@ class CoordinateReportsReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether the view has reports of an item gradient with public probabilities."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
-        return known and bool(read_item_messages(view, (Payload.REPORTS,)))
+        return known and bool(uploads.read_item_messages(view, (Payload.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns approximate log-likelihood ratios of interactions, from reports of all rounds.
@@ -201,7 +193,7 @@ class CoordinateReportsReader(MessageReader):
         settings = view.public.settings
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
-        rounds = read_item_messages(view, (Payload.REPORTS,))
+        rounds = uploads.read_item_messages(view, (Payload.REPORTS,))
         items = np.mean([np.asarray(sent.broadcast, dtype=np.float64) for sent in rounds], axis=0)
         ratio = np.zeros((len(users), view.public.n_items))
         senders = sum(len(sent.users) for sent in rounds)
@@ -219,7 +211,7 @@ class CoordinateReportsReader(MessageReader):
         plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
         minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
         for sent in rounds:
-            for whose, estimates in iter_user_messages(users, sent.users, sent.component):
+            for whose, estimates in uploads.iter_user_messages(users, sent.users, sent.component):
                 signs = np.rint(estimates / unit)
                 ratio[whose] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
                 ratio[whose] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)

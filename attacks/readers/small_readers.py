@@ -11,31 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.uploads import (
-    ModelMessages,
-    assign_pseudonyms,
-    divide_or_zero,
-    estimate_popularity,
-    find_item_table,
-    find_item_vector_name,
-    find_user_table,
-    get_last_model,
-    has_sums_over_changing_groups,
-    iter_table_changes,
-    iter_user_messages,
-    list_linked_names,
-    read_item_messages,
-    read_model_messages,
-    select_rounds,
-    split_in_two_groups,
-)
+from fedrec_auditor.attacks.parts import uploads
+from fedrec_auditor.attacks.parts.uploads import find_item_vector_name, get_last_model
+from fedrec_auditor.attacks.readers import rank_one_gradients
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import has_unchanged_rows
-from fedrec_auditor.attacks.readers.rank_one_gradients import (
-    RankOneGradientsReader,
-    compute_directions,
-    fit_rank_one,
-)
+from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader, fit_rank_one
 from fedrec_auditor.targets.transcript import Payload, View
 
 
@@ -74,10 +55,10 @@ class ClearEntriesReader(MessageReader):
         count = np.zeros(len(users))
         places, filled = np.zeros(total.shape, np.int64), np.zeros(total.shape, np.bool_)
         several = 1 if view.public.item_rows is None else view.public.item_rows.shape[1]
-        for turn, (_, uploads, component) in enumerate(select_rounds(view, name)):
+        for turn, (_, sent, component) in enumerate(uploads.select_rounds(view, name)):
             if turn % several == 0:
                 places[:] = 0
-            for whose, entries in iter_user_messages(users, uploads.users, component):
+            for whose, entries in uploads.iter_user_messages(users, sent.users, component):
                 total[whose] += entries
                 places[whose] += entries != 0
                 count[whose] += 1
@@ -90,9 +71,8 @@ class ClearEntriesReader(MessageReader):
         else:
             ratio = (mean - of_senders.mean()) / max(float(of_senders.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0
-        return Evidence(
-            users=users, log_ratio=ratio, ratings=mean.astype(np.float32) if rated else None
-        )
+        ratings = mean.astype(np.float32) if rated else None
+        return Evidence(users=users, log_ratio=ratio, ratings=ratings)
 
 
 # For the layer h = W x + b on a device's history x, an example with error e in h adds e x^T to the
@@ -143,13 +123,13 @@ class InputWeightsReader(MessageReader):
         return Evidence(users=users, log_ratio=ratio.astype(np.float32))
 
 
-def find_input_layer(view: View) -> tuple[ModelMessages, ...]:
+def find_input_layer(view: View) -> tuple[uploads.ModelMessages, ...]:
     """Returns the messages about the first matrix of which devices leave some columns unchanged.
 
     The matrix has one column per item, and is not square. The result has one entry per round, and
     is empty if there is no such matrix. Only a few messages of the last round are checked.
     """
-    for rounds in read_model_messages(view).values():
+    for rounds in uploads.read_model_messages(view).values():
         shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
             continue
@@ -191,7 +171,8 @@ class ParticipationReader(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view shows sums of item tables over groups of users that change."""
-        return has_sums_over_changing_groups(view) and any(True for _ in iter_table_changes(view))
+        changes = uploads.iter_table_changes(view)
+        return uploads.has_sums_over_changing_groups(view) and any(True for _ in changes)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions from the sums of all rounds.
@@ -201,7 +182,7 @@ class ParticipationReader(MessageReader):
         """
         groups, sums = [], []
         for seen in view.rounds:
-            for _, sources in iter_table_changes(view, only=seen):
+            for _, sources in uploads.iter_table_changes(view, only=seen):
                 assert seen.senders is not None
                 groups.append(np.isin(users, seen.senders))
                 sums.append(sources[0])
@@ -214,12 +195,8 @@ class ParticipationReader(MessageReader):
             share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
             ratio = there.T @ np.where(moved, -np.log(share), -MAX_LOG_RATIO)
             ratio = np.maximum(ratio, -MAX_LOG_RATIO)
-        return Evidence(
-            users=users,
-            log_ratio=ratio,
-            item_log_odds=estimate_popularity(view),
-            activity=np.zeros(len(users)),
-        )
+        odds, activity = uploads.estimate_popularity(view), np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity=activity)
 
 
 def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -273,11 +250,11 @@ class UserRowsReader(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the view shows models only, with one row per user and one row per item."""
-        table = find_item_table(get_last_model(view), view.public.n_items)
-        users = None if table is None else find_user_table(get_last_model(view), table)
+        table = uploads.find_item_table(get_last_model(view), view.public.n_items)
+        users = None if table is None else uploads.find_user_table(get_last_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
         complete = users is not None and len(users) == view.public.n_users
-        return models and complete and not list_linked_names(view)
+        return models and complete and not uploads.list_linked_names(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns the model's predictions for users and items in place of log-likelihood ratios.
@@ -285,18 +262,14 @@ class UserRowsReader(MessageReader):
         The predictions are in standard deviations from their mean.
         """
         model = get_last_model(view)
-        table = find_item_table(model, view.public.n_items)
+        table = uploads.find_item_table(model, view.public.n_items)
         assert table is not None, "refused"
-        rows = find_user_table(model, table)
+        rows = uploads.find_user_table(model, table)
         assert rows is not None, "refused"
         scores = rows[users] @ table.T
-        scale = max(float(scores.std()), np.finfo(float).tiny)
-        return Evidence(
-            users=users,
-            log_ratio=(scores - scores.mean()) / scale,
-            item_log_odds=np.zeros(view.public.n_items),
-            activity=np.zeros(len(users)),
-        )
+        ratio = (scores - scores.mean()) / max(float(scores.std()), np.finfo(float).tiny)
+        odds, activity = np.zeros(view.public.n_items), np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity=activity)
 
 
 # The estimate of ``uploads.estimate_popularity``, which gives no evidence on single users.
@@ -315,11 +288,11 @@ class PopularityReader(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the adversary's view shows an item table, but no data on single users."""
-        more = list_linked_names(view) or has_sums_over_changing_groups(view)
+        more = uploads.list_linked_names(view) or uploads.has_sums_over_changing_groups(view)
         more = more or UserRowsReader().can_read(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
-        pooled = sent if view.vantage is Vantage.SERVER else not assign_pseudonyms(view)
-        model = find_item_table(get_last_model(view), view.public.n_items)
+        pooled = sent if view.vantage is Vantage.SERVER else not uploads.assign_pseudonyms(view)
+        model = uploads.find_item_table(get_last_model(view), view.public.n_items)
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -327,12 +300,9 @@ class PopularityReader(MessageReader):
 
         The popularity is in standard deviations from the mean.
         """
-        return Evidence(
-            users=users,
-            log_ratio=np.zeros((len(users), view.public.n_items)),
-            item_log_odds=estimate_popularity(view),
-            activity=np.zeros(len(users)),
-        )
+        ratio = np.zeros((len(users), view.public.n_items))
+        odds, activity = uploads.estimate_popularity(view), np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity=activity)
 
 
 # A device with vector u and interactions r (0 elsewhere) moves the table V in a step of size c by
@@ -372,7 +342,7 @@ class RankOneChangesReader(MessageReader):
         # InputWeightsReader has strong evidence, and RankOneGradientsReader knows the step size.
         if InputWeightsReader().can_read(view) or RankOneGradientsReader().can_read(view):
             return False
-        rounds = read_item_messages(view)
+        rounds = uploads.read_item_messages(view)
         drawn = view.public.settings.get("negatives")
         if drawn or not rounds or rounds[-1].broadcast is None or rounds[-1].component.shape[1] < 2:
             return False
@@ -381,7 +351,7 @@ class RankOneChangesReader(MessageReader):
             gram = np.einsum("nmd,nme->nde", change, change, dtype=np.float64)
             total = np.einsum("ndd->n", gram)
             top = np.linalg.eigvalsh(gram)[:, -1]
-            shares.append(divide_or_zero(top, total))
+            shares.append(uploads.divide_or_zero(top, total))
             whole = whole and bool(moved.any(axis=2).all())
         share = np.concatenate(shares)
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE
@@ -394,11 +364,13 @@ class RankOneChangesReader(MessageReader):
         is assumed to be the items with which the user interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        for sent in read_item_messages(view):
+        for sent in uploads.read_item_messages(view):
             assert sent.broadcast is not None
             for whose, change, _ in sent.iter_user_changes(users):
-                along = np.einsum("nmd,nd->nm", change, compute_directions(change))
-                near, how_near = split_in_two_groups(along)
-                less, how_less = split_in_two_groups(fit_rank_one(change, sent.broadcast).residuals)
+                directions = rank_one_gradients.compute_directions(change)
+                along = np.einsum("nmd,nd->nm", change, directions)
+                near, how_near = uploads.split_in_two_groups(along)
+                residuals = fit_rank_one(change, sent.broadcast).residuals
+                less, how_less = uploads.split_in_two_groups(residuals)
                 ratio[whose] = MAX_LOG_RATIO * np.where((how_less > how_near)[:, None], less, near)
         return Evidence(users=users, log_ratio=ratio)

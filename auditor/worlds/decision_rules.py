@@ -18,15 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.guesses import approximate_bound, count_revealed_guesses
-from fedrec_auditor.auditor.worlds.statistics import (
-    Statistic,
-    as_floats,
-    count_in_intervals,
-    fit_logistic,
-    has_frequent_value,
-    make_cuts,
-)
+from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
 
@@ -118,9 +112,8 @@ class RuleTestPlan:
         both: whether the rule guesses both worlds (inputs), or only one.
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
-        revealed, alpha = count_revealed_guesses(
-            self.draws, both=both, delta=self.delta, alpha=self.alpha
-        )
+        delta, alpha = self.delta, self.alpha
+        revealed, alpha = count_revealed_guesses(self.draws, both=both, delta=delta, alpha=alpha)
         scale = self.draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -155,7 +148,7 @@ def smooth_counts(counts: Counts, middles: Floats) -> Counts | None:
     total = first[known].sum() + second[known].sum()
     best, log_odds = -np.inf, np.zeros(len(first))
     for columns in ([0, 2], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2, 3]):
-        weights = fit_logistic(x[known][:, columns], first[known], second[known])
+        weights = statistics.fit_logistic(x[known][:, columns], first[known], second[known])
         odds = x[:, columns] @ weights
         log_first, log_second = special.log_expit(odds[known]), special.log_expit(-odds[known])
         score = float(first[known] @ log_first + second[known] @ log_second)
@@ -226,9 +219,8 @@ def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule
     """
     best: CandidateRule[Rule] | None = None
     for each in candidates:
-        if best is None or each.expected_bound > best.expected_bound + MIN_BOUND_GAIN * max(
-            best.expected_bound, 0.0
-        ):
+        bound = -math.inf if best is None else best.expected_bound
+        if best is None or each.expected_bound > bound + MIN_BOUND_GAIN * max(bound, 0.0):
             best = each
     return best
 
@@ -283,15 +275,14 @@ def propose_rules(
     options = [chosen]
     if len(cuts) > 1:
         options.append(find_rule_by_ratio(halves, budget))
-    if prescribed is None and (
-        modelled := find_rule_by_model(halves, _middles(first, second, cuts), budget)
-    ):
-        options.append(modelled)
+    if prescribed is None:
+        modelled = find_rule_by_model(halves, _middles(first, second, cuts), budget)
+        options += [modelled] if modelled else []
     for option in options:
         if option.likely_bound > chosen.likely_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
-    if len(cuts) > _LEVELS and has_frequent_value(np.concatenate([first, second])):
+    if len(cuts) > _LEVELS and statistics.has_frequent_value(np.concatenate([first, second])):
         ranked += find_rules_by_strength(halves, budget)
     if prescribed is not None:
         for option in ranked:
@@ -322,13 +313,11 @@ def find_rule_by_cuts(halves: Counts, budget: RuleTestPlan) -> RatedGuesses:
     return RatedGuesses(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
-def find_rule_by_model(
-    halves: Counts, middles: Floats, budget: RuleTestPlan
-) -> RatedGuesses | None:
+def find_rule_by_model(halves: Counts, means: Floats, budget: RuleTestPlan) -> RatedGuesses | None:
     """Returns the best rule with a guess above one cut and below another, judged by a fitted model.
 
     halves: counts of outputs by half, world (input) and interval, (2, 2, m).
-    middles: mean value of the outputs in each interval (m,).
+    means: mean value of the outputs in each interval (m,).
     budget: number of draws and error of the later test, from which the bound is predicted.
 
     The model describes the log-ratio of the counts of the two worlds, and varies less by chance
@@ -336,17 +325,15 @@ def find_rule_by_model(
     is less favourable. The result is None if no model fits.
     """
     counts_of_both = halves.sum(axis=0)
-    modelled = smooth_counts(counts_of_both, middles)
+    modelled = smooth_counts(counts_of_both, means)
     if modelled is None:
         return None
     bold = replace(budget, margin=_CAUTION_BY_MODEL)
     table = _best_tails([counts_of_both, modelled], bold)
     right = np.array(min(_guessed(counts, table) for counts in (counts_of_both, modelled)))
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (counts_of_both, modelled)))
-    both = FIRST in table and SECOND in table
-    cautious, likely = (
-        s.predict_bound(right, wrong, halves.sum(), both=both) for s in (budget, bold)
-    )
+    both, n_draws = FIRST in table and SECOND in table, halves.sum()
+    cautious, likely = (s.predict_bound(right, wrong, n_draws, both=both) for s in (budget, bold))
     return RatedGuesses(float(cautious), float(likely), table)
 
 
@@ -385,9 +372,8 @@ def _best_tails(views: list[Counts], budget: RuleTestPlan) -> GuessTable:
         better = np.flatnonzero(right[kind] > wrong[kind])  # all others have no bound
         if len(better) == 0:
             continue
-        expected = budget.predict_bound(
-            right[kind, better], wrong[kind, better], n_outputs, both=up != down
-        )
+        counts = right[kind, better], wrong[kind, better]
+        expected = budget.predict_bound(*counts, n_outputs, both=up != down)
         place = _first_best(expected)
         if expected[place] > best:
             best = float(expected[place])
@@ -497,7 +483,7 @@ def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
 
     The mean is NaN for an empty interval. ``first``, ``second``: values in two worlds (inputs).
     """
-    values = np.sort(as_floats(np.concatenate([first, second])).ravel())
+    values = np.sort(statistics.as_floats(np.concatenate([first, second])).ravel())
     starts = np.append(0, np.searchsorted(values, cuts))
     counts = np.diff(starts, append=len(values))
     means = np.full(len(counts), np.nan)

@@ -363,9 +363,8 @@ class ThresholdLimits:
                     cuts, error = np.array([0.5]), np.array([alpha / _FAMILIES])
                     high = clopper_pearson_upper(_beyond(q, cuts, above), len(q), error)
                 low = clopper_pearson_lower(_beyond(p, cuts, above), len(p), error)
-                parts.append(
-                    (low, high, cuts, np.full(len(cuts), above), np.full(len(cuts), first))
-                )
+                sides = np.full(len(cuts), above), np.full(len(cuts), first)
+                parts.append((low, high, cuts, *sides))
         low, high, cuts, above_all, first_all = (
             np.concatenate(column) for column in zip(*parts, strict=True)
         )
@@ -407,13 +406,10 @@ class ThresholdLimits:
         if not above.any():
             return 0.0
         p, q = self.p_lower[above], self.q_upper[above]
-        terms = np.stack(
-            [
-                order * np.log(p) + (1 - order) * np.log(q),
-                order * np.log1p(-p) + (1 - order) * np.log1p(-q),
-            ]
-        )
-        return float(special.logsumexp(terms, axis=0).max() / (order - 1))
+        of_event = order * np.log(p) + (1 - order) * np.log(q)
+        of_rest = order * np.log1p(-p) + (1 - order) * np.log1p(-q)
+        total = special.logsumexp(np.stack([of_event, of_rest]), axis=0)
+        return float(total.max() / (order - 1))
 
     def describe(self, k: int) -> str:
         """Describes the event with index ``k`` in words, such as "output > 3"."""

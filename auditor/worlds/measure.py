@@ -156,13 +156,11 @@ class RefutationPower:
         """
 
         def fewest(rates: EventRates) -> int | None:
-            return search_min_samples(
-                lambda samples: exceeds(
-                    estimator.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence),
-                    epsilon,
-                ),
-                _MOST_DRAWS,
-            )
+            def enough(samples: int) -> bool:
+                limit = estimator.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence)
+                return exceeds(limit, epsilon)
+
+            return search_min_samples(enough, _MOST_DRAWS)
 
         pairs = (_randomized_response, _gaussian)
         return cls(*(fewest(pair(POWER_EPSILON_RATIO * epsilon, delta)) for pair in pairs))

@@ -19,13 +19,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
-from fedrec_auditor.auditor.worlds.estimators.base import (
-    DrawPlan,
-    EpsilonLimit,
-    Estimator,
-    EventRates,
-    Observation,
-)
+from fedrec_auditor.auditor.worlds.estimators import base
+from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, Observation
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import AllowedValues, Checked
 
@@ -281,7 +276,7 @@ THEOREMS: dict[str, _Theorem] = {
 
 
 @dataclass(frozen=True)
-class OneRun(Checked, Estimator):
+class OneRun(Checked, base.Estimator):
     """Estimator of a lower bound on epsilon from one training with many canaries, each included by
     a fair coin.
 
@@ -351,7 +346,7 @@ class OneRun(Checked, Estimator):
         return Observation(len(included), limit, f" ({source})")
 
     def predict_limit(
-        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.
 

@@ -99,12 +99,8 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     every = np.concatenate(sides)
     codes = _codes(every)
-    counts = np.stack(
-        [
-            np.bincount(part, minlength=int(codes.max()) + 1)
-            for part in np.split(codes, [len(inside)])
-        ]
-    )
+    parts, n_codes = np.split(codes, [len(inside)]), int(codes.max()) + 1
+    counts = np.stack([np.bincount(part, minlength=n_codes) for part in parts])
     continuous = every.dtype.kind == "f" and any(map(_many_digits, every.T))
     names = ("in", "out")
     for here, there, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
@@ -260,12 +256,9 @@ class CanaryScores(_Scores):
     @property
     def default_estimator(self) -> str:
         """Name of the default estimator of epsilon for these numbers of scores."""
-        if (
-            self.n_scores_per_world < _FEW
-            and len(self.in_scores) + len(self.out_scores) > (_UNEVEN + 1) * self.n_scores_per_world
-        ):
-            return "all-thresholds"
-        return "joint-binomial"
+        fewer, total = self.n_scores_per_world, len(self.in_scores) + len(self.out_scores)
+        uneven = total > (_UNEVEN + 1) * fewer
+        return "all-thresholds" if fewer < _FEW and uneven else "joint-binomial"
 
     def make_worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
         """Returns the inputs "canary in" and "canary out", whose outputs are the given scores.
@@ -399,10 +392,8 @@ class OneRunScores(_Scores):
         accept repeated scores. Raises InputError as ``build`` does, and if an identifier is in both
         arrays.
         """
-        inside, outside = (
-            as_array(side, f"the canary {where}")
-            for side, where in ((in_scores, "in"), (out_scores, "out"))
-        )
+        inside = as_array(in_scores, "the canary in")
+        outside = as_array(out_scores, "the canary out")
         _check_alike(inside, outside, in_ids, out_ids)
         ids = None
         if in_ids is not None and out_ids is not None:

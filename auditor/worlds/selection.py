@@ -13,17 +13,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Witness
-from fedrec_auditor.auditor.worlds.decision_rules import (
-    FIRST,
-    MIN_BOUND_GAIN,
-    SECOND,
-    CandidateRule,
-    DecisionRule,
-    RuleTestPlan,
-    choose_best_rule,
-    estimate_bound,
-    propose_rules,
-)
+from fedrec_auditor.auditor.worlds import decision_rules
+from fedrec_auditor.auditor.worlds.decision_rules import CandidateRule, DecisionRule, RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
 from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, find_exclusive_rules
 from fedrec_auditor.auditor.worlds.fields import OutputEncoder
@@ -300,9 +291,8 @@ class SelectionSplit:
         only = max(exclusive.values(), key=_expected, default=None)
         if only and only.expected_bound > _expected(best) and only[:2] != pair:
             pair = only[:2]
-            best = replace(self, outputs=tuple(self.outputs[each] for each in pair)).choose_rule(
-                common
-            )
+            outputs = tuple(self.outputs[each] for each in pair)
+            best = replace(self, outputs=outputs).choose_rule(common)
         bold: CandidateRule[Guesser] | None = exclusive.get(pair)
         bolder = max((each for each in lucky if each[:2] == pair), key=_expected, default=None)
         if bolder and bolder.expected_bound > max(_expected(best), _expected(bold)):
@@ -340,7 +330,7 @@ class SelectionSplit:
                 CandidateRule(a, b, expected, rule)
                 for a, b in pairs
                 for statistic, one, other in self._values(a, b, statistics, attempt)
-                for expected, rule in propose_rules(statistic, one, other, attempt)[
+                for expected, rule in decision_rules.propose_rules(statistic, one, other, attempt)[
                     : None if several else 1
                 ]
             )
@@ -388,10 +378,9 @@ class SelectionSplit:
                 fewer_parts, tries = parts[:start] + parts[start + step :], tries - 1
                 fewer = OutcomeIndex.fit(both, len(both), tuple(fewer_parts), self.namer)
                 if fewer is not None:
-                    rules = propose_rules(
-                        fewer, fewer.evaluate(first), fewer.evaluate(second), bold
-                    )
-                    if rules and rules[0][0] >= best * (1.0 - MIN_BOUND_GAIN):
+                    one, other = fewer.evaluate(first), fewer.evaluate(second)
+                    rules = decision_rules.propose_rules(fewer, one, other, bold)
+                    if rules and rules[0][0] >= best * (1.0 - decision_rules.MIN_BOUND_GAIN):
                         rule, parts = rules[0][1], fewer_parts
                         continue
                 start += step
@@ -485,10 +474,9 @@ class SelectionSplit:
         for part in self.namer.parts[:_SHRUNK]:
             values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
             if values is not None and len(values.keys) > 1:
-                counts = np.array(
-                    [count_in_intervals(values.evaluate(each), values.cuts) for each in some], float
-                )
-                strength.append((estimate_bound(counts, budget), part))
+                counts = [count_in_intervals(values.evaluate(each), values.cuts) for each in some]
+                bound = decision_rules.estimate_bound(np.array(counts, float), budget)
+                strength.append((bound, part))
         strength.sort(key=lambda outcome: -outcome[0])
         limit = min(_MOST_OUTCOMES, self.n_outputs // _REPEATS)
         for count in (1, 2, 4, 8):
@@ -515,15 +503,14 @@ class SelectionSplit:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = make_cuts(np.concatenate(values))
             counts = np.array([count_in_intervals(row, cuts) for row in values], float)
-            glances = [estimate_bound(counts[[a, b]], budget) for a, b in pairs]
+            glances = [decision_rules.estimate_bound(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._learns(statistics):
             means = np.stack([as_floats(outputs).mean(axis=0) for outputs in self.outputs])
             spread = np.maximum(np.stack([as_floats(o).std(axis=0) for o in self.outputs]), 1e-12)
-            apart = [
-                np.sum(((means[a] - means[b]) / (spread[a] + spread[b])) ** 2) for a, b in pairs
-            ]
+            ratios = [(means[a] - means[b]) / (spread[a] + spread[b]) for a, b in pairs]
+            apart = [np.sum(ratio**2) for ratio in ratios]
             best += np.argsort(-np.array(apart), kind="stable")[:_CLOSELY].tolist()
         return [pairs[i] for i in dict.fromkeys(best)]
 
@@ -539,16 +526,12 @@ def reassess_candidates(
     size: number of fresh draws per world (input).
     budget: number of draws and error of the later test of the selected rule.
     """
-    expected = [
-        budget.predict_bound(
-            table.trace(), table[::-1].trace(), 2 * size, both=SECOND in each.rule.guessed_worlds
-        )
-        for each, table in zip(candidates, tables, strict=True)
-    ]
-    return [
-        each._replace(expected_bound=float(bound))
-        for each, bound in zip(candidates, expected, strict=True)
-    ]
+    reassessed = []
+    for each, table in zip(candidates, tables, strict=True):
+        both = decision_rules.SECOND in each.rule.guessed_worlds
+        bound = budget.predict_bound(table.trace(), table[::-1].trace(), 2 * size, both=both)
+        reassessed.append(each._replace(expected_bound=float(bound)))
+    return reassessed
 
 
 def _expected(candidate: CandidateRule[Guesser] | None) -> float:
@@ -562,8 +545,9 @@ def choose_simplest_rule(candidates: Sequence[_Cut]) -> _Cut | None:
     directly from the output (``is_entry``) wins if its bound is at most 5% smaller. The result is
     None if there are no candidates.
     """
-    best = choose_best_rule(candidates)
-    plain = choose_best_rule(each for each in candidates if each.rule.statistic.is_entry)
+    best = decision_rules.choose_best_rule(candidates)
+    entries = [each for each in candidates if each.rule.statistic.is_entry]
+    plain = decision_rules.choose_best_rule(entries)
     if best is None or plain is None:
         return best
     return plain if plain.expected_bound >= best.expected_bound * (1.0 - _CLOSE) > 0 else best
@@ -610,8 +594,8 @@ def make_guess_witness(
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (counts.first_counts, FIRST, pair, (drawn[0], drawn[1])),
-            (counts.second_counts, SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (counts.first_counts, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second_counts, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )

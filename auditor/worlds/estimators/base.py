@@ -15,15 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants import statements
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import (
-    Bound,
-    Side,
-    Witness,
-    check_confidence,
-    check_delta,
-    check_epsilon,
-)
+from fedrec_auditor.accountants.statements import Bound, Side, Witness, check_confidence
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -156,7 +150,7 @@ class Estimator(ABC):
         samples, and for an invalid delta or confidence.
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
-        request = DrawPlan(check_samples(samples), check_delta(delta), errors[0])
+        request = DrawPlan(check_samples(samples), statements.check_delta(delta), errors[0])
         observation = self.observe(worlds, request, rng)
         limits = map(observation.compute_bound, errors)
         return tuple(
@@ -190,7 +184,7 @@ class Estimator(ABC):
         Other worlds give smaller bounds. The estimator ``JointBinomial`` can exceed this bound
         slightly for outputs with very many entries.
         """
-        alpha, delta = 1 - check_confidence(confidence), check_delta(delta)
+        alpha, delta = 1 - check_confidence(confidence), statements.check_delta(delta)
         return self.bound_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)
 
     def find_min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
@@ -200,13 +194,13 @@ class Estimator(ABC):
         A world is one of the neighbouring inputs. The result is None if more than 2^50 draws would
         be needed.
         """
-        check_epsilon(epsilon)
-        return search_min_samples(
-            lambda samples: exceeds(
-                self.find_max_bound(samples, delta=delta, confidence=confidence), epsilon
-            ),
-            _MOST_SAMPLES,
-        )
+        statements.check_epsilon(epsilon)
+
+        def enough(samples: int) -> bool:
+            bound = self.find_max_bound(samples, delta=delta, confidence=confidence)
+            return exceeds(bound, epsilon)
+
+        return search_min_samples(enough, _MOST_SAMPLES)
 
 
 def search_min_samples(enough: Callable[[int], bool], max_samples: int) -> int | None:

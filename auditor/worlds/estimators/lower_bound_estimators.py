@@ -10,36 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import check_confidence
+from fedrec_auditor.auditor.worlds import guesses, selection
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
-from fedrec_auditor.auditor.worlds.estimators.base import (
-    DrawPlan,
-    EpsilonLimit,
-    Estimator,
-    EventRates,
-    Observation,
-    check_samples,
-)
-from fedrec_auditor.auditor.worlds.guesses import (
-    GuessCounts,
-    ThresholdLimits,
-    count_coin_tosses,
-    find_largest_bound,
-    predict_best_bound,
-    predict_binary_bound,
-    predict_rank_bound,
-)
-from fedrec_auditor.auditor.worlds.selection import (
-    SECOND_RULE_ERROR_SHARE,
-    draw_scores,
-    make_guess_witness,
-    plan_split_size,
-    select_rules,
-)
+from fedrec_auditor.auditor.worlds.estimators import base
+from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, Observation
+from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 @dataclass(frozen=True)
-class JointBinomial(Estimator):
+class JointBinomial(base.Estimator):
     """Estimator of a lower bound on epsilon from guesses of the input (world) behind each output.
 
     Some draws select a decision rule, others test it. The bound holds at the stated confidence, for
@@ -79,9 +59,9 @@ class JointBinomial(Estimator):
         produced the output. Raises OutputShapeError if the shape of an output depends on the world.
         """
         selecting, counting, judging = rng.spawn(3)
-        chosen = select_rules(worlds, request, selecting, comparison_rng=judging)
+        chosen = selection.select_rules(worlds, request, selecting, comparison_rng=judging)
         remaining = chosen.count_remaining(worlds, request.samples)
-        draws, share = count_coin_tosses(worlds, remaining)
+        draws, share = guesses.count_coin_tosses(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
         drawn, rules = (first, draws - first), chosen.rules
@@ -103,11 +83,11 @@ class JointBinomial(Estimator):
         if rules:
             best = int(np.argmax(bounds_of_rules(request.alpha)))
             rule, pair = rules[best][0], chosen.world_pair
-            witness = make_guess_witness(worlds, pair, rule, counts[best], drawn)
+            witness = selection.make_guess_witness(worlds, pair, rule, counts[best], drawn)
         all_right = GuessCounts.make_all_right(draws, share)
 
         def limit(alpha: float) -> EpsilonLimit:
-            error = (1.0 - SECOND_RULE_ERROR_SHARE) * alpha
+            error = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonLimit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
@@ -125,11 +105,11 @@ class JointBinomial(Estimator):
         of outputs that select the rule. A measurement has fewer test draws if several rules are
         compared on further draws.
         """
-        alpha = (1.0 - SECOND_RULE_ERROR_SHARE) * alpha
+        alpha = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
         return super().bound_perfect_guesses(samples, delta=delta, alpha=alpha)
 
     def predict_limit(
-        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of guesses equal their
         expectation.
@@ -138,11 +118,12 @@ class JointBinomial(Estimator):
         of draws per input. ``rates``: shares of right and of wrong guesses of each possible rule.
         ``alpha``: error of the bound, 1 minus its confidence.
         """
-        return predict_best_bound(2 * (samples - plan_split_size(samples)), rates, delta, alpha)
+        draws = 2 * (samples - selection.plan_split_size(samples))
+        return guesses.predict_best_bound(draws, rates, delta, alpha)
 
 
 @dataclass(frozen=True)
-class AllThresholds(Estimator):
+class AllThresholds(base.Estimator):
     """Estimator of a lower bound on epsilon from all thresholds of a score at once.
 
     The bound holds at the stated confidence for every threshold, epsilon and delta together.
@@ -180,7 +161,7 @@ class AllThresholds(Estimator):
         if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
             scores, event = _guesses(worlds, request, rng)
         else:
-            scores = draw_scores(worlds, sizes, rng)
+            scores = selection.draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
 
         def limit(alpha: float) -> EpsilonLimit:
@@ -194,7 +175,7 @@ class AllThresholds(Estimator):
             return EpsilonLimit(
                 epsilon=band.bound_epsilon(delta),
                 largest_possible=max(
-                    find_largest_bound(scores[a], scores[b], delta=delta, alpha=error)
+                    guesses.find_largest_bound(scores[a], scores[b], delta=delta, alpha=error)
                     for a, b in pairs
                 ),
                 witness=worlds.make_witness(
@@ -208,7 +189,7 @@ class AllThresholds(Estimator):
         return Observation(sum(sizes), limit)
 
     def predict_limit(
-        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
         expectation.
@@ -217,8 +198,8 @@ class AllThresholds(Estimator):
         inputs. ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as
         a score of 0 or 1, so its threshold is known in advance.
         """
-        expected = predict_binary_bound if len(rates[0]) == 1 else predict_rank_bound
-        return expected(samples, samples, rates, delta=delta, alpha=alpha)
+        by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
+        return by(samples, samples, rates, delta=delta, alpha=alpha)
 
     def compute_limits(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
@@ -228,7 +209,8 @@ class AllThresholds(Estimator):
         ``samples``: number of draws per world. The limits hold together at ``confidence`` and bound
         epsilon at every delta.
         """
-        one, other = draw_scores(worlds, worlds.count_outputs(check_samples(samples)), rng)
+        sizes = worlds.count_outputs(base.check_samples(samples))
+        one, other = selection.draw_scores(worlds, sizes, rng)
         return ThresholdLimits.fit(one, other, 1 - check_confidence(confidence))
 
 
@@ -241,7 +223,7 @@ def _guesses(
     get no score, selected the rule.
     """
     selecting, counting = rng.spawn(2)
-    chosen = select_rules(worlds, request, selecting)
+    chosen = selection.select_rules(worlds, request, selecting)
     remaining = chosen.count_remaining(worlds, request.samples)
     table = chosen.count_guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
     world = int(np.argmin(remaining))
