@@ -59,9 +59,8 @@ def read_all(view: View) -> tuple[list[str], np.ndarray]:
 
 def sets_of(view: View) -> np.ndarray:
     """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
-    return choose_sets(
-        compute_posterior(reading.read_evidence(view, np.arange(view.public.n_users)))
-    )
+    evidence = reading.read_evidence(view, np.arange(view.public.n_users))
+    return choose_sets(compute_posterior(evidence))
 
 
 def reconstructed(view: View) -> Reconstruction:

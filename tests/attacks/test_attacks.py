@@ -15,14 +15,11 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
+from fedrec_auditor.attacks import membership_attacks
 from fedrec_auditor.attacks.attribute_attacks import AttributeKnn, AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
-from fedrec_auditor.attacks.membership_attacks import (
-    InteractionMembership,
-    UserMembership,
-    score_profiles,
-)
+from fedrec_auditor.attacks.membership_attacks import InteractionMembership, UserMembership
 from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.attacks.readers.report_readers import _typical
 from fedrec_auditor.auditor.games import metrics
@@ -46,7 +43,7 @@ from tests.attacks.made import SKEWED, renamed, reported, scored, sent, view_of
 BITS = sent({"bits": Dense(np.eye(2, 3), Payload.BITS)}, {"items": np.eye(3, 2)})
 
 
-PAIRS = np.zeros((1, 2), dtype=np.int64)
+ONE_PAIR = Background(candidate_pairs=np.zeros((1, 2), dtype=np.int64))
 
 
 @pytest.mark.parametrize(
@@ -54,12 +51,7 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
     [
         (AttributeKnn(), Vantage.SERVER, Background(), "one class per known user"),
         (InteractionMembership(), Vantage.SERVER, Background(), "background.candidate_pairs"),
-        (
-            InteractionMembership(),
-            Vantage.SHUFFLED,
-            Background(candidate_pairs=PAIRS),
-            "known_items",
-        ),
+        (InteractionMembership(), Vantage.SHUFFLED, ONE_PAIR, "known_items"),
         (UserMembership(), Vantage.PEERS, Background(), "at least 2 reference_views"),
     ],
 )
@@ -81,11 +73,9 @@ def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
     total = posterior.sum()
 
     def worth(mask: np.ndarray) -> float:
-        return (
-            2 * posterior[0][mask].sum() / (mask.sum() + total)
-            if mask.any()
-            else float(np.prod(1 - posterior[0]))
-        )
+        if not mask.any():
+            return float(np.prod(1 - posterior[0]))
+        return 2 * posterior[0][mask].sum() / (mask.sum() + total)
 
     subsets = (np.arange(2 ** len(row))[:, None] >> np.arange(len(row))) & 1
     assert worth(chosen) == pytest.approx(max(worth(s.astype(bool)) for s in subsets), abs=1e-12)
@@ -163,9 +153,8 @@ def test_own_items_score_above_others(name: str) -> None:
 def test_attributes_with_an_embedding_are_read_with_nobody_known(name: str, attribute: str) -> None:
     codes = DATA.attributes[attribute].codes
     classes = len(DATA.attributes[attribute].categories)
-    found = AttributeRows().infer(
-        server_view(name), Background(n_classes=classes), np.random.default_rng(0)
-    )
+    background, rng = Background(n_classes=classes), np.random.default_rng(0)
+    found = AttributeRows().infer(server_view(name), background, rng)
     np.testing.assert_array_equal(found.users, find_senders(server_view(name)))
     np.testing.assert_array_equal(found.classes, codes[found.users])
 
@@ -232,7 +221,7 @@ def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: i
     included = rng.random((k + 1, n)) < 0.5
     own = rng.normal(0, 5, (n, width))
     values = own + included[:, :, None] * shift + rng.normal(size=(k + 1, n, width))
-    found = score_profiles(values[0], values[1:], included[1:])
+    found = membership_attacks.score_profiles(values[0], values[1:], included[1:])
     # The mean without the user is itself uncertain, by 1/k + mean square of the share over k.
     exact = (values[0] - own - shift / 2) @ shift
     assert np.corrcoef(found, exact)[0, 1] > 0.9
@@ -244,7 +233,7 @@ def test_uninformative_references_give_zero_scores() -> None:
     rng = np.random.default_rng(2)
     values = rng.normal(size=(4, 30, 2))
     for included in (np.ones((3, 30), dtype=bool), np.zeros((3, 30), dtype=bool)):
-        assert not score_profiles(values[0], values[1:], included).any()
+        assert not membership_attacks.score_profiles(values[0], values[1:], included).any()
 
 
 def view_of_items(vantage: Vantage, items: np.ndarray) -> View:
@@ -335,16 +324,10 @@ def test_a_note_says_that_a_low_rate_is_not_resolvable() -> None:
 
 
 def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:
+    target, rngs = Fcf(rounds=1), [np.random.default_rng(7) for _ in range(2)]
     made = [
-        HalfTrainings.train(
-            Fcf(rounds=1),
-            HALVED,
-            WEAKER,
-            count=4,
-            compute=DEFAULT_MACHINE,
-            rng=np.random.default_rng(7),
-        )
-        for _ in range(2)
+        HalfTrainings.train(target, HALVED, WEAKER, count=4, compute=DEFAULT_MACHINE, rng=rng)
+        for rng in rngs
     ]
     assert np.array_equal(made[0].is_included, made[1].is_included)
     assert 0.4 < made[0].is_included.mean() < 0.6
@@ -359,14 +342,8 @@ def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:
 def test_profiles_without_ratings_are_scored() -> None:
     view = view_of_items(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
     profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
-    guess = UserMembership().infer(
-        view,
-        Background(
-            profiles=profiles,
-            reference_views=(view, view),
-            is_included=np.array([[True, False, True], [False, True, False]]),
-        ),
-        np.random.default_rng(0),
-    )
+    included = np.array([[True, False, True], [False, True, False]])
+    known = Background(profiles=profiles, reference_views=(view, view), is_included=included)
+    guess = UserMembership().infer(view, known, np.random.default_rng(0))
     assert np.isfinite(guess.values).all()
     assert guess.values.shape == (3,)

@@ -139,9 +139,8 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     ]
     view = view_of(*rounds, users=200, items=7)
 
-    monkeypatch.setattr(
-        "fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", 30
-    )  # one user per block
+    one_user = 30  # number of entries of one message
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", one_user)
 
     def read(numbers: int) -> InputTable:
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_ENTRIES", numbers)
@@ -153,17 +152,10 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     assert len(some.users) == 60
     assert set(some.users) <= set(range(20, 90))
     place = int(np.flatnonzero(some.users == 55)[0])
-    means = {
-        int(user): np.mean(
-            [
-                part[users == user][0]
-                for users, part in zip(senders, moved, strict=True)
-                if user in users
-            ],
-            axis=0,
-        )
-        for user in some.users
-    }
+    means, messages = {}, list(zip(senders, moved, strict=True))
+    for user in some.users.tolist():
+        own = [part[users == user][0] for users, part in messages if user in users]
+        means[user] = np.mean(own, axis=0)
     table = np.array(list(means.values()))
     expected = (means[55] - table.mean(axis=0)) / table.std(axis=0)
     found = some.compute_values()[place]

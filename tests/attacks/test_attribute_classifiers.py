@@ -276,9 +276,8 @@ def test_users_far_from_the_known_ones_have_finite_scores(attack: Any) -> None:
     codes, known = np.repeat([0, 1], 150), np.arange(0, 300, 2)
     table = np.random.default_rng(0).normal(size=(300, 5)) + 3 * codes[:, None]
     table[known + 1] *= 300
-    case = AttributeProblem(
-        make_input_table(table, np.arange(300)), known, known + 1, codes[known], None
-    )
+    read = make_input_table(table, np.arange(300))
+    case = AttributeProblem(read, known, known + 1, codes[known], None)
     found = attack.guess(case, None, 0)
     assert np.isfinite(found.scores).all()
     assert len(np.unique(found.classes)) == 2
@@ -299,9 +298,7 @@ def test_leave_one_out_is_the_fit_without_each(seed: int) -> None:
         guessed[left] = (ridge[left, kept]) @ solved
     areas = []
     for code in range(case.n_classes):
-        ours, theirs = (
-            guessed[case.class_codes == code, code],
-            guessed[case.class_codes != code, code],
-        )
+        is_member = case.class_codes == code
+        ours, theirs = guessed[is_member, code], guessed[~is_member, code]
         areas.append(np.mean(ours[:, None] > theirs) + np.mean(ours[:, None] == theirs) / 2)
     assert case.score_ridge() == pytest.approx(np.mean(areas))

@@ -315,9 +315,8 @@ def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> No
     moved = changes + TABLES[0] if kind is Payload.MODEL else changes
     one = sent({"items": ComponentView.create(moved, kind)}, {"items": TABLES[0]})
     rng = np.random.default_rng(1)
-    ((table, (step,)),) = iter_table_changes(
-        view_of(one, users=N, items=M, vantage=vantage, rng=rng)
-    )
+    view = view_of(one, users=N, items=M, vantage=vantage, rng=rng)
+    ((table, (step,)),) = iter_table_changes(view)
     np.testing.assert_allclose(table, TABLES[0])
     np.testing.assert_allclose(step, changes.sum(axis=0), atol=1e-12)
 
@@ -409,9 +408,8 @@ def seen_training(
     system: Target = WrappedSystem(client=client, model=first, **settings)
     run = system.run(DATA.take_users(np.flatnonzero(MEMBERS)), np.random.default_rng(3))
     view = run.transcript.view(vantage, np.random.default_rng(4))
-    return replace(
-        view, public=replace(view.public, device_code=SimulatedClient.from_data(system, DATA))
-    )
+    public = replace(view.public, device_code=SimulatedClient.from_data(system, DATA))
+    return replace(view, public=public)
 
 
 @pytest.mark.parametrize(
@@ -444,11 +442,8 @@ def test_views_without_computable_sums_are_refused() -> None:
     view = seen_training(exact, server=decaying)
     assert not can_solve_sums(seen_training(noisy, server=decaying))  # drawn at random
     assert not can_solve_sums(replace(view, public=replace(view.public, device_code=None)))
-    assert not can_solve_sums(
-        replace(view, rounds=view.rounds[-1:])
-    )  # a single model shows no step
+    single_model = replace(view, rounds=view.rounds[-1:])  # which shows no step
+    assert not can_solve_sums(single_model)
     assert not can_solve_sums(view, 10**6)  # more than fit memory
-    area = metrics.get_auc(
-        solve_participation(seen_training(exact, server=signs), DATA.ratings), MEMBERS
-    )
-    assert area < 1.0
+    found = solve_participation(seen_training(exact, server=signs), DATA.ratings)
+    assert metrics.get_auc(found, MEMBERS) < 1.0

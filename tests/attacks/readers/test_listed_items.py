@@ -131,16 +131,14 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
 
     seen = view(some, 2, CODES[:, :1], popularity=HELD.mean(axis=0))
     known = to_log_odds(HELD.sum(axis=0), USERS)
-    silent = Evidence(
-        users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
-    )
-    ratio = compute_posterior(reading.read_evidence(seen, np.arange(USERS)), known)
+    users, zero = np.arange(USERS), np.zeros(USERS)
+    silent = Evidence(users=users, log_ratio=np.zeros(HELD.shape), activity=zero)
+    ratio = compute_posterior(reading.read_evidence(seen, users), known)
     guessed = compute_posterior(silent, known)
     area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
-    sets, popular = (
-        metrics.compute_set_f1(choose_sets(each), HELD).mean() for each in (ratio, guessed)
-    )
+    chosen = (choose_sets(ratio), choose_sets(guessed))
+    sets, popular = (metrics.compute_set_f1(each, HELD).mean() for each in chosen)
     assert sets > popular + (0.1 if there == 1 else 0)
     assert seen.notes[1:] == ["Matches codes to items by how many users have each."]
 

@@ -103,9 +103,8 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     shares = rng.beta(2.0, 8.0, size=1_000)
     truth = rng.random((80, 1_000)) < shares
     found = FlippedBitsReader().read(flipped(truth, rng, p=p, q=q), np.arange(80))
-    (sent,) = (
-        flipped(truth, np.random.default_rng(0), p=p, q=q).rounds[0].uploads.components.values()
-    )
+    again = flipped(truth, np.random.default_rng(0), p=p, q=q)
+    (sent,) = again.rounds[0].uploads.components.values()
     ones = np.asarray(sent.to_dense(np.arange(80))).sum(axis=0)
     chances = stats.binom.pmf(np.arange(81)[:, None], 80, q + (p - q) * GRID)
     chances *= stats.beta.pdf(GRID, 2.0, 8.0)

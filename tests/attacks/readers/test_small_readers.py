@@ -204,9 +204,8 @@ def test_a_gradient_is_read_whatever_its_loss_and_sign(
     one = sent({"a": Dense(values, Payload.GRADIENT, rate)}, one.broadcast)
     view = view_of(one, users=DEVICES, items=PLACES)
     readers, found = read_all(view)
-    assert readers == [
-        "RankOneGradientsReader" if loss == "squared error" else "RankOneChangesReader"
-    ]
+    squared = loss == "squared error"
+    assert readers == ["RankOneGradientsReader" if squared else "RankOneChangesReader"]
     np.testing.assert_array_equal(found > 0, SETS)
 
 

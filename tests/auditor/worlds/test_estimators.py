@@ -16,41 +16,14 @@ from scipy import stats
 from benchmarks import protocols
 from benchmarks.tightness import CASES, Case
 from fedrec_auditor.accountants.statements import Bound
-from fedrec_auditor.auditor.worlds import selection
-from fedrec_auditor.auditor.worlds.decision_rules import (
-    FIRST,
-    NEITHER,
-    SECOND,
-    DecisionRule,
-    RuleTestPlan,
-)
+from fedrec_auditor.auditor.worlds import decision_rules, guesses, selection, statistics
+from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND, DecisionRule, RuleTestPlan
+from fedrec_auditor.auditor.worlds.estimators import lower_bound_estimators
 from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
-from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import (
-    AllThresholds,
-    JointBinomial,
-)
-from fedrec_auditor.auditor.worlds.guesses import (
-    _FAMILIES,
-    _RANKS,
-    _SHARES,
-    GuessCounts,
-    ThresholdLimits,
-    clopper_pearson_lower,
-    find_largest_bound,
-)
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
+from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import (
-    SECOND_RULE_ERROR_SHARE,
-    SelectionSplit,
-    plan_split_size,
-    select_rules,
-)
-from fedrec_auditor.auditor.worlds.statistics import (
-    OutcomeIndex,
-    ScalarScore,
-    count_in_intervals,
-    make_cuts,
-)
+from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, make_cuts
 from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
@@ -70,15 +43,15 @@ def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> N
     expected = []
     for p, q in ((one, other), (other, one)):
         for above in (True, False):
-            for rank, share in zip(_RANKS.tolist(), _SHARES.tolist(), strict=True):
+            for rank, share in zip(guesses._RANKS.tolist(), guesses._SHARES.tolist(), strict=True):
                 if rank > len(q):
                     break
                 ordered = sorted(q.tolist(), reverse=above)
                 cut = ordered[rank - 1]
                 hits = sum((x > cut) if above else (x < cut) for x in p.tolist())
-                error = ALPHA * share / _FAMILIES / 2
+                error = ALPHA * share / guesses._FAMILIES / 2
                 high = stats.beta.ppf(1 - error, rank, len(q) - rank + 1)
-                expected.append((float(clopper_pearson_lower(hits, len(p), error)), high))
+                expected.append((float(guesses.clopper_pearson_lower(hits, len(p), error)), high))
     assert np.allclose(np.stack([band.p_lower, band.q_upper], axis=1), expected, rtol=1e-9)
 
 
@@ -87,10 +60,8 @@ def test_all_limits_hold_together() -> None:
     for rng in np.random.default_rng(4).spawn(runs):
         band = ThresholdLimits.fit(rng.normal(1, 1, n), rng.normal(0, 1, n), 0.2)
         cut = band.thresholds
-        shifted = (
-            np.where(band.is_p_in_first_world, cut - 1, cut),
-            np.where(band.is_p_in_first_world, cut, cut - 1),
-        )
+        p_first = band.is_p_in_first_world
+        shifted = np.where(p_first, cut - 1, cut), np.where(p_first, cut, cut - 1)
         p, q = (np.where(band.is_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
         misses += bool(((band.p_lower > p) | (band.q_upper < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
@@ -117,7 +88,7 @@ def test_scores_apart_show_the_most_there_is(size: float) -> None:
     band = ThresholdLimits.fit(one, other, ALPHA)
     for delta in (0.0, 1e-3, 0.2):
         assert band.bound_epsilon(delta) == pytest.approx(
-            find_largest_bound(one, other, delta=delta, alpha=ALPHA), rel=1e-12
+            guesses.find_largest_bound(one, other, delta=delta, alpha=ALPHA), rel=1e-12
         )
     assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_epsilon(0.0) == 0
     assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_renyi(2.0) == 0
@@ -154,7 +125,7 @@ def measured(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Bound:
-    return JointBinomial().measure_bound(
+    return lower_bound_estimators.JointBinomial().measure_bound(
         Sampler.wrap(randomizer).make_worlds([0, 1] if inputs is None else inputs),
         delta=delta,
         confidence=confidence,
@@ -195,15 +166,13 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
     for seed in seeds:
         selecting, judging = np.random.default_rng(seed).spawn(2)
-        chosen = select_rules(
-            worlds, DrawPlan(100_000, 0.0, 0.05), selecting, comparison_rng=judging
-        )
+        plan = DrawPlan(100_000, 0.0, 0.05)
+        chosen = selection.select_rules(worlds, plan, selecting, comparison_rng=judging)
         rule, share = chosen.rules[0]
-        assert share == 1.0 - SECOND_RULE_ERROR_SHARE
+        assert share == 1.0 - selection.SECOND_RULE_ERROR_SHARE
         draws = sum(chosen.count_remaining(worlds, 100_000))
-        one, other = (
-            rule.count_guesses(fresh[world]) * draws // 160_000 for world in chosen.world_pair
-        )
+        tables = [rule.count_guesses(fresh[world]) for world in chosen.world_pair]
+        one, other = (table * draws // 160_000 for table in tables)
         counts = GuessCounts(
             n_draws=draws,
             first_counts=(int(one[0]), int(other[0])),
@@ -362,7 +331,7 @@ def test_a_guess_counts_what_its_table_says() -> None:
             slow = [table[int(np.sum(cuts <= float(value)))] for value in outputs]
             expected = [slow.count(FIRST), slow.count(SECOND)]
             assert rule.count_guesses(outputs).tolist() == expected
-            assert slow.count(NEITHER) == len(outputs) - sum(expected)
+            assert slow.count(decision_rules.NEITHER) == len(outputs) - sum(expected)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +360,7 @@ def test_rounding_makes_no_outcome() -> None:
     """0.1 + 0.2 and 0.3 differ in the last bit only; low-order bits have a check of their own."""
     values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
     assert len(make_cuts(values)) == 1
-    assert count_in_intervals(values, make_cuts(values)).tolist() == [2, 2]
+    assert statistics.count_in_intervals(values, make_cuts(values)).tolist() == [2, 2]
 
 
 def test_thin_tails_do_not_win_by_luck() -> None:
@@ -399,7 +368,8 @@ def test_thin_tails_do_not_win_by_luck() -> None:
     budget = RuleTestPlan(draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])
     for seed in range(30):
-        split = SelectionSplit.draw(worlds, plan_split_size(100_000), np.random.default_rng(seed))
+        size, rng = selection.plan_split_size(100_000), np.random.default_rng(seed)
+        split = selection.SelectionSplit.draw(worlds, size, rng)
         chosen = split.choose_rule(budget)
         rule = chosen.rule
         ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])

@@ -107,9 +107,8 @@ def test_bisection_finds_the_maximum_of_a_scan(
     counted: tuple[int, int, int], epsilon: float, delta: float
 ) -> None:
     slow = slow_p_value(*counted, epsilon, delta)
-    assert count(*counted).compute_p_value(epsilon, delta) == pytest.approx(
-        slow, rel=1e-7, abs=1e-14
-    )
+    found = count(*counted).compute_p_value(epsilon, delta)
+    assert found == pytest.approx(slow, rel=1e-7, abs=1e-14)
 
 
 @pytest.mark.parametrize("right", [50_400, 60_000, 80_000, 99_990, 100_000])
@@ -171,9 +170,8 @@ def largest_probability(m: int, r: int, v: int, epsilon: float, delta: float, bo
             limits.append(level / share)
         rows.append(right)
         limits.append(1 / share)
-    solved = optimize.linprog(
-        -(j >= v).astype(float), np.array(rows), limits, np.ones((1, r + 1)), [1.0]
-    )
+    gains, ones = -(j >= v).astype(float), np.ones((1, r + 1))
+    solved = optimize.linprog(gains, np.array(rows), limits, ones, [1.0])
     assert solved.success
     return float(-solved.fun)
 
@@ -260,9 +258,8 @@ def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> 
 
 def test_auto_takes_the_trade_off_where_delta_excuses_many() -> None:
     scores = gaussian(6.0, 100_000, 3)
-    found = {
-        each: scores.bound(delta=1e-4, estimator=each).epsilon for each in (AUTO_METHOD, *THEOREMS)
-    }
+    methods = (AUTO_METHOD, *THEOREMS)
+    found = {each: scores.bound(delta=1e-4, estimator=each).epsilon for each in methods}
     assert found["auto"] == found["trade-off"] > found["guesses"] + 0.5
 
 

@@ -108,9 +108,8 @@ def test_a_shape_of_each_input_is_a_word(value: Any) -> None:
 def test_long_inputs_are_told_apart() -> None:
     one, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 1.0
-    shapes = Sampler.wrap(
-        lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))
-    ).make_shape_sampler()
+    sampler = Sampler.wrap(lambda x, rng, size: np.zeros((size, 1 + int(x.sum()))))
+    shapes = sampler.make_shape_sampler()
     rng = np.random.default_rng(0)
     assert shapes.draw(one, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedrec_auditor
+from fedrec_auditor.auditor.worlds import exclusive_values, selection
 from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
     SECOND,
@@ -17,17 +18,9 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     DecisionRule,
     RuleTestPlan,
 )
-from fedrec_auditor.auditor.worlds.exclusive_values import (
-    ExclusiveRule,
-    find_exclusive_rules,
-    hash_rows,
-)
+from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, hash_rows
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import (
-    choose_simplest_rule,
-    count_guesses,
-    reassess_candidates,
-)
+from fedrec_auditor.auditor.worlds.selection import choose_simplest_rule
 from fedrec_auditor.auditor.worlds.statistics import ScalarScore, make_period_score
 from tests.points import later
 
@@ -55,8 +48,9 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
     rules = [(each.world_a, each.world_b, each.rule) for each in some]
     for seed in range(5):
         streams = np.random.default_rng(seed).spawn(3)
-        tables = count_guesses(worlds, rules, dict.fromkeys(range(3), 10_000), streams, ())
-        best = choose_simplest_rule(reassess_candidates(some, tables, 10_000, BUDGET))
+        sizes = dict.fromkeys(range(3), 10_000)
+        tables = selection.count_guesses(worlds, rules, sizes, streams, ())
+        best = choose_simplest_rule(selection.reassess_candidates(some, tables, 10_000, BUDGET))
         assert best[:2] == (0, 2)
         assert best.rule is good.rule
         truth = np.log((0.5 + 0.9) / (0.5 + 0.1))
@@ -76,7 +70,8 @@ PAIR = (0, 1)
 
 
 def found(first: Any, second: Any) -> CandidateRule[ExclusiveRule]:
-    return find_exclusive_rules([np.asarray(first), np.asarray(second)], [PAIR], OF_MANY)[PAIR]
+    outputs = [np.asarray(first), np.asarray(second)]
+    return exclusive_values.find_exclusive_rules(outputs, [PAIR], OF_MANY)[PAIR]
 
 
 def base(x: int, rng: np.random.Generator, n: int) -> Any:
@@ -138,7 +133,7 @@ def test_rounding_makes_no_value_of_its_own() -> None:
     rng = np.random.default_rng(6)
     one = np.where(rng.random(5000) < 0.5, 0.3, 1.0)
     other = np.where(rng.random(5000) < 0.5, 0.1 + 0.2, 1.0)
-    assert find_exclusive_rules([one, other], [PAIR], OF_MANY) == {}
+    assert exclusive_values.find_exclusive_rules([one, other], [PAIR], OF_MANY) == {}
 
 
 def test_fingerprints_tell_rows_apart_and_not_their_padding() -> None:
