@@ -257,14 +257,13 @@ class PaperEntry(TomlTable):
             for sentence in self.note
             if isinstance(sentence, str) or _holds(sentence.when, name_values.system)
         )
+        curve = partial(name_values.evaluate, stating_entry.epsilon or 0.0) if self.curve else None
         return ScopedClaim(
             claim=claim,
             scope=self.scope or claim.scope,
             delta=delta,
             note=name_values.fill_text(" ".join(notes)),
-            epsilon_curve=partial(name_values.evaluate, stating_entry.epsilon or 0.0)
-            if self.curve
-            else None,
+            epsilon_curve=curve,
         )
 
 

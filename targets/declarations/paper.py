@@ -337,10 +337,8 @@ class Paper:
         for entry in self.entries:
             if name in (entry.number, entry.name):
                 return entry
-        raise InputError(
-            f"Expected a number or name of an entry of {self.name}, got {name!r}. "
-            f"Correct {CLAIMS_FILE}."
-        )
+        got = f"{name!r}. Correct {CLAIMS_FILE}."
+        raise InputError(f"Expected a number or name of an entry of {self.name}, got {got}")
 
     def find_table(self, place: str) -> PrintedTable:
         """Returns the first printed table with the name ``place``; InputError if there is none."""
@@ -369,11 +367,9 @@ class Paper:
         Each claim has the scope (unit, adjacency, adversary's view, period) and the delta at which
         an audit compares it. The order is that of the file ``claims.toml``.
         """
-        words = NameValues(system, population)
+        words, title = NameValues(system, population), self.heading.title
         return tuple(
-            entry.rescope_claim(
-                stating.make_claim(self.heading.title, words, entry.delta), words, stating
-            )
+            entry.rescope_claim(stating.make_claim(title, words, entry.delta), words, stating)
             for entry in self.entries
             if entry.applies_to(name, system) and (stating := self._stating(entry, name, system))
         )
@@ -398,12 +394,9 @@ class Paper:
         if stating := self._stating(entry, entry.system[0], system):
             claim = stating.make_claim(self.heading.title, words, entry.delta)
             return entry.rescope_claim(claim, words, stating)
-        matching = [
-            scoped
-            for scoped in system.get_claims(population)
-            if scoped.scope == entry.scope
-            and (entry.delta is None or scoped.delta == words.evaluate(entry.delta))
-        ]
+        delta = None if entry.delta is None else words.evaluate(entry.delta)
+        claims = (each for each in system.get_claims(population) if each.scope == entry.scope)
+        matching = [each for each in claims if delta is None or each.delta == delta]
         if len(matching) != 1:
             raise InputError(
                 f"Expected one claim of {system.name} in [{entry.scope}] at delta {entry.delta}, "
@@ -444,9 +437,8 @@ class Paper:
                 f"Expected as many descriptions as numbers ({len(pairs)}) in entry {entry.number}, "
                 f"or a divisor of this count, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
             )
-        return tuple(
-            one.fill_in(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs)
-        )
+        described = zip(cycle(entry.numbers), pairs)
+        return tuple(one.fill_in(pair, entry.basis) for one, pair in described)
 
     def compute_epsilon_rows(self) -> tuple[Any, ...]:
         """Returns the epsilons in the paper's printed tables, each with bounds of the true epsilon.

@@ -32,17 +32,7 @@ from fedrec_auditor.targets.recorded.recording import (
     Recording,
 )
 from fedrec_auditor.targets.recorded.tensors import ArrayFile, MessageFile, PartForm, StoredPart
-from fedrec_auditor.targets.systems.base import (
-    HoldOut,
-    Model,
-    NoScoresError,
-    Population,
-    ReportedMetric,
-    ScopedClaim,
-    SystemOrigin,
-    Target,
-    UtilityTest,
-)
+from fedrec_auditor.targets.systems import base as systems
 from fedrec_auditor.targets.systems.system import (
     System,
     TrainingResult,
@@ -99,9 +89,8 @@ class RecordedMessages(Component):
                 continue
             if file.layouts[self.name].form is PartForm.MOVED_ROWS:
                 out[index] = self._base(file)
-            out[np.repeat(index, sent.row_counts), self._within(sent.row_indices, file)] = (
-                sent.values
-            )
+            rows = self._within(sent.row_indices, file)
+            out[np.repeat(index, sent.row_counts), rows] = sent.values
         return out
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
@@ -200,16 +189,16 @@ class RecordedSystem(System):
     recording: Recording
     sender_rows: NDArray[np.int64]
     user_ids: NDArray[np.int64]
-    simulator: Target | None = None
+    simulator: systems.Target | None = None
     rounds: int = 0
-    stated_claims: tuple[ScopedClaim, ...] = ()
+    stated_claims: tuple[systems.ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
     notes: tuple[str, ...] = ()
     assumption: str = ""
     caveat: str = ""
     paper: str = "a recording"
-    evaluation: ClassVar[UtilityTest] = UtilityTest(split=HoldOut.NOTHING)
-    reported: ClassVar[tuple[ReportedMetric, ...]] = ()
+    evaluation: ClassVar[systems.UtilityTest] = systems.UtilityTest(split=systems.HoldOut.NOTHING)
+    reported: ClassVar[tuple[systems.ReportedMetric, ...]] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.recording.path)!r})"
@@ -220,13 +209,13 @@ class RecordedSystem(System):
         return self.recording.manifest.algorithm
 
     @property
-    def origin(self) -> SystemOrigin:
+    def origin(self) -> systems.SystemOrigin:
         """Origin of the messages: clients of another party, which cannot be run again.
 
         In the result, ``client`` is the ``simulator``, and ``n_dropped`` is the number of messages
         that are left out because their numbers are not finite.
         """
-        return SystemOrigin(
+        return systems.SystemOrigin(
             is_external=True,
             is_runnable=False,
             client=self.simulator,
@@ -254,7 +243,7 @@ class RecordedSystem(System):
         """Number of items that the data must have, from the recording's manifest."""
         return self.recording.manifest.n_items
 
-    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: systems.Population) -> tuple[systems.ScopedClaim, ...]:
         """Returns the privacy claims that the caller stated; ``population`` is not used."""
         return self.stated_claims
 
@@ -307,9 +296,8 @@ class RecordedSystem(System):
             return self._uploads(recorded, recorded.uploads, model, sums)
         senders = sums.senders
         users = np.zeros(0, np.int64) if senders is None else np.sort(self._places(senders))
-        return Uploads(
-            users, {name: self._summed(name, sums, len(users)) for name in self._ordered(sums)}
-        )
+        parts = {name: self._summed(name, sums, len(users)) for name in self._ordered(sums)}
+        return Uploads(users, parts)
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
         """Sorts names of message parts: first those in the manifest, in its order, then by name.
@@ -398,11 +386,10 @@ class RecordedSystem(System):
         """Raises InputError, because recorded clients cannot send new messages."""
         raise InputError(NO_RETRAINING_ERROR)
 
-    def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
+    def score(self, model: systems.Model, interactions: Interactions, users: Ints) -> NoReturn:
         """Raises NoScoresError, because recordings do not contain the scores of items."""
-        raise NoScoresError(
-            "A recording does not state how items are scored: utility is not measured."
-        )
+        reason = "A recording does not state how items are scored: utility is not measured."
+        raise systems.NoScoresError(reason)
 
 
 def _shape(

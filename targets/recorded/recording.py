@@ -325,15 +325,13 @@ class Recording:
                     rounds.append(_round(folder, digest, memory))
                     memory -= rounds[-1].index_nbytes
             elif entry.name != MANIFEST_FILE:
-                known = (
-                    f"{MANIFEST_FILE}, {ROUNDS_FOLDER}, {RELEASE_STEM}.safetensors, {TRUTH_FILE}"
-                )
+                release_file = f"{RELEASE_STEM}.safetensors"
+                known = ", ".join((MANIFEST_FILE, ROUNDS_FOLDER, release_file, TRUTH_FILE))
                 raise InputError(f"Expected only {known} in {path}, got {entry.name!r}. Remove it.")
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
-            raise InputError(
-                f"Expected each round once in {path / ROUNDS_FOLDER}, got two. Rename one."
-            )
+            folder = path / ROUNDS_FOLDER
+            raise InputError(f"Expected each round once in {folder}, got two. Rename one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.determines(route):
@@ -395,9 +393,7 @@ class Recording:
         that are not finite are left out later, when their rounds are read. Raises InputError if
         more than half of the messages, of the models or of the sums are not finite.
         """
-        files = [
-            file for recorded in self.rounds for file in (*recorded.uploads, *recorded.cleartext)
-        ]
+        files = [file for each in self.rounds for file in (*each.uploads, *each.cleartext)]
         models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
         sums = [recorded.aggregate for recorded in self.rounds]
         parts = {"messages": [flag for file in files for flag in file.is_finite.tolist()]}

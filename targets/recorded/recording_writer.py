@@ -20,24 +20,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats, Ints, Payload, Reports
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.recorded.recording import (
-    AGGREGATE_STEM,
-    ANY_PART_KEY,
-    BROADCAST_STEM,
-    CLEARTEXT_STEM,
-    MANIFEST_FILE,
-    RELEASE_STEM,
-    ROUNDS_FOLDER,
-    UPLOADS_STEM,
-    Manifest,
-)
-from fedrec_auditor.targets.recorded.tensors import (
-    COUNTS_SUFFIX,
-    SENDERS_NAME,
-    PartForm,
-    check_file,
-    check_finite,
-)
+from fedrec_auditor.targets.recorded import recording, tensors
+from fedrec_auditor.targets.recorded.recording import Manifest
+from fedrec_auditor.targets.recorded.tensors import SENDERS_NAME, PartForm
 from fedrec_auditor.targets.transcript import Broadcast
 
 # Maximum size in bytes of a file with the truth.
@@ -84,7 +69,7 @@ class GroundTruth:
     @classmethod
     def read(cls, path: Path) -> GroundTruth:
         """Reads the true data from a file of ``write``; InputError if the file is damaged."""
-        check_file(path, MAX_TRUTH_BYTES, "the truth of a recording")
+        tensors.check_file(path, MAX_TRUTH_BYTES, "the truth of a recording")
         try:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -105,7 +90,7 @@ class GroundTruth:
         ratings.check_format()
         for name in ("ratings", "user_vectors"):
             if name in arrays:
-                check_finite(arrays[name], name, path)
+                tensors.check_finite(arrays[name], name, path)
         attributes = {}
         for name in arrays:
             if name.startswith(_ATTRIBUTE) and name.endswith(":codes"):
@@ -180,11 +165,11 @@ class RecordingWriter:
         magnitudes: Mapping[str, float] | None = None,
         **manifest: Any,
     ) -> None:
-        named = {ANY_PART_KEY: kinds} if isinstance(kinds, str) else dict(kinds)
+        named = {recording.ANY_PART_KEY: kinds} if isinstance(kinds, str) else dict(kinds)
         more = {"rate": rates or {}, "shape": shapes or {}, "magnitude": magnitudes or {}}
         names = dict.fromkeys([*named, *(name for each in more.values() for name in each)])
         parts = {
-            name: {"kind": named.get(name, named.get(ANY_PART_KEY))}
+            name: {"kind": named.get(name, named.get(recording.ANY_PART_KEY))}
             | {key: each[name] for key, each in more.items() if name in each}
             for name in names
         }
@@ -199,13 +184,11 @@ class RecordingWriter:
         self._round: Path | None = None
         self._broadcast: Broadcast | None = None
         self._files = 0
-        (self.path / ROUNDS_FOLDER).mkdir(parents=True, exist_ok=True)
+        (self.path / recording.ROUNDS_FOLDER).mkdir(parents=True, exist_ok=True)
         draft = self.path / f".{secrets.token_hex(8)}"
         draft.write_text(self.manifest.to_json(), encoding="utf-8")
-        if (
-            not _placed(draft, self.path / MANIFEST_FILE)
-            and Manifest.read(self.path) != self.manifest
-        ):
+        is_first = _placed(draft, self.path / recording.MANIFEST_FILE)
+        if not is_first and Manifest.read(self.path) != self.manifest:
             raise InputError(
                 f"Expected no other recording at {self.path}, got one with other settings. Give "
                 "another directory."
@@ -219,13 +202,13 @@ class RecordingWriter:
         """
         if isinstance(number, bool) or not 0 <= number < 10**9:
             raise InputError(f"Expected number in [0, 1e9), got {number!r}. Number rounds from 0.")
-        self._round = self.path / ROUNDS_FOLDER / str(int(number))
+        self._round = self.path / recording.ROUNDS_FOLDER / str(int(number))
         self._round.mkdir(exist_ok=True)
         self._broadcast = None
         if broadcast is not None:
             model = {name: _array(name, value) for name, value in broadcast.items()}
             self._broadcast = model
-            self._write(self._round, BROADCAST_STEM, model)
+            self._write(self._round, recording.BROADCAST_STEM, model)
 
     def upload(self, sender: SenderNameOrNumber, arrays: Mapping[str, Any]) -> None:
         """Writes the message of one sender in the current round.
@@ -244,7 +227,7 @@ class RecordingWriter:
                 written |= _partial(part, PartForm.SENT_ROWS, values, ids, np.array([len(ids)]))
             else:
                 written |= self._packed(part, _array(part, value)[None], None)
-        self._messages(f"{UPLOADS_STEM}-{name}", written, [sender])
+        self._messages(f"{recording.UPLOADS_STEM}-{name}", written, [sender])
 
     def uploads(
         self,
@@ -276,7 +259,8 @@ class RecordingWriter:
                 else:
                     written |= self._packed(name, part.to_dense(block), part.flag_sent_rows(block))
             self._files += 1
-            stem = f"{CLEARTEXT_STEM if clear else UPLOADS_STEM}-{self._files:06}"
+            stem = recording.CLEARTEXT_STEM if clear else recording.UPLOADS_STEM
+            stem = f"{stem}-{self._files:06}"
             self._messages(stem, written, None if senders is None else senders[block])
 
     def aggregate(
@@ -290,7 +274,7 @@ class RecordingWriter:
         senders: clients whose messages are in the sums; None if they are not known
         """
         written = {name: _array(name, value) for name, value in sums.items()}
-        self._messages(AGGREGATE_STEM, written, senders)
+        self._messages(recording.AGGREGATE_STEM, written, senders)
 
     def close(self, release: Mapping[str, Any] | None = None) -> None:
         """Ends the recording, and writes the model that was published at the end, if it is given.
@@ -299,7 +283,7 @@ class RecordingWriter:
         """
         if release is not None:
             model = {name: _array(name, value) for name, value in release.items()}
-            self._write(self.path, RELEASE_STEM, model)
+            self._write(self.path, recording.RELEASE_STEM, model)
 
     def __enter__(self) -> Self:
         return self
@@ -363,7 +347,7 @@ def _partial(name: str, form: PartForm, values: NDArray[Any], ids: Ints, counts:
     return {
         name: values,
         f"{name}:{form}": ids.astype(np.int64),
-        f"{name}:{COUNTS_SUFFIX}": counts.astype(np.int64),
+        f"{name}:{tensors.COUNTS_SUFFIX}": counts.astype(np.int64),
     }
 
 

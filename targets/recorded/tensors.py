@@ -372,11 +372,8 @@ def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
     senders: names or numbers of the senders; None if there are none
     path: name of the file in the error
     """
-    if (
-        senders is not None
-        and senders.dtype.kind == "U"
-        and senders.itemsize > 4 * MAX_SENDER_CHARS
-    ):
+    limit = 4 * MAX_SENDER_CHARS
+    if senders is not None and senders.dtype.kind == "U" and senders.itemsize > limit:
         raise InputError(
             f"Expected senders of at most {MAX_SENDER_CHARS:,} characters in {path}, "
             f"got a name of {senders.itemsize // 4:,}. Give shorter names."
@@ -518,18 +515,15 @@ class MessageFile:
         pieces = self._read(name, places)
         if not ordered:
             return pieces
-        whose, ids = (
-            np.repeat(np.arange(len(pieces.row_counts)), pieces.row_counts),
-            pieces.row_indices,
-        )
+        whose = np.repeat(np.arange(len(pieces.row_counts)), pieces.row_counts)
+        ids = pieces.row_indices
         order = np.lexsort((ids, whose))
         if (np.diff(order) < 0).any():
             ids = ids[order]
             pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
-            raise self.make_error(
-                f"distinct row indices >= 0 of {name!r} in each message", "others"
-            )
+            expected = f"distinct row indices >= 0 of {name!r} in each message"
+            raise self.make_error(expected, "others")
         return pieces
 
     @cached_property
@@ -563,15 +557,13 @@ class MessageFile:
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
-            raise self.make_error(
-                f"lists of whole numbers as rows and counts of {name!r}", "others"
-            )
+            expected = f"lists of whole numbers as rows and counts of {name!r}"
+            raise self.make_error(expected, "others")
         each = tensors.index_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
-            raise self.make_error(
-                f"counts of {name!r} that add up to its {total} rows", "other counts"
-            )
+            expected = f"counts of {name!r} that add up to its {total} rows"
+            raise self.make_error(expected, "other counts")
         return np.concatenate([[0], np.cumsum(each)])
 
     def _read(self, name: str, places: Ints) -> StoredPart:

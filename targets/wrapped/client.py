@@ -254,20 +254,17 @@ class CheckedClient:
         seed_everything(seed)
         more = (state,) if self._stateful else ()
         what = f"the message of your client ({locate_source(self.client_function)})"
-        with guard_call(
-            f"a message from your client{where}", self.client_function, "Mend the client."
-        ):
+        expected_result = f"a message from your client{where}"
+        with guard_call(expected_result, self.client_function, "Mend the client."):
             upload = self.client_function(history, sent, np.random.default_rng(seed), *more)
             if upload is None and self.drops_out:
                 return None
             arrays, structure = flatten(upload, what)
-        self.expected_shapes = self.expected_shapes or {
-            name: array.shape for name, array in arrays.items()
-        }
+        shapes = {name: array.shape for name, array in arrays.items()}
+        self.expected_shapes = self.expected_shapes or shapes
         check_arrays(arrays, self.expected_shapes, what, where, _PAD)
-        if (
-            self.part_types.keys() != structure.part_types.keys()
-        ):  # a different catalogue, or the first message
+        # The names differ for the first message, and if the catalogue is a different one.
+        if self.part_types.keys() != structure.part_types.keys():
             self.part_types = structure.part_types
         for name, other in zip(self.part_types.items(), structure.part_types.items(), strict=True):
             if name != other:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import convert_event_or_raise
+from fedrec_auditor.targets import transcript
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Payload
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -31,24 +32,9 @@ from fedrec_auditor.targets.settings import (
     Share,
     check_settings,
 )
-from fedrec_auditor.targets.systems.base import (
-    UPDATES_PER_SECOND,
-    Model,
-    NoScoresError,
-    Population,
-    ReportedMetric,
-    ScopedClaim,
-    SystemOrigin,
-    UtilityTest,
-)
+from fedrec_auditor.targets.systems import base as systems
 from fedrec_auditor.targets.systems.system import System, TrainingResult, TrainingRounds
-from fedrec_auditor.targets.transcript import (
-    Broadcast,
-    PublicInfo,
-    RefusedHistoriesError,
-    Round,
-    Uploads,
-)
+from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
     CheckedClient,
     ClientMessage,
@@ -153,7 +139,7 @@ class WrappedSystem(System):
     share: Share = 1.0
     n_items: int | None = None
     title: str = DEFAULT_SYSTEM_NAME
-    stated_claims: tuple[ScopedClaim, ...] = ()
+    stated_claims: tuple[systems.ScopedClaim, ...] = ()
     kinds: Mapping[str, Payload] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
     settings: Mapping[str, float] = field(default_factory=dict)
@@ -168,8 +154,8 @@ class WrappedSystem(System):
     part_types: Mapping[str, str] = field(default_factory=dict)
     extra_code: tuple[Any, ...] = ()
     paper: str = "your own system"
-    evaluation: ClassVar[UtilityTest] = UtilityTest()
-    reported: ClassVar[tuple[ReportedMetric, ...]] = ()
+    evaluation: ClassVar[systems.UtilityTest] = systems.UtilityTest()
+    reported: ClassVar[tuple[systems.ReportedMetric, ...]] = ()
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -243,9 +229,9 @@ class WrappedSystem(System):
         return self.title
 
     @property
-    def origin(self) -> SystemOrigin:
+    def origin(self) -> systems.SystemOrigin:
         """Origin of the system: external code, with claims that the caller states as numbers."""
-        return SystemOrigin(is_external=True, n_users=self.n_users, send_rate=self.share)
+        return systems.SystemOrigin(is_external=True, n_users=self.n_users, send_rate=self.share)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Calls the client on trial; returns a copy with the observed properties, and notes on it.
@@ -286,7 +272,7 @@ class WrappedSystem(System):
             "senders": max(1, round(self.share * interactions.n_users)),
             "numbers": self.upload_bytes // 4,
             "bytes": self.upload_bytes,
-            "made": self.upload_seconds * UPDATES_PER_SECOND,
+            "made": self.upload_seconds * systems.UPDATES_PER_SECOND,
         }
 
     @property
@@ -312,11 +298,11 @@ class WrappedSystem(System):
         """Number of items for which model and client are made; None if any number is allowed."""
         return self.n_items
 
-    def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+    def get_claims(self, population: systems.Population) -> tuple[systems.ScopedClaim, ...]:
         """Returns the privacy claims that the caller states; ``population`` is not used."""
         return self.stated_claims
 
-    def get_event(self, scope: Scope, population: Population) -> DpEvent:
+    def get_event(self, scope: Scope, population: systems.Population) -> DpEvent:
         """Returns the caller's accounting event for ``scope``; ``population`` is not used.
 
         The caller may give one event for a round and one for the training. The result is the event
@@ -493,7 +479,7 @@ class WrappedSystem(System):
                 except InputError as error:
                     takes[user], raised = False, raised or str(error)
             if raised:
-                raise RefusedHistoriesError(raised, takes)
+                raise transcript.RefusedHistoriesError(raised, takes)
             sent = packing.pack_components(
                 lambda: self._example(client, structure, broadcast, history)
             )
@@ -549,13 +535,13 @@ class WrappedSystem(System):
             f"for {_TRIED} histories. Let some devices send.{raised}"
         )
 
-    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
+    def score(self, model: systems.Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes the scores of all items by the caller's function, shape (len(users), n_items).
 
         ``users`` holds row indices. Raises NoScoresError if there is no such function.
         """
         if self.scores is None:
-            raise NoScoresError(
+            raise systems.NoScoresError(
                 "Expected a function scores(model, history) to measure utility, got none. "
                 "Give a function that returns the scores of all items."
             )

@@ -18,6 +18,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import ClientMessage
+from fedrec_auditor.targets.wrapped.flower import flower_promise
 from fedrec_auditor.targets.wrapped.flower.flower_client import (
     METADATA_PREFIX,
     ArraysByName,
@@ -26,10 +27,7 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     to_arrays,
     wrap_content,
 )
-from fedrec_auditor.targets.wrapped.flower.flower_promise import (
-    UNAUDITED_METADATA_NOTE,
-    FlowerPromise,
-)
+from fedrec_auditor.targets.wrapped.flower.flower_promise import FlowerPromise
 from fedrec_auditor.targets.wrapped.probe import MessageRepeater
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
@@ -173,7 +171,7 @@ class FlowerSystem(WrappedSystem):
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated_claims or tuple(promised)
-        note = "" if self.client.has_metadata else UNAUDITED_METADATA_NOTE
+        note = "" if self.client.has_metadata else flower_promise.UNAUDITED_METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
@@ -182,7 +180,8 @@ class FlowerSystem(WrappedSystem):
         The notes also name the data of a message that the audit does not cover.
         """
         known, notes = super().adapt_to_data(interactions)
-        return known, notes if self.client.has_metadata else (*notes, UNAUDITED_METADATA_NOTE)
+        unaudited = () if self.client.has_metadata else (flower_promise.UNAUDITED_METADATA_NOTE,)
+        return known, (*notes, *unaudited)
 
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[FlowerSystem, str]:
         """Tests the noise of messages; returns the system, without refuted proofs, and a note.
