@@ -6,6 +6,7 @@ import json
 import operator
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,7 +129,7 @@ def test_finished_tasks_are_kept_by_the_audit(
         with pytest.raises(KeyboardInterrupt):
             runner.run_plan(plan, resources, out=tmp_path)
     assert len(list((tmp_path / TASKS_FOLDER).glob("*.json"))) == 8
-    monkeypatch.setattr(type(resources.cluster), "results", lambda *_, **__: iter(()))
+    monkeypatch.setattr(type(resources.cluster), "run_parallel", lambda *_, **__: iter(()))
     assert runner.run_plan(plan, resources, out=tmp_path).findings
 
 
@@ -202,8 +203,11 @@ def test_a_backend_that_is_not_installed_is_told(
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="needs dask")
     monkeypatch.setattr(clusters, "_LOOK", 1)
-    with pytest.raises(InputError, match="Expected a scheduler of Dask with workers"):
-        make_resources(backend="dask", address="tcp://127.0.0.1:1")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as deaf,
+        pytest.raises(InputError, match="Expected a Dask scheduler and workers"),
+    ):
+        make_resources(backend="dask", address=f"tcp://127.0.0.1:{deaf.getsockname()[1]}")
 
 
 def test_workers_of_several_threads_are_refused() -> None:
@@ -211,7 +215,11 @@ def test_workers_of_several_threads_are_refused() -> None:
     distributed = pytest.importorskip("distributed", reason="needs dask")
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
+            n_workers=1,
+            threads_per_worker=2,
+            processes=False,
+            protocol="tcp",
+            dashboard_address=":0",
         ) as local,
         pytest.raises(InputError, match="--nthreads 1"),
     ):
