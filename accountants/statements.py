@@ -434,9 +434,8 @@ class Bound:
         """
         towards = math.ceil if self.side is Side.UPPER else math.floor
         usual = 1e-4 <= self.epsilon < 1e9
-        return round_to_digits(
-            self.epsilon, towards, max(6, len(f"{self.epsilon:.0f}")) if usual else 3
-        )
+        digits = max(6, len(f"{self.epsilon:.0f}")) if usual else 3
+        return round_to_digits(self.epsilon, towards, digits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

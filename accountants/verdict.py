@@ -486,9 +486,8 @@ def _conclude(
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         derived = claim.basis is Basis.DERIVED
-        how = (
-            "exactly" if measured.confidence == 1.0 else f"at {measured.confidence:.4g} confidence"
-        )
+        confidence = f"at {measured.confidence:.4g} confidence"
+        how = "exactly" if measured.confidence == 1.0 else confidence
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         where = "a scope" if claim.scope.covers(scope) else f"[{measured.scope}], a scope"
         reason = (

@@ -17,11 +17,7 @@ from scipy.special import log_ndtr, ndtri
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import get_sampling_rate
-from fedrec_auditor.accountants.losses.pure import (
-    THREE_POINT_EVENTS,
-    ThreePointLoss,
-    amplify_epsilon,
-)
+from fedrec_auditor.accountants.losses import pure
 
 # A pair (P, Q) is represented by the probabilities of its privacy loss ln(P/Q).
 #
@@ -856,8 +852,8 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
         return _mixture(leaf)
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.from_epsilon(leaf.epsilon)
-    if isinstance(leaf, THREE_POINT_EVENTS):
-        pair = ThreePointLoss.from_event(leaf)
+    if isinstance(leaf, pure.THREE_POINT_EVENTS):
+        pair = pure.ThreePointLoss.from_event(leaf)
         if math.isinf(pair.max_loss):
             return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_likely)
         return AtomicPair.from_atoms(
@@ -905,13 +901,8 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
             return (_NOTHING,) * 2
         flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
         return make_shuffled_pairs(flipped, flipped, int(leaf.n_users))
-    known = (
-        *THREE_POINT_EVENTS,
-        dp.GaussianDpEvent,
-        dp.LaplaceDpEvent,
-        dp.MixtureOfGaussiansDpEvent,
-    )
-    if not isinstance(inner, known):
+    noises = (dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.MixtureOfGaussiansDpEvent)
+    if not isinstance(inner, (*pure.THREE_POINT_EVENTS, *noises)):
         return None
     rate = get_sampling_rate(leaf)
     if rate == 0:
@@ -941,7 +932,7 @@ def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
     if noise * MAX_LOSS < 1.0:
         return AtomicPair.from_atoms((0.0, 1.0 - rate), infinite=rate)
     if isinstance(drawn, dp.LaplaceDpEvent):
-        return AtomicPair.from_epsilon(amplify_epsilon(1.0 / noise, rate, replaced=True))
+        return AtomicPair.from_epsilon(pure.amplify_epsilon(1.0 / noise, rate, replaced=True))
     if rate == 1 or math.isinf(noise):
         return make_gaussian_pair(2.0 / noise)
     return ReplacedGaussianPair(1.0 / noise, rate)

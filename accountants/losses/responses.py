@@ -88,9 +88,8 @@ def compose_responses(counts: EpsilonCounts, delta: float) -> float:
     cells = sum(_width(epsilon, count, tilt) for epsilon, count in counts)
     if cells > _MOST_ALONE or len(counts) > _MOST_KINDS:
         return min(total, max(0.0, total + chernoff))
-    parts = [
-        _flipped(epsilon, count, tilt, _TAIL + math.log(len(counts))) for epsilon, count in counts
-    ]
+    tail = _TAIL + math.log(len(counts))
+    parts = [_flipped(epsilon, count, tilt, tail) for epsilon, count in counts]
     spared = math.fsum(
         2.0 * epsilon * part.mode for (epsilon, _), part in zip(counts, parts, strict=True)
     )

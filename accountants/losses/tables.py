@@ -311,9 +311,8 @@ def merge_copies(
         low, high = max(low, math.floor(plain * p - width)), min(high, math.ceil(plain * p + width))
     numbers = np.arange(low, high + 1)
     if not math.isfinite(more - less) or (copies <= _MANY_COPIES and not exchanged):
-        return scipy.stats.binom.logpmf(numbers, copies, p), scipy.stats.binom.logpmf(
-            numbers, copies, q
-        )
+        logpmf = scipy.stats.binom.logpmf
+        return logpmf(numbers, copies, p), logpmf(numbers, copies, q)
     # Log-factorials would lose too many digits here.
     masses = np.convolve(
         scipy.stats.binom.pmf(numbers, plain, p),
@@ -336,10 +335,8 @@ def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float,
     log_p, log_q = log_p[possible], log_q[possible]
     ratio = compute_log_ratios(log_p, log_q)
     top = np.round(ratio, 12) == np.round(ratio.max(), 12)
-    p, q, rest = (
-        min(1.0, float(np.exp(log_mass).sum()))
-        for log_mass in (log_p[top], log_q[top], log_q[~top])
-    )
+    log_masses = log_p[top], log_q[top], log_q[~top]
+    p, q, rest = (min(1.0, float(np.exp(part).sum())) for part in log_masses)
     more = float(ratio[top].max())
     return more, more if top.all() else float(ratio[~top].max()), p, q, rest
 

@@ -261,9 +261,8 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
         if low.adjacency is Adjacency.REPLACE:
             raise _refusal(low, high, "replacement hides the value of a rating, not that it exists")
         return _adjacency(low, replace(same, unit=low.unit))
-    raise _refusal(
-        low, high, f"it is unknown how many changes of a {low.unit} make one of a {high.unit}"
-    )
+    reason = f"it is unknown how many changes of a {low.unit} make one of a {high.unit}"
+    raise _refusal(low, high, reason)
 
 
 def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:

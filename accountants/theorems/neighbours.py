@@ -180,9 +180,8 @@ def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpE
     noise = isinstance(event.event, _NOISE)
     one = _wider(event.event, 2) if noise else event.event
     if replaced:
-        return dp.SampledWithoutReplacementDpEvent(
-            event.source_dataset_size, event.sample_size, one
-        )
+        n = event.source_dataset_size
+        return dp.SampledWithoutReplacementDpEvent(n, event.sample_size, one)
     return dp.PoissonSampledDpEvent(leaves.get_sampling_rate(event), one)
 
 

@@ -15,11 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Scope, Sizes
 from fedrec_auditor.accountants.verdict import Verdict, find_worst_label
-from fedrec_auditor.auditor.judging.accounting import (
-    compute_exact_bounds,
-    judge_scoped_claim,
-    list_accountants,
-)
+from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.workers import run_parallel
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
@@ -207,9 +203,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
         raise InputError("Expected the key scope or computed in the entry, got neither. Add one.")
-    figures = tuple(
-        StatedNumber.model_validate(number, from_attributes=True) for number in computed
-    )
+    figures = tuple(StatedNumber.model_validate(each, from_attributes=True) for each in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
     target = _claimant(paper, entry, settings)
@@ -267,12 +261,12 @@ def _evaluate_claim(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]
     if paper.get_entry_scope(entry) is None:
         return None
     scoped = paper.get_claim(entry, target, population)
-    return judge_scoped_claim(
+    return accounting.judge_scoped_claim(
         target,
         scoped,
         population,
-        exact_bounds=compute_exact_bounds(target, population, scoped),
-        accountants=list_accountants(),
+        exact_bounds=accounting.compute_exact_bounds(target, population, scoped),
+        accountants=accounting.list_accountants(),
     )
 
 
@@ -313,9 +307,8 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
     Raises InputError if ``system`` has no table.
     """
     if system is not None and system not in (known := find_papers_with_tables()):
-        raise InputError(
-            f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Correct it."
-        )
+        names = " or ".join(known)
+        raise InputError(f"Expected --tables alone or with {names}, got {system!r}. Correct it.")
     found = []
     for name, paper in find_papers_with_tables().items():
         if system in (None, name) and (declared := paper.printed_numbers.epsilons) is not None:

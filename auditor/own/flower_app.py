@@ -178,16 +178,11 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     Raises InputError for settings with which Flower would fail.
     """
     require_flower()
-    flat = [
-        mod for part in parts for mod in (ModChain.from_app(part).mods if is_app(part) else (part,))
-    ]
+    chains = (ModChain.from_app(part).mods if is_app(part) else (part,) for part in parts)
+    flat = [mod for chain in chains for mod in chain]
     promised = find_promises(flat, rounds=rounds, delta=DEFAULT_DELTA, equal_weights=equal_weights)
-    more = {
-        p: f"No proof is credited: {p.proof_gap} {UNAUDITED_METADATA_NOTE}"
-        if p.proof_gap
-        else UNAUDITED_METADATA_NOTE
-        for p in promised
-    }
+    gaps = {p: f"No proof is credited: {p.proof_gap} " if p.proof_gap else "" for p in promised}
+    more = {p: f"{gaps[p]}{UNAUDITED_METADATA_NOTE}" for p in promised}
     scoped = ((promise, s) for promise in promised for s in promise.iter_claims(rounds))
     return tuple(replace(s, note=f"{s.note} {more[p]}") if s.note else s for p, s in scoped)
 

@@ -99,9 +99,8 @@ def record_plan(
     not exist.
     """
     if len(plan.targets) != 1 or ALL_TARGETS in plan.targets:
-        raise InputError(
-            f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Name one."
-        )
+        named = ", ".join(plan.targets) or "none"
+        raise InputError(f"Expected one target to record, got {named}. Name one.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
             f"Expected out to be empty or new, got {out}, which has files. Give another directory."
@@ -251,9 +250,8 @@ def _code(
             f"Expected truth, the true data, with client={client!r}, got none. Without true data, "
             "interactions are not attacked. Give truth, or leave client out."
         )
-    code, _ = adapt_target(
-        make_target(client, plan) if isinstance(client, str) else client, interactions
-    )
+    target = make_target(client, plan) if isinstance(client, str) else client
+    code, _ = adapt_target(target, interactions)
     rng = np.random.default_rng(0)
     rounds = system.run(interactions, rng).transcript.rounds
     if (first := next((seen for seen in rounds if seen.uploads is not None), None)) is None:

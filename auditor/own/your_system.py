@@ -20,12 +20,9 @@ from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.wrapped import wrapped_system
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient
-from fedrec_auditor.targets.wrapped.wrapped_system import (
-    DEFAULT_SYSTEM_NAME,
-    PROOF_HORIZONS,
-    WrappedSystem,
-)
+from fedrec_auditor.targets.wrapped.wrapped_system import PROOF_HORIZONS, WrappedSystem
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -39,7 +36,7 @@ def wrap_system(
     rounds: int = 1,
     share: float = 1.0,
     claim: ClaimsInput = (),
-    title: str = DEFAULT_SYSTEM_NAME,
+    title: str = wrapped_system.DEFAULT_SYSTEM_NAME,
     kinds: Mapping[str, str] | str | None = None,
     route: str | None = None,
     public: Mapping[str, float] | None = None,
@@ -198,17 +195,13 @@ def audit_system(
     else:
         target = wrap_system(client, claim=claims, **given)
     more = {"targets": target.name, "columns": columns, "games": games, "claims": claims}
-    interactions, plan = prepare_data(
-        data, amend_plan(None, {**fields, **more}), users=users, items=items
-    )
+    plan = amend_plan(None, {**fields, **more})
+    interactions, plan = prepare_data(data, plan, users=users, items=items)
     with show_progress(progress) as observe:
+        resources = make_resources(jobs, "cpu", memory, backend, address)
+        path = None if out is None else Path(out)
         return run_plan(
-            plan,
-            make_resources(jobs, "cpu", memory, backend, address),
-            out=None if out is None else Path(out),
-            observe=observe,
-            interactions=interactions,
-            systems=(target,),
+            plan, resources, out=path, observe=observe, interactions=interactions, systems=(target,)
         )
 
 

@@ -27,11 +27,7 @@ from fedrec_auditor.accountants.theorems.neighbours import (
     list_attained_assumptions,
 )
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.judging.accounting import (
-    find_upper_bound,
-    judge_scoped_claim,
-    list_accountants,
-)
+from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.spending.deployment import (
     RANDOMIZED_RESPONSE,
     AccountRequest,
@@ -287,7 +283,7 @@ def account(
             one, arguments["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
         arguments["event"] = one
     stated = AccountRequest(**arguments)
-    accountants, name, solved = list_accountants(), stated.missing_name, {}
+    accountants, name, solved = accounting.list_accountants(), stated.missing_name, {}
     if target_epsilon is not None:
         found = solve_setting(stated, target_epsilon, lambda trial: _total(trial, accountants))
         stated, solved = stated.fill_missing(found), {name: found}
@@ -333,7 +329,7 @@ def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
     """Smallest proved epsilon of all rounds together, under the requested adjacency."""
     deployment, *_ = stated.make_deployments()
     scope = deployment.make_scope(deployment.adjacencies[0], total=True)
-    proof = find_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
+    proof = accounting.find_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
     return _proved(proof, deployment).epsilon
 
 
@@ -357,7 +353,7 @@ def _finding(
     proved upper bound.
     """
     lower = _lower_bound(deployment, scoped.scope)
-    finding = judge_scoped_claim(
+    finding = accounting.judge_scoped_claim(
         deployment, scoped, _ANYBODY, exact_bounds=[lower], accountants=accountants
     )
     upper = _proved(finding.accounted, deployment)

@@ -135,9 +135,8 @@ class MechanismContract:
         samples = [*np.moveaxis(drawn, 1, 0), mechanism.randomize(inputs[-1], rng, (N_TEST_DRAWS,))]
         for value, sample in zip([*inputs, inputs[-1]], samples, strict=True):
             p = _fit(self.subject, value, sample)
-            assert p > MIN_P_VALUE / len(samples), (
-                f"log_prob misfits samples of {value} (p = {p:.1e})"
-            )
+            misfit = f"log_prob misfits samples of {value} (p = {p:.1e})"
+            assert p > MIN_P_VALUE / len(samples), misfit
 
     def test_worst_case(self) -> None:
         """Checks that no output's log-ratio of probabilities exceeds that of the stated worst case.

@@ -24,12 +24,8 @@ from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Sco
 from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.auditor.games.canary_game import RunSampler
 from fedrec_auditor.auditor.games.local import LocalGame, make_designed_setup
-from fedrec_auditor.auditor.judging.accounting import (
-    compute_exact_bounds,
-    find_event_bound,
-    find_upper_bound,
-    list_accountants,
-)
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.judging.accounting import compute_exact_bounds, list_accountants
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.compute import Machine
@@ -145,7 +141,7 @@ class TargetContract:
         target = self.subject.target
         for lower in compute_exact_bounds(target, TEST_POPULATION):
             query = (target, lower.scope, TEST_POPULATION, lower.delta, list_accountants())
-            upper = find_upper_bound(*query)
+            upper = accounting.find_upper_bound(*query)
             assert upper is not None, f"no upper bound in [{lower.scope}]"
             assert lower.epsilon <= upper.epsilon * (1 + 1e-9), (
                 f"exact {lower.epsilon} exceeds proved {upper.epsilon} in [{lower.scope}]"
@@ -162,7 +158,7 @@ class TargetContract:
         known = {scope: target.get_mechanism(scope, TEST_POPULATION) for scope in ALL_SCOPES}
         lost = {s: find_exact_bound(m, s).epsilon for s, m in known.items() if m is not None}
         for event, scopes in _events(target) if lost else ():
-            bound = find_event_bound(event, scopes[0], 0.0, list_accountants())
+            bound = accounting.find_event_bound(event, scopes[0], 0.0, list_accountants())
             charged = math.inf if bound is None else bound.epsilon
             for wide, (scope, epsilon) in itertools.product(scopes, lost.items()):
                 assert not wide.covers(scope) or epsilon <= charged * (1 + 1e-9), (
@@ -205,9 +201,8 @@ class TargetContract:
             mechanism = pair.target.get_mechanism(pair.scope, population)
             assert mechanism is not None, f"no distribution is stated in [{pair.scope}]"
             exact = find_exact_bound(mechanism, pair.scope).epsilon
-            assert min(0.8 * exact, 6.0) <= measured <= exact, (
-                f"{measured} measured, {exact} stated"
-            )
+            epsilons = f"{measured} measured, {exact} stated"
+            assert min(0.8 * exact, 6.0) <= measured <= exact, epsilons
 
     def test_equal_generators_give_equal_bytes(self) -> None:
         """Checks that equally seeded generators give byte-identical messages in all rounds.
@@ -219,10 +214,9 @@ class TargetContract:
         transcript = get_view_bytes(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
-        again = short.run(make_interactions(), rng, compute=Machine(threads=2, memory=0))
-        assert transcript == get_view_bytes(again, Vantage.SERVER), (
-            "the same seed gave another transcript"
-        )
+        run = short.run(make_interactions(), rng, compute=Machine(threads=2, memory=0))
+        again = get_view_bytes(run, Vantage.SERVER)
+        assert transcript == again, "the same seed gave another transcript"
         if any(transcript) and rng.bit_generator.state != before:
             other = get_view_bytes(train(short, make_interactions(), seed=1), Vantage.SERVER)
             assert transcript != other, "another seed gave the same transcript"
@@ -231,9 +225,8 @@ class TargetContract:
         """Checks that neither training nor scoring changes the users' interactions."""
         case = self.subject
         case.target.score(case.run.model, case.interactions, np.arange(3))
-        assert case.interactions.digest() == make_interactions().digest(), (
-            "the interactions were changed"
-        )
+        digest = make_interactions().digest()
+        assert case.interactions.digest() == digest, "the interactions were changed"
 
     def test_senders_and_progress(self) -> None:
         """Checks that senders are existing users in ascending order, and that progress is reported.
@@ -259,20 +252,18 @@ class TargetContract:
         Both use equally seeded generators. If clients send several uploads, these are ordered by
         client.
         """
-        profiles, broadcast = self.subject.round_inputs()
-        assert_batch_sends_same(self.subject.target, profiles, broadcast)
-        uploads = self.subject.target.upload(
-            profiles, broadcast, np.random.default_rng(4), messages_per_client=3
-        )
+        target, (profiles, broadcast) = self.subject.target, self.subject.round_inputs()
+        assert_batch_sends_same(target, profiles, broadcast)
+        rng = np.random.default_rng(4)
+        uploads = target.upload(profiles, broadcast, rng, messages_per_client=3)
         np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
 
     def test_a_message_depends_on_its_sender_only(self) -> None:
         """Checks that a change of one user's data changes no other user's first-round message."""
         self.subject.round_inputs(0)
         first = self.subject.rounds[0]
-        second = train(
-            self.subject.short_target, change_user(make_interactions(), 4)
-        ).transcript.rounds[0]
+        run = train(self.subject.short_target, change_user(make_interactions(), 4))
+        second = run.transcript.rounds[0]
         np.testing.assert_array_equal(first.uploads.users, second.uploads.users)
         others = np.flatnonzero(first.uploads.users != 4)
         for name, component in first.uploads.components.items():
@@ -376,9 +367,7 @@ def get_view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int
     per round, by name of the array.
     """
     rounds = run.transcript.view(vantage, np.random.default_rng(5)).rounds
-    return [
-        {name: (part.shape, part.tobytes()) for name, part in iter_arrays(one)} for one in rounds
-    ]
+    return [{k: (array.shape, array.tobytes()) for k, array in iter_arrays(one)} for one in rounds]
 
 
 def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
@@ -26,17 +27,10 @@ from fedrec_auditor.auditor.exact.pair_search import NoDivergenceError
 from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.auditor.machine.progress import ProgressObserver, show_task_progress
 from fedrec_auditor.auditor.tracing.trace import prove_epsilon
-from fedrec_auditor.auditor.verification.checks.repeated_calls import (
-    N_COMPARED_OUTPUTS,
-    ClockColumns,
-    detect_clocks,
-    find_deviating_position,
-)
+from fedrec_auditor.auditor.verification.checks import repeated_calls, shared_evidence
+from fedrec_auditor.auditor.verification.checks.repeated_calls import N_COMPARED_OUTPUTS
 from fedrec_auditor.auditor.verification.checks.run import run_checks
-from fedrec_auditor.auditor.verification.checks.shared_evidence import (
-    ClaimUnderTest,
-    SharedEvidence,
-)
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.verification import UNTESTED_TEXT, Verification, make_claim
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure_bounds
@@ -218,9 +212,8 @@ def search_pair(
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
-            if allowed and len(scores) >= min(
-                _MOST_PAIRS, max(_FEWEST_PAIRS, allowed[0] // draws())
-            ):
+            affordable = max(_FEWEST_PAIRS, allowed[0] // draws()) if allowed else _MOST_PAIRS
+            if allowed and len(scores) >= min(_MOST_PAIRS, affordable):
                 return -1.0
 
             def shown(unread: list[Any]) -> float:
@@ -238,16 +231,14 @@ def search_pair(
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)
-    best, pair = search_with_hypothesis(pairs, score, seed=entropy, max_examples=_EXAMPLES)
+    search = partial(search_with_hypothesis, pairs, score, seed=entropy, max_examples=_EXAMPLES)
+    best, pair = search()
     if best < 0:
         raise InputError(
             "Expected inputs to be a strategy of 2 or more values, got one or none. Widen it."
         )
     if exceeds(best, claim.epsilon):
-        above = (claim.epsilon + best) / 2.0
-        _, pair = search_with_hypothesis(
-            pairs, score, seed=entropy, max_examples=_EXAMPLES, stop_above=above
-        )
+        _, pair = search(stop_above=(claim.epsilon + best) / 2.0)
     return list(pair)
 
 
@@ -368,7 +359,7 @@ class _Trial:
         most = self.budget.get_max_samples(dist.sampler)
         inputs = CandidateInputs.collect(dist, given, self.seed).probe_inputs
         dist = dist.with_encoding(inputs, self.seed)
-        if (odd := self._judge_odd_place(dist.sampler, inputs, most)) is not None:
+        if (odd := self._judge_place(dist.sampler, inputs, most)) is not None:
             return odd
         draws = self.budget.plan_draws(dist.sampler, inputs, most)[1]
         fitted = check_fit(dist.sampler, dist, inputs, samples=draws, seed=self.fit)
@@ -398,7 +389,7 @@ class _Trial:
         draws = self.budget.get_max_samples(sampler)
         listed = given is None or isinstance(given, list)
         inputs = self._inputs(sampler, given, draws)
-        if (odd := self._judge_odd_place(sampler, inputs, draws)) is not None:
+        if (odd := self._judge_place(sampler, inputs, draws)) is not None:
             return odd
         checks: tuple[CheckResult, ...] = ()
         if trace:
@@ -422,9 +413,7 @@ class _Trial:
                 return self._conclude(bound, self._evidence(traced, inputs, draws, stated), checks)
         return self._conclude(*self._measure(sampler, inputs, draws), checks)
 
-    def _judge_odd_place(
-        self, sampler: Sampler, inputs: list[Any], draws: int
-    ) -> Verification | None:
+    def _judge_place(self, sampler: Sampler, inputs: list[Any], draws: int) -> Verification | None:
         """Judges the outputs at one place of a call, if they differ from others and refute the
         claim.
 
@@ -434,7 +423,7 @@ class _Trial:
         if not sampler.takes_size or calls < _CALLS[0] or self.budget.seconds is not None:
             return None
         with suppress(InputError):
-            place = find_deviating_position(sampler, inputs, self.places, calls)
+            place = repeated_calls.find_deviating_position(sampler, inputs, self.places, calls)
             if place is None:
                 return None
             row = sampler.without_batches(N_COMPARED_OUTPUTS, place)
@@ -517,7 +506,7 @@ class _Trial:
         dist: OutputDistribution | None,
         **read: Any,
     ) -> SharedEvidence:
-        claim = ClaimUnderTest(epsilon=self.claim.epsilon, delta=self.claim.delta)
+        claim = shared_evidence.ClaimUnderTest(epsilon=self.claim.epsilon, delta=self.claim.delta)
         return SharedEvidence(
             sampler=sampler,
             inputs=inputs,
@@ -543,12 +532,12 @@ class _Trial:
 
 def _clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
-) -> ClockColumns:
+) -> repeated_calls.ClockColumns:
     """Finds output columns that follow the order of calls; none if outputs are incomparable."""
     with suppress(InputError):
         if sampler.takes_size:
-            return detect_clocks(sampler, inputs, seed, draws)
-    return ClockColumns()
+            return repeated_calls.detect_clocks(sampler, inputs, seed, draws)
+    return repeated_calls.ClockColumns()
 
 
 def _measure_bound(

@@ -61,9 +61,8 @@ class AttackCase:
 
     def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:
         """Returns what the attack sees: messages and public parameters of the training."""
-        return self.run.transcript.view(
-            self.vantage, np.random.default_rng(0), make_round_view=of_round
-        )
+        rng = np.random.default_rng(0)
+        return self.run.transcript.view(self.vantage, rng, make_round_view=of_round)
 
     @property
     def is_read(self) -> bool:

@@ -12,12 +12,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import (
-    AllowedValues,
-    Checked,
-    ValueConstraint,
-    get_allowed_values,
-)
+from fedrec_auditor.targets import settings
 
 # Exceptions of a test that fails.
 BROKEN = (AssertionError, pytest.fail.Exception)
@@ -76,10 +71,10 @@ def hold(contract: type[Any], subject: Any, *names: str) -> None:
         raise LookupError(f"No law of {contract.__name__} applies to {subject}.")
 
 
-def check_ranges(member: Checked) -> None:
+def check_ranges(member: settings.Checked) -> None:
     """Checks that InputError names every setting that is outside its range or of another type."""
     kind: Any = type(member)
-    for name, rule in get_allowed_values(kind).items():
+    for name, rule in settings.get_allowed_values(kind).items():
         left_out = kind.__dataclass_fields__[name].default
         for value in (each for each in _outside(rule) if each is not left_out):
             try:
@@ -91,10 +86,10 @@ def check_ranges(member: Checked) -> None:
             assert f"got {name}={value!r}" in said, said
 
 
-def _outside(rule: ValueConstraint) -> list[Any]:
+def _outside(rule: settings.ValueConstraint) -> list[Any]:
     """Values just outside the range of a setting, and values of other types."""
     never = [math.nan, None, "1", [1.0]]
-    if isinstance(rule, AllowedValues):
+    if isinstance(rule, settings.AllowedValues):
         known = [(type(value), value) for value in rule.values]
         return [v for v in (*never, 0, 1, True, "none of these") if (type(v), v) not in known]
     least, most = rule.min_value, rule.max_value

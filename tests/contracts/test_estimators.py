@@ -136,9 +136,8 @@ def test_draws(estimator: Estimator) -> None:
     worlds = Worlds(names=("world a", "world b"), scope=REPORT_SCOPE, draw=draw)
     bound = estimate(estimator, worlds, samples=4 * BLOCK_SIZE)
     assert max(sizes) <= BLOCK_SIZE, f"{max(sizes)} scores at once"
-    assert sum(sizes) == bound.samples == 8 * BLOCK_SIZE, (
-        f"{sum(sizes)} draws, {bound.samples} told"
-    )
+    counts = f"{sum(sizes)} draws, {bound.samples} told"
+    assert sum(sizes) == bound.samples == 8 * BLOCK_SIZE, counts
     assert len(set(states)) == len(states), "a generator was used twice"
     for after, before in drawn:
         assert np.array_equal(after, before), "the scores of a world were changed"
@@ -210,9 +209,8 @@ class _Held(AllThresholds):
     """A correct estimator; each subclass makes one fault."""
 
     def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
-        return tuple(
-            self._wrong(sound, worlds, asked) for sound in super().measure_bounds(worlds, **asked)
-        )
+        bounds = super().measure_bounds(worlds, **asked)
+        return tuple(self._wrong(sound, worlds, asked) for sound in bounds)
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return sound

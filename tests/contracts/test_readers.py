@@ -242,9 +242,8 @@ class Popularity(FlippedBitsReader):
         ratio = super().read(view, np.arange(view.public.n_users)).log_ratio
         assert ratio is not None
         shares = ratio.mean(axis=0)
-        return Evidence(
-            users=users, log_ratio=np.tile(6 * (shares - shares.mean()), (len(users), 1))
-        )
+        log_ratio = np.tile(6 * (shares - shares.mean()), (len(users), 1))
+        return Evidence(users=users, log_ratio=log_ratio)
 
 
 class LastDigits(RankOneGradientsReader):

@@ -15,20 +15,8 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantag
 from fedrec_auditor.auditor.judging.accounting import compute_exact_bounds
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.workload import estimate_cost
-from fedrec_auditor.auditor.testing.targets import (
-    ALL_SCOPES,
-    ITEMS,
-    TEST_POPULATION,
-    USERS,
-    TargetCase,
-    TargetContract,
-    assert_batch_sends_same,
-    iter_arrays,
-    iter_messages,
-    make_interactions,
-    shift_categories,
-    train,
-)
+from fedrec_auditor.auditor.testing import targets
+from fedrec_auditor.auditor.testing.targets import TEST_POPULATION, TargetCase, make_interactions
 from fedrec_auditor.targets.components import Dense, Floats, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.systems import FederatedSystem
@@ -111,12 +99,14 @@ def unsent(case: TargetCase) -> list[Unit]:
     ratings.data[:] = np.where(ratings.data > 2, 1.0, 5.0)
 
     def sent(some: Interactions) -> dict[str, np.ndarray]:
-        return dict(iter_messages(case.target.upload(some, broadcast, np.random.default_rng(3))))
+        uploads = case.target.upload(some, broadcast, np.random.default_rng(3))
+        return dict(targets.iter_messages(uploads))
 
+    shifted = targets.shift_categories(interactions)
     before, changed = (
         sent(interactions),
         {
-            Unit.ATTRIBUTE: sent(replace(interactions, attributes=shift_categories(interactions))),
+            Unit.ATTRIBUTE: sent(replace(interactions, attributes=shifted)),
             Unit.RATING: sent(replace(interactions, ratings=ratings)),
         },
     )
@@ -135,7 +125,8 @@ def applies(law: str, name: str) -> bool:
     if law == "test_exact_bounds_stay_below_proofs":
         return bool(compute_exact_bounds(target, TEST_POPULATION))
     if law == "test_wider_scopes_prove_no_smaller_epsilon":
-        return any(target.get_mechanism(scope, TEST_POPULATION) is not None for scope in ALL_SCOPES)
+        known = (target.get_mechanism(scope, TEST_POPULATION) for scope in targets.ALL_SCOPES)
+        return any(mechanism is not None for mechanism in known)
     if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, FederatedSystem):
         return False  # attributes and values are features of what it learns from
     return not (law in OF_USERS and name in PARTIES) and not (law in OF_MESSAGES and name in SILENT)
@@ -152,7 +143,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("name", points, ids=names)
 
 
-class TestTargets(TargetContract):
+class TestTargets(targets.TargetContract):
     @pytest.fixture(autouse=True)
     def _given(self, name: str, request: pytest.FixtureRequest) -> None:
         self.subject = (stated if request.function.__name__ in STATED else trained)(name)
@@ -160,8 +151,8 @@ class TestTargets(TargetContract):
     def test_scores(self) -> None:
         """Checks that scores are finite, cover all items, and do not depend on other users."""
         target, run, some = self.subject.target, self.subject.run, np.array([5, 2])
-        every = target.score(run.model, make_interactions(), np.arange(USERS))
-        assert every.shape == (USERS, ITEMS), f"scores of shape {every.shape}"
+        every = target.score(run.model, make_interactions(), np.arange(targets.USERS))
+        assert every.shape == (targets.USERS, targets.ITEMS), f"scores of shape {every.shape}"
         assert np.isfinite(every).all(), "scores are not finite"
         alone = target.score(run.model, make_interactions(), some)
         np.testing.assert_allclose(alone, every[some], rtol=1e-4, atol=1e-5)
@@ -177,7 +168,7 @@ class TestTargets(TargetContract):
     def test_exact_bounds_are_of_what_is_sent(self) -> None:
         """Checks that no mechanism is stated for attributes or rating values that are not sent."""
         units = unsent(self.subject)
-        for scope in ALL_SCOPES:
+        for scope in targets.ALL_SCOPES:
             if scope.unit in units and scope.adjacency is Adjacency.REPLACE:
                 mechanism = self.subject.target.get_mechanism(scope, TEST_POPULATION)
                 assert mechanism is None, f"{mechanism} is stated in [{scope}], which is not sent"
@@ -186,7 +177,7 @@ class TestTargets(TargetContract):
         """Checks that unusual data end in a training, or in an InputError with a remedy."""
         for name, interactions in odd(make_interactions()).items():
             try:
-                run = train(self.subject.short_target, interactions)
+                run = targets.train(self.subject.short_target, interactions)
             except InputError as error:
                 refusal = str(error)
             else:
@@ -229,7 +220,7 @@ def check_finite(target: Target, run: Run, interactions: Interactions, name: str
     assert scores.shape == interactions.ratings.shape, f"{name}: scores of {scores.shape}"
     assert np.isfinite(scores).all(), f"{name}: scores are not finite"
     for one in run.transcript.view(Vantage.SERVER).rounds:
-        for part, values in iter_arrays(one):
+        for part, values in targets.iter_arrays(one):
             assert np.isfinite(values).all(), f"{name}: {part} is not finite"
 
 
@@ -242,7 +233,7 @@ def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
             make_interactions(), None, np.random.default_rng(0), messages_per_client=2
         )
         assert sent.components == {}
-        np.testing.assert_array_equal(sent.users, np.repeat(np.arange(USERS), 2))
+        np.testing.assert_array_equal(sent.users, np.repeat(np.arange(targets.USERS), 2))
 
 
 def test_every_target_is_called_as_it_is_found() -> None:
@@ -262,7 +253,7 @@ def test_every_target_is_called_as_it_is_found() -> None:
     ids=repr,
 )
 def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> None:
-    assert_batch_sends_same(target, make_interactions(), None)
+    targets.assert_batch_sends_same(target, make_interactions(), None)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -123,9 +123,8 @@ def test_spending(protection: Protection) -> None:
     if mechanism is None:
         assert math.isinf(spent), f"{spent} is spent by an upload without a mechanism"
         return
-    _close(
-        find_exact_bound(mechanism, SCOPE).epsilon, spent, "exact bound of the upload's mechanism"
-    )
+    exact = find_exact_bound(mechanism, SCOPE).epsilon
+    _close(exact, spent, "exact bound of the upload's mechanism")
     for group in GROUPS:
         entry = protection.get_entry_randomizer(group)
         assert entry is not None, f"no mechanism for an entry of {group}"

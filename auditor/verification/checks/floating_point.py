@@ -238,9 +238,8 @@ def check_floating_point(evidence: SharedEvidence) -> CheckResult:
     shares = _inverted(evidence, pairs[:n_pairs], claim, size)
     if isinstance(shares, CheckResult):
         return shares
-    return _black_box(batch, evidence.inputs, pairs, claim) or CheckResult.passed(
-        _passed(batch, shares)
-    )
+    fault = _black_box(batch, evidence.inputs, pairs, claim)
+    return fault or CheckResult.passed(_passed(batch, shares))
 
 
 def _sign_of_zero(
@@ -391,11 +390,9 @@ def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
 def _passed(batch: NDArray[Any], shares: list[float]) -> str:
     """Describes the result of a check that did not fail, for its report."""
     numbers = batch[np.isfinite(batch) & (batch != 0)].astype(np.float64)
-    how = (
-        f"The inverted sampler can give every output tried ({len(shares)} pairs of inputs)."
-        if shares and max(shares) == 0
-        else "No low-order bits occurred under one input only."
-    )
+    how = "No low-order bits occurred under one input only."
+    if shares and max(shares) == 0:
+        how = f"The inverted sampler can give every output tried ({len(shares)} pairs of inputs)."
     mantissa, exponent = np.frexp(numbers)
     grid = int((exponent - _lowest(mantissa)).min(initial=0))
     if int(exponent.max(initial=0)) - grid < UNIFORM_BITS - 4:

@@ -249,17 +249,11 @@ def check_determinism(evidence: SharedEvidence) -> CheckResult:
     first, again, fresh = (
         sampler.draw_each_input(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
-    repeated = [
-        place for place, pair in enumerate(zip(first, fresh, strict=True)) if np.array_equal(*pair)
-    ]
+    repeated = [place for place in range(len(inputs)) if np.array_equal(first[place], fresh[place])]
     constant = [place for place in repeated if (first[place] == first[place][0]).all()]
-    foretold = [
-        place
-        for place in repeated
-        if place not in constant
-        and _log_probability(first[place].reshape(draws, -1))
-        < math.log(MAX_FALSE_ALARM_PROB / len(inputs))
-    ]
+    max_log_prob = math.log(MAX_FALSE_ALARM_PROB / len(inputs))
+    varying = [place for place in repeated if place not in constant]
+    foretold = [k for k in varying if _log_probability(first[k].reshape(draws, -1)) < max_log_prob]
     if foretold:
         return CheckResult.failed(
             f"Two seeds gave the same {draws} outputs for the input "
@@ -269,12 +263,11 @@ def check_determinism(evidence: SharedEvidence) -> CheckResult:
         )
     if constant:
         return _constant(inputs, first, fresh, constant, claim.with_tests(len(inputs) ** 2))
+    summary = "Another seed gives other outputs"
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
-        return CheckResult.passed(
-            "Another seed gives other outputs; the same seed gives the same ones."
-        )
+        return CheckResult.passed(f"{summary}; the same seed gives the same ones.")
     return CheckResult.passed(
-        "Another seed gives other outputs, and so does the same seed: the randomizer has a source "
+        f"{summary}, and so does the same seed: the randomizer has a source "
         "of its own, so the seed does not reproduce its outputs."
     )
 
@@ -308,9 +301,8 @@ def _constant(
     for a, b in itertools.product(constant, range(len(inputs))):
         constant_output = first[a][0]
         hits, misses = (_count(fresh[place], constant_output) for place in (a, b))
-        event = CountedEvent(
-            quote_value(constant_output), (inputs[a], inputs[b]), hits, misses, draws
-        )
+        name = quote_value(constant_output)
+        event = CountedEvent(name, (inputs[a], inputs[b]), hits, misses, draws)
         if misses == 0 and claim.is_refuted_by(event):
             return CheckResult.failed(
                 f"{event}; these outputs never vary. Draw noise from the generator.",
@@ -336,9 +328,8 @@ def _bound_of_repeats(
         if differ.any():
             place = int(np.argmax(differ))
             name = f"output number {place} of a call or run, always {quote_value(drawn[a][place])}"
-            return claim.make_bound(
-                CountedEvent(name, (inputs[a], inputs[b]), 2, 0, 2), epsilon=math.inf
-            )
+            event = CountedEvent(name, (inputs[a], inputs[b]), 2, 0, 2)
+            return claim.make_bound(event, epsilon=math.inf)
     return None
 
 

@@ -16,7 +16,8 @@ from fedrec_auditor.auditor.verification.checks.shared_noise import check_shared
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 
 MAX_CHECKED_INPUTS = 8
-CHECK_FUNCTIONS: dict[str, Callable[[SharedEvidence], CheckResult]] = {
+CheckFunction = Callable[[SharedEvidence], CheckResult]
+CHECK_FUNCTIONS: dict[str, CheckFunction] = {
     "determinism": check_determinism,
     "shared noise": check_shared_noise,
     "support": check_support,
@@ -46,9 +47,7 @@ def run_checks(evidence: SharedEvidence) -> tuple[CheckResult, ...]:
     return tuple(_checked(name, look, evidence) for name, look in CHECK_FUNCTIONS.items())
 
 
-def _checked(
-    name: str, look: Callable[[SharedEvidence], CheckResult], evidence: SharedEvidence
-) -> CheckResult:
+def _checked(name: str, look: CheckFunction, evidence: SharedEvidence) -> CheckResult:
     try:
         found = look(evidence)
     except InputError as error:

@@ -275,9 +275,8 @@ def check_call_noise(
             f"Calls for the input {quote_value(value)} are too few, or vary too little, to show "
             "whether they share noise."
         )
-    return CheckResult.passed(
-        "Outputs of successive calls are no more alike than outputs of others."
-    )
+    reason = "Outputs of successive calls are no more alike than outputs of others."
+    return CheckResult.passed(reason)
 
 
 def _exact_share(calls: NDArray[Any], alpha: float) -> str:
@@ -464,9 +463,8 @@ class SharedEvidence:
                 for value, rng in zip(self.inputs, rngs, strict=True)
             ]
         )
-        return check_call_independence(
-            calls.reshape(*calls.shape[:3], -1), self.inputs, self.clock_columns
-        )
+        calls = calls.reshape(*calls.shape[:3], -1)
+        return check_call_independence(calls, self.inputs, self.clock_columns)
 
     @cached_property
     def shared_outputs(self) -> NDArray[Any]:

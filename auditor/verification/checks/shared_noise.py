@@ -106,9 +106,8 @@ def _among_entries(evidence: SharedEvidence) -> CheckResult:
             counted = [(int(points(test[place]).sum()), place) for place in pair]
             (misses, unlikely), (hits, likely) = sorted(counted)
             name = f"{combined} of the output on one side of a threshold"
-            event = CountedEvent(
-                name, (inputs[likely], inputs[unlikely]), hits, misses, test.shape[1]
-            )
+            compared = inputs[likely], inputs[unlikely]
+            event = CountedEvent(name, compared, hits, misses, test.shape[1])
             if claim.is_refuted_by(event):
                 return CheckResult.failed(
                     f"{event}: no noise changes it. Draw noise for every entry separately.",

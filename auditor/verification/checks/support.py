@@ -221,9 +221,8 @@ def check_output_type(evidence: SharedEvidence) -> CheckResult:
         return CheckResult.failed(f"{summary}. Return only the noisy numbers, in one form.")
     if misses:
         return CheckResult.passed(f"{summary}, as a claim of {claim.epsilon:g} allows.")
-    return CheckResult.not_run(
-        f"{summary}: too few draws to test a claim of {claim.epsilon:g} by it."
-    )
+    reason = f"too few draws to test a claim of {claim.epsilon:g} by it."
+    return CheckResult.not_run(f"{summary}: {reason}")
 
 
 def _alike(inputs: list[Any]) -> list[Any]:
@@ -231,9 +230,8 @@ def _alike(inputs: list[Any]) -> list[Any]:
         arrays = [np.asarray(value) for value in inputs]
     except ValueError:
         return inputs
-    if len({array.dtype for array in arrays}) == 1 or any(
-        a.dtype.kind not in "iuf" for a in arrays
-    ):
+    dtypes = {array.dtype for array in arrays}
+    if len(dtypes) == 1 or any(dtype.kind not in "iuf" for dtype in dtypes):
         return inputs
     return [float(a) if a.ndim == 0 else a.astype(np.float64) for a in arrays]
 

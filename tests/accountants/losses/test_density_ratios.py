@@ -476,9 +476,8 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)
 
 @given(laws(DENSITIES), laws(DENSITIES), EPSILONS)
 def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None:
-    cells = np.unique(
-        np.concatenate([np.linspace(-60.0, 60.0, 2_401), np.linspace(-8, 8, 8_001), EDGES])
-    )
+    grids = np.linspace(-60.0, 60.0, 2_401), np.linspace(-8, 8, 8_001)
+    cells = np.unique(np.concatenate([*grids, EDGES]))
     half = np.diff(cells)[:, None] / 2.0
     y = (cells[:-1, None] + half * (1.0 + NODES)).ravel()
     weights = (half * WEIGHTS).ravel()
@@ -504,10 +503,8 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
 @given(laws(DENSITIES), laws(DENSITIES))
 def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law, q: Law) -> None:
     apart = [-0.75, 0.5, 2.25]
-    ratio, event = (
-        bound_log_ratio(p.mixture, q.mixture),
-        find_distinguishing_event(p.mixture, q.mixture, apart),
-    )
+    ratio = bound_log_ratio(p.mixture, q.mixture)
+    event = find_distinguishing_event(p.mixture, q.mixture, apart)
     assert event.low < event.high
     assert not any(event.low < place < event.high for place in apart)
     low, high = max(event.low, -80.0), min(event.high, 80.0)
@@ -523,10 +520,8 @@ def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law
 
 @given(laws(MASSES), laws(MASSES))
 def test_the_event_of_a_ratio_of_masses_is_a_point(p: Law, q: Law) -> None:
-    found, event = (
-        bound_log_ratio(p.mixture, q.mixture),
-        find_distinguishing_event(p.mixture, q.mixture),
-    )
+    found = bound_log_ratio(p.mixture, q.mixture)
+    event = find_distinguishing_event(p.mixture, q.mixture)
     assert event.low == event.high
     place = np.array([event.low])
     expected = [math.exp(law.log(place)[0]) for law in (p, q)]

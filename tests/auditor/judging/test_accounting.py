@@ -21,12 +21,8 @@ from fedrec_auditor.accountants.statements import (
     make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
-from fedrec_auditor.auditor.judging.accounting import (
-    compute_exact_bounds,
-    find_upper_bound,
-    judge_scoped_claim,
-    list_accountants,
-)
+from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -80,11 +76,9 @@ def evaluated(
 ) -> Finding:
     """The finding by all accountants and all exact bounds, unless others are given."""
     first = scoped or target.get_claims(population)[0]
-    known = {
-        "exact_bounds": compute_exact_bounds(target, population),
-        "accountants": list_accountants(),
-    }
-    return judge_scoped_claim(target, first, population, **known | bounds)
+    exact = accounting.compute_exact_bounds(target, population)
+    known = {"exact_bounds": exact, "accountants": list_accountants()}
+    return accounting.judge_scoped_claim(target, first, population, **known | bounds)
 
 
 def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
@@ -93,10 +87,8 @@ def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
 
 
 def test_a_sample_in_a_scope_that_is_known_exactly_does_not_count() -> None:
-    assert verdict(0, sampled_bounds=[lower(1.02, REPORT)]) == (
-        Verdict.CONSISTENT,
-        pytest.approx(1.0),
-    )
+    exact = Verdict.CONSISTENT, pytest.approx(1.0)
+    assert verdict(0, sampled_bounds=[lower(1.02, REPORT)]) == exact
 
 
 def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
@@ -110,9 +102,8 @@ def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
     tight: bool, measured: float
 ) -> None:
     exact = [replace(lower(1.0, REPORT, 1.0), tight=tight)]
-    found = evaluated(
-        Ten(), exact_bounds=exact, sampled_bounds=[lower(3.0, REPORT)], accountants=()
-    )
+    sampled = [lower(3.0, REPORT)]
+    found = evaluated(Ten(), exact_bounds=exact, sampled_bounds=sampled, accountants=())
     assert found.measured.epsilon == measured
 
 
@@ -125,9 +116,8 @@ def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, de
     claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
     scoped = ScopedClaim(claim=claim, scope=scope, delta=delta)
     sampled = [replace(lower(6.0, scope), delta=delta)]
-    found = evaluated(
-        Ten(), scoped, exact_bounds=[lower(10.0, TRAINING, 1.0)], sampled_bounds=sampled
-    )
+    exact = [lower(10.0, TRAINING, 1.0)]
+    found = evaluated(Ten(), scoped, exact_bounds=exact, sampled_bounds=sampled)
     assert (found.verdict, found.measured and found.measured.epsilon) == (Verdict.VIOLATED, 6.0)
 
 
@@ -144,10 +134,8 @@ def test_what_is_exact_at_a_larger_delta_silences_no_sample(delta: float, counts
 
 def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
     alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
-    assert verdict(0, sampled_bounds=[lower(1.05, REPORT)], alarm_bounds=[alarm]) == (
-        Verdict.UNSOUND,
-        1.02,
-    )
+    found = verdict(0, sampled_bounds=[lower(1.05, REPORT)], alarm_bounds=[alarm])
+    assert found == (Verdict.UNSOUND, 1.02)
     assert verdict(0, alarm_bounds=[lower(0.98, REPORT, ALARM_CONFIDENCE)])[0] is Verdict.CONSISTENT
 
 
@@ -217,7 +205,7 @@ def test_repeated_laws_are_exact() -> None:
         def get_mechanism(self, scope: Scope, population: Population) -> Any:
             return Repeated(BitFlip.symmetric(1.0), 10 if scope == TRAINING else 1)
 
-    bounds = compute_exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]
+    bounds = accounting.compute_exact_bounds(Known(), POPULATION)  # type: ignore[arg-type]
     assert sorted(bound.epsilon for bound in bounds) == pytest.approx([1.0, 10.0])
 
 

@@ -231,7 +231,6 @@ def test_a_broken_entry_is_named(broken: dict[str, Any], said: str) -> None:
 
 def test_a_repair_that_repairs_nothing_is_an_error() -> None:
     (violated,) = find_entries("6")
+    repaired = violated.model_copy(update={"repaired": {"keep": 0.95}})
     with pytest.raises(InputError, match=r"Catalogue entry 6 .*not to be VIOLATED"):
-        judge_entry(
-            load_papers()["dplcf"], violated.model_copy(update={"repaired": {"keep": 0.95}})
-        )
+        judge_entry(load_papers()["dplcf"], repaired)

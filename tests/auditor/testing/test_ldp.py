@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.testing import assert_ldp, ldp
-from fedrec_auditor.auditor.verification import CheckResult, CheckStatus, Verification, verify_ldp
+from fedrec_auditor.auditor.verification import CheckResult, Verification, verify_ldp
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 
@@ -40,12 +40,10 @@ def test_a_mechanism_is_named_by_its_parameters() -> None:
 
 
 def test_failed_checks_fail_unless_they_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = (
-        CheckResult(
-            name="floating point", status=CheckStatus.FAILED, reason="Seen. Round the output."
-        ),
-        CheckResult(name="support", status=CheckStatus.PASSED, reason="Equal."),
+    failed = dataclasses.replace(
+        CheckResult.failed("Seen. Round the output."), name="floating point"
     )
+    checks = failed, dataclasses.replace(CheckResult.passed("Equal."), name="support")
     monkeypatch.setattr(
         ldp, "verify_ldp", lambda *a, **k: dataclasses.replace(verify_ldp(*a, **k), checks=checks)
     )

@@ -126,10 +126,8 @@ STATEMENTS = [
     "{int_name} = isinstance({int_name}, np.integer) + 0",
 ]  # fmt: skip
 
-SHORT = {
-    kind: [text for text in texts if not re.search(r"(?<!\{)\{[a-z]+\}", text)]
-    for kind, texts in EXPRESSIONS.items()
-}
+NESTED = re.compile(r"(?<!\{)\{[a-z]+\}")
+SHORT = {kind: [t for t in texts if not NESTED.search(t)] for kind, texts in EXPRESSIONS.items()}
 SLOT = re.compile(r"\{(new_)?([a-z]+)(_name)?\}")
 
 

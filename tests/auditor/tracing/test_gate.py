@@ -113,11 +113,8 @@ def test_no_special_function_runs_code_of_an_object_unseen() -> None:
     for number, key in enumerate(builtin_calls.BUILTIN_REPLACEMENTS):
         for args, kwargs in ways([HOSTILE])[:5]:
             run = interpreter()
-            check(
-                str(number),
-                run,
-                partial(builtin_calls.BUILTIN_REPLACEMENTS[key], run, args, kwargs),
-            )
+            call = partial(builtin_calls.BUILTIN_REPLACEMENTS[key], run, args, kwargs)
+            check(str(number), run, call)
 
 
 @pytest.mark.parametrize("first", range(0, len(METHODS), 50))
@@ -126,6 +123,5 @@ def test_no_method_runs_code_of_an_object(first: int) -> None:
         for args, kwargs in ways(HOSTILE):
             run = interpreter()
             own = run.mark_new(value.copy() if hasattr(value, "copy") else value)
-            check(
-                f"{value!r}.{name}", run, partial(run.call, NativeMethod(own, name), args, kwargs)
-            )
+            call = partial(run.call, NativeMethod(own, name), args, kwargs)
+            check(f"{value!r}.{name}", run, call)

@@ -329,11 +329,9 @@ def test_an_installed_package_is_interpreted(
     monkeypatch.syspath_prepend(folder)
     import package_of_the_tests as package  # type: ignore[import-not-found]
 
-    for function in (
-        package.report,
-        lambda x, rng: package.report(x, rng),
-        lambda x, rng: package.device.report(x, rng),
-    ):
+    functions = [package.report, lambda x, rng: package.report(x, rng)]
+    functions.append(lambda x, rng: package.device.report(x, rng))
+    for function in functions:
         with pytest.raises(NotTraced, match=r"between calls.*package_of_the_tests.py, line"):
             check(function)
     check(lambda x, rng: package.honest(x, rng))

@@ -47,10 +47,9 @@ class Case:
             return max(0.0, self.density(one, y) - factor * self.density(other, y))
 
         grid = np.unique([*np.linspace(-25.0, 25.0, 51), *self.ends])
-        return total + math.fsum(
-            integrate.quad(above, low, high, epsabs=1e-13)[0]
-            for low, high in itertools.pairwise(grid)
-        )
+        cells = itertools.pairwise(grid)
+        parts = (integrate.quad(above, low, high, epsabs=1e-13)[0] for low, high in cells)
+        return total + math.fsum(parts)
 
 
 def clipped(noise: Any, low: float, high: float) -> tuple[Any, Any]:
@@ -175,11 +174,8 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
         return 5.0 if y > 4.0 else y
 
     trace = traced(far, [0, 1])
-    stated: Any = {
-        "wrapped_object": trace,
-        "log_density": trace.log_prob,
-        "atom_values": trace.atoms,
-    }
+    stated: Any = {"wrapped_object": trace, "log_density": trace.log_prob}
+    stated["atom_values"] = trace.atoms
 
     def fitted(function: Callable[..., Any]) -> CheckStatus:
         dist = OutputDistribution(sampler=Sampler.wrap(function), **stated)

@@ -35,9 +35,8 @@ def coin(bit: int, rng: Rng) -> int:
 
 def verified(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verification, str]:
     """The verification of a randomizer, and the reason that its proof gives."""
-    found = verify_ldp(
-        randomizer, **{"epsilon": 2.0, "inputs": [0, 1], "samples": 4_000} | settings
-    )
+    usual: dict[str, Any] = {"epsilon": 2.0, "inputs": [0, 1], "samples": 4_000}
+    found = verify_ldp(randomizer, **usual | settings)
     (check,) = (check for check in found.checks if check.name == PROOF_CHECK_NAME)
     assert (check.status is CheckStatus.PASSED) is found.method.startswith("proved from the code")
     return found, check.reason

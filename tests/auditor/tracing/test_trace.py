@@ -390,9 +390,8 @@ def leak_of_one_in_a_billion(x: int, rng: Rng) -> Any:
 
 @case(math.log((0.25 + 1e-9) / (0.25 - 1e-9)), [0, 1])
 def lean_of_one_in_a_billion(x: int, rng: Rng) -> Any:
-    return rng.choice(
-        4, p=[0.25 + (1e-9 if x else -1e-9), 0.25, 0.25, 0.25 - (1e-9 if x else -1e-9)]
-    )
+    lean = 1e-9 if x else -1e-9
+    return rng.choice(4, p=[0.25 + lean, 0.25, 0.25, 0.25 - lean])
 
 
 @pytest.mark.parametrize(("function", "expected", "inputs", "delta", "sized"), CASES)

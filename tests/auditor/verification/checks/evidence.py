@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.verification.checks.shared_evidence import (
-    ClaimUnderTest,
-    SharedEvidence,
-)
+from fedrec_auditor.auditor.verification.checks import shared_evidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
@@ -24,12 +21,12 @@ def evidence(
     seed: int = 0,
     law: bool = False,
     **more: Any,
-) -> SharedEvidence:
+) -> shared_evidence.SharedEvidence:
     """Evidence about ``f``, with its output probabilities if it is a ``law``."""
-    return SharedEvidence(
+    return shared_evidence.SharedEvidence(
         sampler=Sampler.wrap(getattr(f, "sample", f)),
         inputs=list(inputs),
-        claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
+        claim=shared_evidence.ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=np.random.SeedSequence(seed),
         n_draws=samples,
         dist=OutputDistribution.wrap(f) if law else None,

@@ -111,9 +111,8 @@ def test_entries_of_vectors_are_inverted_one_by_one() -> None:
         return np.asarray(x) + rng.laplace(0.0, 1.0, (size, 2))
 
     found = sampler(vector, [[0.0, 0.0], [1.0, 0.0]], (2,))
-    skipped = found.flag_impossible_outputs(
-        [1.0, 0.0], found.compute_outputs([0.0, 0.0], uniforms(200, 2))
-    )
+    outputs = found.compute_outputs([0.0, 0.0], uniforms(200, 2))
+    skipped = found.flag_impossible_outputs([1.0, 0.0], outputs)
     assert skipped[:, 0].mean() > 0.5
     assert not skipped[:, 1].any()
 

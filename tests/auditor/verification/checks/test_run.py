@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
+from fedrec_auditor.auditor.verification.checks import shared_evidence
 from fedrec_auditor.auditor.verification.checks.run import CHECK_FUNCTIONS, run_checks
-from fedrec_auditor.auditor.verification.checks.shared_evidence import (
-    MAX_SHARE_OF_DRAWS,
-    ClaimUnderTest,
-)
+from fedrec_auditor.auditor.verification.checks.shared_evidence import ClaimUnderTest
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from tests.auditor.verification.checks.evidence import evidence
 
@@ -102,7 +100,7 @@ def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
         return x + rng.laplace()
 
     look(noisy, [0.5, 1.5], samples=samples)
-    assert calls <= MAX_SHARE_OF_DRAWS * samples * 2 + 16
+    assert calls <= shared_evidence.MAX_SHARE_OF_DRAWS * samples * 2 + 16
 
 
 def test_enough_draws_let_every_check_look_at_single_calls() -> None:
