@@ -110,8 +110,8 @@ _CLASSES: tuple[Any, ...] = (
     np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator,
 )  # fmt: skip
 KNOWN_CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
-_BUILTINS = [c for c in vars(builtins).values() if isinstance(c, type)]
-KNOWN_CLASSES |= {id(c): c for c in _BUILTINS if issubclass(c, Exception)}
+_BUILTIN_CLASSES = [c for c in vars(builtins).values() if isinstance(c, type)]
+KNOWN_CLASSES |= {id(c): c for c in _BUILTIN_CLASSES if issubclass(c, Exception)}
 
 
 def list_special_functions() -> dict[int, Any]:
