@@ -35,11 +35,8 @@ def stored(record: Record, folder: Path) -> None:
     assert store.encode_record(again) == (folder / "report.json").read_bytes()
     assert vary(again, plan=record.plan) == record
     assert sorted(path.name for path in folder.iterdir()) == sorted(store.RUN_FILE_NAMES)
-    for page in (
-        html.render_html(record),
-        markdown.render_markdown(record),
-        ci.render_junit(record).decode(),
-    ):
+    pages = (html.render_html(record), markdown.render_markdown(record))
+    for page in (*pages, ci.render_junit(record).decode()):
         assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
     raw = json.loads(store.encode_record(record))
     fits = jsonschema.Draft202012Validator(schema()).validate

@@ -22,15 +22,8 @@ from fedrec_auditor.accountants.statements import (
     make_local_scope,
 )
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
-from fedrec_auditor.reports.documents.catalogue import (
-    CatalogueRow,
-    EpsilonTableRow,
-    EpsilonTables,
-    PaperRow,
-    StatedNumber,
-    build_entry_passage,
-    format_command,
-)
+from fedrec_auditor.reports.documents import catalogue
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, StatedNumber
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import format_4_digits, format_limits, format_settings
 from fedrec_auditor.reports.writers.terminal import print_sections, render_catalogue
@@ -38,7 +31,7 @@ from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
 SCOPE = make_local_scope(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
-PAPER = PaperRow(
+PAPER = catalogue.PaperRow(
     title="A paper",
     place="section 1",
     adversary="the server",
@@ -106,7 +99,7 @@ def test_settings_are_said_as_the_command_line_takes_them() -> None:
     settings = {"as_published": False, "protection": {"name": "laplace", "epsilon": 3.0}}
     said = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
     assert format_settings(settings) == said
-    assert format_command(row(n_users=30)) == (
+    assert catalogue.format_command(row(n_users=30)) == (
         "auditor claims fmf-ldp --set reports=250 --users 30 --items 1682"
     )
 
@@ -146,7 +139,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        print_sections(map(build_entry_passage, rows), console)
+        print_sections(map(catalogue.build_entry_passage, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -226,8 +219,8 @@ ROWS = (
     row(number="unproved", verdict=Verdict.UNSUBSTANTIATED, repaired=far, repaired_settings=SET),
     derived_row(number="derived", finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED)),
 )
-CELL = EpsilonTableRow(
+CELL = catalogue.EpsilonTableRow(
     table=3, clients=30, n_users=4800, delta=1e-6, printed=16.6081, counted=16.6081,
     lower=1.2976, upper=1.5244,
 )  # fmt: skip
-TABLES = (EpsilonTables(title="Tables", note="A note.", rows=(CELL,)),)
+TABLES = (catalogue.EpsilonTables(title="Tables", note="A note.", rows=(CELL,)),)

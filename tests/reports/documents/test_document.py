@@ -11,6 +11,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from fedrec_auditor.accountants.statements import Basis
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents import report
 from fedrec_auditor.reports.documents.document import (
     BulletList,
     Facts,
@@ -21,21 +23,9 @@ from fedrec_auditor.reports.documents.document import (
     move_repeats_to_notes,
     split_sentences,
 )
-from fedrec_auditor.reports.documents.report import (
-    build_claim_passages,
-    build_regulator_passage,
-    build_report_document,
-    build_system_document,
-)
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.record.sections import assign_html_ids
-from fedrec_auditor.reports.say import (
-    format_number,
-    make_claim_fact,
-    make_lower_bound_fact,
-    make_upper_bound_fact,
-)
 from fedrec_auditor.reports.say.metrics import CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
@@ -49,7 +39,8 @@ TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 def document(record: Record, target: str, *, page: bool = False) -> Passage:
     glance = glance_of(record, target)
-    return build_system_document(record, glance, assign_html_ids(record)[target] if page else None)
+    html_ids = assign_html_ids(record)[target] if page else None
+    return report.build_system_document(record, glance, html_ids)
 
 
 def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
@@ -117,8 +108,9 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     claim = replace(finding.claim, epsilon=0.9811234)
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
-    assert format_number(proof.rounded_epsilon) == "0.981124"
-    assert make_upper_bound_fact(kept).value == make_claim_fact(claim).value == "epsilon ≤ 0.981123"
+    assert say.format_number(proof.rounded_epsilon) == "0.981124"
+    assert say.make_upper_bound_fact(kept).value == "epsilon ≤ 0.981123"
+    assert say.make_claim_fact(claim).value == "epsilon ≤ 0.981123"
 
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
@@ -171,7 +163,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     text = re.sub(r"see notes ([\d, ]+)\.", separate, text)
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
     assert f"**linkage, rows on {', '.join(sorted(TARGETS))}**" in text
-    whole = build_report_document(told)
+    whole = report.build_report_document(told)
     *_, notes = (block for block in whole.blocks if isinstance(block, Passage))
     assert notes.title == "Notes"
     named = {name.lower(): str(note).lower() for name, note in notes.blocks[0].rows}
@@ -179,7 +171,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(f"see {name}.") + text.count(f"({name})") >= 3
         text = text.replace(f"see {name}.", note).replace(f"({name})", note)
     for finding in told.findings:
-        for bound in (make_upper_bound_fact(finding), make_lower_bound_fact(finding)):
+        for bound in (say.make_upper_bound_fact(finding), say.make_lower_bound_fact(finding)):
             assert flat(markdown.escape_markdown(str(bound))) in text
         assert flat(markdown.escape_markdown(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(told))):
@@ -194,7 +186,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
     titles = {}
     for basis in Basis:
         claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
-        (part,) = build_claim_passages([(vary(finding, claim=claim), "")])
+        (part,) = report.build_claim_passages([(vary(finding, claim=claim), "")])
         (name, said), *_ = part.blocks[0].rows
         titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
     assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
@@ -205,7 +197,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
 
 
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
-    facts, part = build_regulator_passage(record, glance_of(record, target)).blocks
+    facts, part = report.build_regulator_passage(record, glance_of(record, target)).blocks
     assert isinstance(facts, Facts)
     assert isinstance(part, Passage)
     (paragraph,) = part.blocks

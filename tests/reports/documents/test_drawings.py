@@ -16,16 +16,9 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Basis, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.documents import overview
+from fedrec_auditor.reports.documents import figures, overview
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import place_labels
-from fedrec_auditor.reports.documents.figures import (
-    MARKED_FALSE_ALARM_RATES,
-    draw_all_figures,
-    draw_roc_curve,
-    find_min_alarm_rate,
-    read_tpr,
-)
 from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
@@ -50,14 +43,14 @@ def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
 
 def ends(curve: RocRow) -> tuple[list[float], list[float]]:
     """x and y of a drawn curve."""
-    (flat,) = points(draw_roc_curve(curve, {}, {}), "polyline", "leak")
+    (flat,) = points(figures.draw_roc_curve(curve, {}, {}), "polyline", "leak")
     return flat[::2], flat[1::2]
 
 
 def test_both_axes_stop_at_the_resolution() -> None:
     curve = roc(0.75, negatives=640)
-    assert find_min_alarm_rate(curve) == pytest.approx(1 / 640)
-    drawing = draw_roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
+    assert figures.find_min_alarm_rate(curve) == pytest.approx(1 / 640)
+    drawing = figures.draw_roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
     assert "1 in 640" in drawing
     assert "0.1%: too few data" in drawing
     assert "10%: 50%" in drawing
@@ -70,7 +63,8 @@ def test_both_axes_stop_at_the_resolution() -> None:
 
 def test_a_share_is_read_at_the_finest_point_that_is_not_beyond_it() -> None:
     curve = RocRow(fpr=(0.01, 0.1, 1.0), tpr=(0.2, 0.6, 1.0), low=(0, 0, 1), high=(1, 1, 1))
-    assert [read_tpr(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
+    rates = (0.001, 0.01, 0.05, 0.1)
+    assert [figures.read_tpr(curve, rate) for rate in rates] == [None, 0.2, 0.2, 0.6]
 
 
 def inside(drawing: str) -> None:
@@ -89,14 +83,12 @@ def inside(drawing: str) -> None:
 
 
 @settings(max_examples=60)
-@given(rocs(), st.dictionaries(st.sampled_from(MARKED_FALSE_ALARM_RATES), st.floats(0, 1)))
+@given(rocs(), st.dictionaries(st.sampled_from(figures.MARKED_FALSE_ALARM_RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
-    if find_min_alarm_rate(curve) is not None:
-        inside(
-            draw_roc_curve(
-                curve, {rate: read_tpr(curve, rate) for rate in MARKED_FALSE_ALARM_RATES}, guessed
-            )
-        )
+    if figures.find_min_alarm_rate(curve) is not None:
+        rates = figures.MARKED_FALSE_ALARM_RATES
+        found = {rate: figures.read_tpr(curve, rate) for rate in rates}
+        inside(figures.draw_roc_curve(curve, found, guessed))
 
 
 @settings(max_examples=60)
@@ -167,25 +159,19 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
 
 
 def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
-    best, leaks = (
-        overview.make_overview_row(glance_of(record, "fcf")),
-        glance_of(record, "fcf").leaks,
-    )
-    assert best.attack_gain == max(leak.advantage for leak in leaks)
+    glance = glance_of(record, "fcf")
+    best = overview.make_overview_row(glance)
+    assert best.attack_gain == max(leak.advantage for leak in glance.leaks)
     assert best.attack_text == "membership (≥ 92.8% of the gap)"
     games = (vary(row, family=DISTINGUISHERS) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
     mixed = overview.make_overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
     assert 0.3 < mixed.attack_gain < 0.4  # as in dplcf-sp
-    assert (
-        overview.make_overview_row(glance_of(record, "fmf-ldp")).attack_text
-        == "none shown to beat guessing"
-    )
+    none = overview.make_overview_row(glance_of(record, "fmf-ldp"))
+    assert none.attack_text == "none shown to beat guessing"
     untested = vary(record, attacks=(), skipped=())
-    assert (
-        overview.make_overview_row(glance_of(untested, "fcf")).attack_text
-        == "none shown, hardly tested"
-    )
+    none = overview.make_overview_row(glance_of(untested, "fcf"))
+    assert none.attack_text == "none shown, hardly tested"
 
 
 def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(record: Record) -> None:
@@ -202,9 +188,8 @@ def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(recor
 
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
-    cells = [
-        find_exposure(section, each) for section in group_by_system(record) for each in Vantage
-    ]
+    systems = group_by_system(record)
+    cells = [find_exposure(section, each) for section in systems for each in Vantage]
     told = [asked for cell in cells if cell for asked in (*cell.main_bounds, *cell.other_bounds)]
     both = [asked for asked in told if asked.lower_bound and asked.upper_bound]
     assert both
@@ -235,7 +220,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_each_figure_stands_alone(record: Record) -> None:
-    drawn = list(draw_all_figures(record))
+    drawn = list(figures.draw_all_figures(record))
     assert len(drawn) >= 4
     for each in drawn:
         text = make_svg_file(each)

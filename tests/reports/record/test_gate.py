@@ -88,13 +88,11 @@ def test_no_output_calls_low_what_was_not_assessed(
     gaps = json.loads(told)["severity"]["not_assessed"]
     results = json.loads(ci.render_sarif(found))["runs"][0]["results"]
     noted = any(each["ruleId"] == "NOT ASSESSED" for each in results)
-    critical = glance.assessment.severity_text == "Critical"
+    severity_text = glance.assessment.severity_text
+    critical = severity_text == "Critical"
     expected = not critical and (not assessed or verdict is Verdict.INCOMPARABLE)
     assert (bool(gaps), noted) == (expected, expected)
-    worse = (
-        " or worse" in glance.assessment.severity_text
-        or glance.assessment.severity_text == "Not assessed"
-    )
+    worse = " or worse" in severity_text or severity_text == "Not assessed"
     assert worse == expected
     if not assessed and leak == 0:
         assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap_text or critical
@@ -166,9 +164,8 @@ def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record
     assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.gap_text
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)
     broken = vary(found, messages=(empty,))
-    assert (
-        "(569 of 600 messages reveal nothing)" in summarize_systems(broken)[0].assessment.gap_text
-    )
+    gap_text = summarize_systems(broken)[0].assessment.gap_text
+    assert "(569 of 600 messages reveal nothing)" in gap_text
     for each in (nobody, mild, broken):
         assert each.exit_code(Gate(FailOn.CRITICAL)) == 3
 

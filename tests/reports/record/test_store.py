@@ -31,12 +31,7 @@ from fedrec_auditor.reports.record.rows import (
 )
 from fedrec_auditor.reports.record.sections import assign_html_ids
 from fedrec_auditor.reports.record.store import RECORD_SCHEMA_URN
-from fedrec_auditor.reports.say import describe_basis
-from fedrec_auditor.reports.say.summary import (
-    describe_protected,
-    describe_verdict_counts,
-    summarize_systems,
-)
+from fedrec_auditor.reports.say import describe_basis, summary
 from fedrec_auditor.reports.writers import html
 from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table, write_tables
 from tests.reports.conftest import finding, glance_of, scope, upper, vary
@@ -76,10 +71,8 @@ def test_a_record_that_never_ends_is_not_read(
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
 def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / store.LOCK_FILE)
-    with (
-        pytest.raises(InputError, match=r"nothing at .*\.lock, got a "),
-        store.lock_directory(tmp_path),
-    ):
+    said = r"nothing at .*\.lock, got a "
+    with pytest.raises(InputError, match=said), store.lock_directory(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == [store.LOCK_FILE]
 
@@ -380,8 +373,8 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
-    assert "claims: 1 “false”, 2 “proved”, 1 “no claim”." in describe_verdict_counts(record)
-    assert describe_protected(record).startswith("None of 4 systems has a proof")
+    assert "claims: 1 “false”, 2 “proved”, 1 “no claim”." in summary.describe_verdict_counts(record)
+    assert summary.describe_protected(record).startswith("None of 4 systems has a proof")
     first = record.findings[0]
     user = scope("user", "training")
     promised = first.claim.__class__(epsilon=1.0, scope=user, statement="s", source="s")
@@ -389,9 +382,10 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
-    assert "claims: 2 “unproved”, 1 “proved”, 4 “not judged”." in describe_verdict_counts(changed)
+    counts = summary.describe_verdict_counts(changed)
+    assert "claims: 2 “unproved”, 1 “proved”, 4 “not judged”." in counts
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
-    assert describe_protected(changed).startswith("1 of 7 systems has a proof")
+    assert summary.describe_protected(changed).startswith("1 of 7 systems has a proof")
 
 
 def test_one_target_is_all_that_concerns_it(record: Record) -> None:
@@ -449,7 +443,7 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     one = record["dplcf-sp"].findings[0]
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, vary(one, measured=doubtful))
-    (glance,) = summarize_systems(changed)
+    (glance,) = summary.summarize_systems(changed)
     texts = (glance.verdict_sentences, glance.headline, glance.scope_phrase, glance.log_line)
     said = f"{' '.join(texts)} {glance.advice}"
     assert "77" not in said
@@ -461,7 +455,7 @@ def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> No
     proof = replace(every.accounted, epsilon=1.0)
     sure = vary(every, accounted=proof, measured=None)
     assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
-    said = [describe_protected(with_one(record, each)) for each in (sure, assumed)]
+    said = [summary.describe_protected(with_one(record, each)) for each in (sure, assumed)]
     assert [words.split()[0] for words in said] == ["1", "None"]
 
 
@@ -505,9 +499,8 @@ def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> N
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
 def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
     row = vary(record.findings[0], target=f"{sign}cmd|' /C calc'!A0")
-    (read,) = csv.DictReader(
-        io.StringIO(format_csv_table(vary(record, findings=(row,)), "findings"))
-    )
+    table = format_csv_table(vary(record, findings=(row,)), "findings")
+    (read,) = csv.DictReader(io.StringIO(table))
     assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
     assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
 

@@ -39,9 +39,8 @@ def test_every_rule_and_verdict_leads_to_a_heading(record: Record, site: str) ->
         name = rule["id"].lower().replace(" ", "-")
         assert name in HEADINGS
         assert rule.get("helpUri", "") == (site and f"{site}{name}")
-    named = set(
-        re.findall(r'href="https://docs[^#]*#([a-z-]+)">Learn more', html.render_html(record))
-    )
+    page = html.render_html(record)
+    named = set(re.findall(r'href="https://docs[^#]*#([a-z-]+)">Learn more', page))
     assert {word.lower().replace(" ", "-") for word in Verdict} <= HEADINGS
     assert len(named) == (len(Verdict) if site else 0)
     assert named <= HEADINGS

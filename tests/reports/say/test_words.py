@@ -28,17 +28,8 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import describe_ratio, format_probability, label_probability
+from fedrec_auditor.reports.say import describe_ratio, format_probability, metrics
 from fedrec_auditor.reports.say.exposure import find_exposure
-from fedrec_auditor.reports.say.metrics import (
-    CUT_TRAINING_NOTE_PREFIX,
-    beats_guessing,
-    describe_shortfall,
-    describe_spread,
-    describe_trainings,
-    describe_utility,
-    select_quoted_row,
-)
 from fedrec_auditor.reports.writers import html, markdown, terminal
 from tests.reports.conftest import finding, lower, scope, upper, utility, vary
 from tests.reports.printing import printed
@@ -95,13 +86,13 @@ def test_an_impossible_output_is_called_so() -> None:
 
 def test_a_density_is_not_called_a_probability() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        assert label_probability(_measured(1.0, a, 0.1)) == said
+        assert say.label_probability(_measured(1.0, a, 0.1)) == said
 
 
 def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
     measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
-    assert label_probability(measured) == "Measured share"
+    assert say.label_probability(measured) == "Measured share"
     assert format_probability(measured, 0.0) == "0"
     assert describe_ratio(measured) == (
         "The samples do not bound the ratio: one of the two inputs never gave this output."
@@ -114,11 +105,11 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    said = describe_spread(row)
+    said = metrics.describe_spread(row)
     assert "largest in the group “most items” (activity), 0.99 [0.98, 1]," in said
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
-    assert "in the group" not in describe_spread(vary(row, users=alike))
+    assert "in the group" not in metrics.describe_spread(vary(row, users=alike))
 
 
 @pytest.mark.parametrize(
@@ -173,20 +164,15 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
-    told = (
-        say.format_short,
-        say.format_lower,
-        say.format_upper,
-        say.format_4_digits,
-        say.format_number,
-    )
+    rounded = (say.format_lower, say.format_upper)
+    told = (say.format_short, *rounded, say.format_4_digits, say.format_number)
     assert {each(1682.0) for each in told} == {"1,682"}
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}
 
 
 def of(record: Record, *rows: UtilityRow) -> str:
     changed = vary(record, utility=rows)
-    return describe_utility(changed[rows[0].target], changed)
+    return metrics.describe_utility(changed[rows[0].target], changed)
 
 
 def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
@@ -206,7 +192,7 @@ def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
     noisy = vary(utility("fmf-ldp", 0.31, None), unprotected="fcf")
     rows = {"utility": (noisy, utility("fcf", 0.62, None))}
     changed = record.model_copy(update={"plan": {"settings": {"fcf": {"rounds": 1}}}} | rows)
-    assert "without protection" not in describe_utility(changed["fmf-ldp"], changed)
+    assert "without protection" not in metrics.describe_utility(changed["fmf-ldp"], changed)
 
 
 def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
@@ -214,12 +200,13 @@ def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
     for learns in (True, False):
         plan = {"settings": {"fcf": {"learns": learns, "factors": 16}}}
         changed = vary(record, plan=plan, utility=(row,))
-        assert ("under settings that learn" in describe_utility(changed["fcf"], changed)) is learns
+        text = metrics.describe_utility(changed["fcf"], changed)
+        assert ("under settings that learn" in text) is learns
 
 
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
     open_ = utility("dplcf-sp", 0.12, None)
-    assert not beats_guessing([open_])
+    assert not metrics.beats_guessing([open_])
     assert f"{NOT} shown to be better than guessing {ONE}." in of(record, open_)
     weak = utility("dplcf-sp", 0.09, None)
     said = of(record, weak)
@@ -232,7 +219,7 @@ def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Re
 
 def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
     weak = utility("dplcf-sp", 0.09, None)
-    cut = vary(weak, paper_note=f"{CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
+    cut = vary(weak, paper_note=f"{metrics.CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
     assert "after 20 of 1000 rounds" in of(record, cut)
     assert "useless" not in of(record, cut)
 
@@ -241,7 +228,7 @@ def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
 def test_of_an_error_less_is_better(low: float, high: float, better: bool) -> None:
     row = utility("vfl-sgdmf", 1.15, None)
     ends = {"metric": "MSE", "random": 1.25, "ci_low": low, "ci_high": high}
-    assert beats_guessing([vary(row, **ends)]) is better
+    assert metrics.beats_guessing([vary(row, **ends)]) is better
 
 
 def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
@@ -249,7 +236,7 @@ def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
         vary(utility("fcf", 0.5, paper), metric=metric)
         for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
     ]
-    named = select_quoted_row(rows)
+    named = metrics.select_quoted_row(rows)
     assert named.metric == "HR@20"
 
 
@@ -289,7 +276,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
     rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
     level = f"{0.31 - gaps[-1][0]:.3g}"
     expected = said and f"{HR} is 0.31 for the system, and {level} by {POPULAR}. {said}"
-    assert describe_shortfall(vary(record, utility=tuple(rows))["fcf"]) == expected
+    assert metrics.describe_shortfall(vary(record, utility=tuple(rows))["fcf"]) == expected
     assert of(record, *rows).endswith(said or "by random ranking.")
     assert f"comparison, HR@10 is {level} by {POPULAR}, 0.1 by random" in of(record, *rows)
 
@@ -297,7 +284,8 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
     for by, said in ((-0.1, ""), (0.1, f"{NOT} better than two means {ONE}: {NOTHING}")):
-        got = describe_shortfall(vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"])
+        changed = vary(record, utility=(ahead(row, by, 0.05, "two means"),))
+        got = metrics.describe_shortfall(changed["fcf"])
         assert got.endswith(said)
     assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
 
@@ -305,12 +293,12 @@ def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None
 def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     """A ranking that learns nothing, such as `random`, or one after a part of the training."""
     lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
-    said = describe_shortfall(vary(record, utility=(lost,))["fcf"])
+    said = metrics.describe_shortfall(vary(record, utility=(lost,))["fcf"])
     useless = f"{NOT} better than guessing {ONE}: the recommendations are useless."
     assert f"{HR} is 0.09 for the system, and 0.1 by guessing. {useless}" in said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
-    cut = vary(below, paper_note=f"{CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
-    told = describe_shortfall(vary(record, utility=(cut,))["fcf"])
+    cut = vary(below, paper_note=f"{metrics.CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
+    told = metrics.describe_shortfall(vary(record, utility=(cut,))["fcf"])
     assert f"{NOT} shown to be better than {POPULAR} {ONE} after 20 of 1000 rounds" in told
     assert "learned" not in told
 
@@ -337,6 +325,6 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
 def test_figures_say_of_how_many_trainings_they_are() -> None:
     one = utility("fcf", 0.62, 0.66)
     three = vary(one, trainings=3)
-    assert describe_trainings([one, one]) == "in one training"
-    assert describe_trainings([three]) == "over 3 trainings"
-    assert describe_trainings([one, three]) == "over 1 to 3 trainings"
+    assert metrics.describe_trainings([one, one]) == "in one training"
+    assert metrics.describe_trainings([three]) == "over 3 trainings"
+    assert metrics.describe_trainings([one, three]) == "over 1 to 3 trainings"

@@ -11,12 +11,9 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets import synthetic
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.synthetic import (
-    LOG_WEIGHT_PER_MATCH,
-    USER_SHARE_BY_CATEGORY,
-    Synthetic,
-)
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 
 
 def law(model: Synthetic) -> NDArray[np.float64]:
@@ -25,14 +22,11 @@ def law(model: Synthetic) -> NDArray[np.float64]:
     for user in range(model.n_users):
         for item in range(model.n_items):
             log = -model.skew * np.log(item + 1)
-            log += (
-                LOG_WEIGHT_PER_MATCH
-                * model.taste
-                * (truth.user_taste[user] == truth.item_taste[item])
-            )
+            is_match = truth.user_taste[user] == truth.item_taste[item]
+            log += synthetic.LOG_WEIGHT_PER_MATCH * model.taste * is_match
             for name in ("gender", "age_group"):
                 code, lean = truth.attributes[name].codes[user], truth.preferences[name][item]
-                log += LOG_WEIGHT_PER_MATCH * model.signal * (code == lean)
+                log += synthetic.LOG_WEIGHT_PER_MATCH * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)
 
@@ -117,7 +111,7 @@ def test_a_strong_signal_is_found_by_a_simple_classifier(attribute: str) -> None
 
 def test_attributes_have_the_stated_shares() -> None:
     attributes = Synthetic(n_users=20_000).draw_truth().attributes
-    for name, shares in USER_SHARE_BY_CATEGORY.items():
+    for name, shares in synthetic.USER_SHARE_BY_CATEGORY.items():
         counts = np.bincount(attributes[name].codes)
         assert attributes[name].categories == tuple(shares)
         assert stats.chisquare(counts, np.array([*shares.values()]) * 20_000).pvalue > 0.001
@@ -128,9 +122,8 @@ def test_popularity_is_skewed_as_asked() -> None:
         Synthetic(n_users=2000, n_items=200, profile=10, skew=skew, taste=0, signal=0).load()
         for skew in (0.0, 1.5)
     )
-    shares = [
-        (data.ratings > 0).sum(axis=0)[:20].sum() / data.ratings.nnz for data in (flat, steep)
-    ]
+    rated = [data.ratings > 0 for data in (flat, steep)]
+    shares = [matrix.sum(axis=0)[:20].sum() / matrix.nnz for matrix in rated]
     assert shares[0] == pytest.approx(0.1, abs=0.01)
     assert shares[1] > 0.5
 
@@ -151,7 +144,7 @@ def test_the_seed_decides_and_strengths_leave_users_alone() -> None:
     strong = Synthetic(seed=4, signal=1.0, taste=0.0).load()
     assert strong.digest() != one.digest()
     assert np.array_equal(strong.ratings.indptr, one.ratings.indptr)
-    for name in USER_SHARE_BY_CATEGORY:
+    for name in synthetic.USER_SHARE_BY_CATEGORY:
         assert np.array_equal(strong.attributes[name].codes, one.attributes[name].codes)
 
 

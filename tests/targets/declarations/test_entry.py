@@ -48,11 +48,6 @@ def test_an_upper_bound_that_is_too_large_is_loose(claimed: float, right: float,
 
 
 def test_the_tolerance_is_relative_above_one() -> None:
-    assert (
-        ComputedNumber(what="w", claimed=101.0, right=100.0, how="h", tolerance=0.01).word
-        == "RIGHT"
-    )
-    assert (
-        ComputedNumber(what="w", claimed=102.0, right=100.0, how="h", tolerance=0.01).word
-        == "WRONG"
-    )
+    for claimed, word in ((101.0, "RIGHT"), (102.0, "WRONG")):
+        number = ComputedNumber(what="w", claimed=claimed, right=100.0, how="h", tolerance=0.01)
+        assert number.word == word

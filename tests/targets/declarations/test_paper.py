@@ -172,10 +172,7 @@ def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Pape
         ({"claims": CLAIMS.replace("server / round", "server / day")}, "day"),
         ({"claims": CLAIMS.replace("server / round", "round")}, "scope"),
         ({"claims": "= 3"}, "claims.toml"),
-        (
-            {"printed": TABLES.replace("[0.1, 0.2]", "[0.1]")},
-            "expected 2 numbers, one per column, got 1",
-        ),
+        ({"printed": TABLES.replace("[0.1, 0.2]", "[0.1]")}, "2 numbers, one per column, got 1"),
     ],
     ids=str,
 )
@@ -255,9 +252,8 @@ data = "small"
 
 def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
     """Attackers, figures and cutoff are the declared ones."""
-    one, two = (
-        part.compute_rows.args[0] for part in tables.iter_attack_parts(paper(printed=ATTACKS))
-    )
+    parts = tables.iter_attack_parts(paper(printed=ATTACKS))
+    one, two = (part.compute_rows.args[0] for part in parts)
     assert (one.hit_cutoff, one.printed_hit_rate, one.component_scores) == (5, ("Table 8", 0.1), [])
     assert two.printed_hit_rate == ("Figure 7", None)
     (cell,), (drawn,) = two.upload_scores, two.component_scores

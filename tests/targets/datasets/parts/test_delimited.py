@@ -49,9 +49,8 @@ def file(
     def read() -> Iterator[bytes]:
         return iter(pieces(data, list(cuts)))
 
-    return TextTable(
-        label="t.csv", open_blocks=read, separator=separator, width=2, **{"header": False, **rest}
-    )
+    rest = {"header": False, **rest}
+    return TextTable(label="t.csv", open_blocks=read, separator=separator, width=2, **rest)
 
 
 @given(

@@ -59,9 +59,8 @@ def test_the_first_whole_layout_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["directory", "archive"])
 def test_what_was_expected_is_listed(tmp_path: Path, kind: str) -> None:
     path = tmp_path if kind == "directory" else archive(tmp_path / "a.zip", {"a.data": b"1"})
-    with pytest.raises(
-        InputError, match=r"Expected the files a\.data, a\.item; or b\.data in .*, got others"
-    ):
+    said = r"Expected the files a\.data, a\.item; or b\.data in .*, got others"
+    with pytest.raises(InputError, match=said):
         pick(path)
 
 

@@ -31,13 +31,9 @@ def system(*mods: Any, **more: Any) -> FlowerSystem:
 
 def judged(target: FlowerSystem) -> list[Finding]:
     exact = accounting.compute_exact_bounds(target, CROWD)
-    accountants = accounting.list_accountants()
-    return [
-        accounting.judge_scoped_claim(
-            target, each, CROWD, exact_bounds=exact, accountants=accountants
-        )
-        for each in target.get_claims(CROWD)
-    ]
+    known = accounting.list_accountants()
+    judge, claims = accounting.judge_scoped_claim, target.get_claims(CROWD)
+    return [judge(target, each, CROWD, exact_bounds=exact, accountants=known) for each in claims]
 
 
 def local(sensitivity: float, epsilon: float = 10.0) -> Any:
