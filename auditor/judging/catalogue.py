@@ -128,18 +128,20 @@ def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
     """All numbered catalogue entries with their papers, by number such as "2b". Raises InputError
     if two entries have the same number.
     """
-    found: dict[str, tuple[Paper, PaperEntry]] = {}
+    numbered: dict[str, tuple[Paper, PaperEntry]] = {}
     for paper in load_papers().values():
         for entry in paper.entries:
-            if entry.number in found:
+            if entry.number in numbered:
                 raise InputError(
                     f"Expected one catalogue entry {entry.number}, got two, in "
-                    f"{found[entry.number][0].name} and {paper.name}. Change one number."
+                    f"{numbered[entry.number][0].name} and {paper.name}. Change one number."
                 )
             if entry.number:
-                found[entry.number] = paper, entry
-    order = sorted(found, key=lambda n: (found[n][1].heading_number, found[n][1].number_letter))
-    return {number: found[number] for number in order}
+                numbered[entry.number] = paper, entry
+    order = sorted(
+        numbered, key=lambda n: (numbered[n][1].heading_number, numbered[n][1].number_letter)
+    )
+    return {number: numbered[number] for number in order}
 
 
 def find_entries(number: str) -> tuple[PaperEntry, ...]:

@@ -129,7 +129,7 @@ class Summary:
             return ""
         proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
         how = f"proved {say.describe_assumptions(proof)}".strip()
-        shown, proved = "", "" if refuted else "no proved upper bound"
+        lower, proved = "", "" if refuted else "no proved upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
             proved = f"at most {say.format_finding_upper(finding)} ({how})"
         bound, claim, basis = finding.lower_bound, finding.claim.epsilon, finding.claim.basis
@@ -137,11 +137,11 @@ class Summary:
             text, sure = say.format_finding_lower(finding), say.describe_confidence(bound)
             times = bound.epsilon / claim if refuted and claim else math.inf
             more = f"{say.format_lower(times)} times the claim; " if math.isfinite(times) else ""
-            shown = f"{_limit(bound, text)} ({more}{sure})"
+            lower = f"{_limit(bound, text)} ({more}{sure})"
             if proved == f"at most {text} ({how})":
-                shown, proved = f"{text} ({more}{sure} and {how})", ""
+                lower, proved = f"{text} ({more}{sure} and {how})", ""
         claimed = f"{say.EPSILON_LABEL_BY_BASIS[basis]} epsilon: at most {say.format_short(claim)}"
-        bounds = say.join_texts(shown, proved, by=" and ")
+        bounds = say.join_texts(lower, proved, by=" and ")
         return say.join_texts(claimed, bounds and f"epsilon by this audit: {bounds}", by="; ")
 
     @property
