@@ -142,8 +142,8 @@ KNOWN_FUNCTIONS = {
     for function in (getattr(module, name, None) for name in names.split())
     if function is not None
 }
-_REFUSED = (type, np.ndarray, np.random.Generator)
-KNOWN_FUNCTIONS |= {i: c for i, c in KNOWN_CLASSES.items() if c not in _REFUSED}
+_EXCLUDED = (type, np.ndarray, np.random.Generator)
+KNOWN_FUNCTIONS |= {i: c for i, c in KNOWN_CLASSES.items() if c not in _EXCLUDED}
 """Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
 # Functions that write to their first argument.
 WRITING_FUNCTIONS = {

@@ -16,6 +16,7 @@ from fedrec_auditor.auditor.verification.checks.shared_noise import check_shared
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 
 MAX_CHECKED_INPUTS = 8
+# A check: the function that makes one result from the evidence about a randomizer.
 CheckFunction = Callable[[SharedEvidence], CheckResult]
 CHECK_FUNCTIONS: dict[str, CheckFunction] = {
     "determinism": check_determinism,
