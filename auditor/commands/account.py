@@ -68,13 +68,12 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     if "event" in options:
         from fedrec_auditor.reports.record.store import MAX_RECORD_BYTES, read_regular
 
+        path = options["event"]
         try:
-            options["event"] = read_regular(
-                options["event"], MAX_RECORD_BYTES, follow=True
-            ).decode()
+            options["event"] = read_regular(path, MAX_RECORD_BYTES, follow=True).decode()
         except (OSError, ValueError) as error:
             raise InputError(
-                f"Expected a readable event in {options['event']}, got: {error}. Give a JSON file."
+                f"Expected a readable event in {path}, got: {error}. Give a JSON file."
             ) from error
 
     if "claimed_epsilon" in options:
@@ -85,9 +84,8 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     from fedrec_auditor.reports.writers.paragraph import get_output_width
 
     result = account(**options)
-    print(
-        json.dumps(result.as_data(), indent=2) if as_json else result.describe(get_output_width())
-    )
+    width = get_output_width()
+    print(json.dumps(result.as_data(), indent=2) if as_json else result.describe(width))
     raise typer.Exit(Gate().exit_code(finding.verdict for finding in result.findings))
 
 

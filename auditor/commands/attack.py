@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, FailOn
 from fedrec_auditor.auditor.commands.options import (
@@ -30,15 +30,15 @@ from fedrec_auditor.auditor.plan.plan import SIDE_FIELDS, amend_plan
 @add_plan_options("columns", *SIDE_FIELDS, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     options: dict[str, Any],
-    recording: Annotated[Path, typer.Argument(help="Directory of a recording.")],
+    recording: Annotated[Path, Argument(help="Directory of a recording.")],
     truth: Annotated[
-        str | None, typer.Option(help="True data of the senders: name of a data set, or a path.")
+        str | None, Option(help="True data of the senders: name of a data set, or a path.")
     ] = None,
     senders: Annotated[
-        Path | None, typer.Option(help="CSV file with columns sender,user, for pseudonyms.")
+        Path | None, Option(help="CSV file with columns sender,user, for pseudonyms.")
     ] = None,
     client: Annotated[
-        str | None, typer.Option(help="Code of the clients: MODULE:OBJECT, or name of a target.")
+        str | None, Option(help="Code of the clients: MODULE:OBJECT, or name of a target.")
     ] = None,
     out: OutOption = Path("attack"),
     jobs: JobsOption = None,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import LabelEnum, NumberLabel, Verdict
@@ -44,24 +44,24 @@ _TAKES: dict[str, tuple[str, ...]] = {
 
 SubjectArgument = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="[NUMBER | TARGET]",
         help="Number of an entry in the catalogue, such as 22, or target (`auditor list targets`).",
     ),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="Judge the whole catalogue.")]
+AllOption = Annotated[bool, Option("--all", help="Judge the whole catalogue.")]
 PaperOption = Annotated[
-    str | None, typer.Option(help="Judge the entries of one paper (`auditor list papers`).")
+    str | None, Option(help="Judge the entries of one paper (`auditor list papers`).")
 ]
 TablesOption = Annotated[
-    bool, typer.Option("--tables", help="Judge the papers' tables of epsilons, entry by entry.")
+    bool, Option("--tables", help="Judge the papers' tables of epsilons, entry by entry.")
 ]
 SettingsOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="[TARGET.]NAME=VALUE", help="Setting of the target. Repeatable."),
+    Option("--set", metavar="[TARGET.]NAME=VALUE", help="Setting of the target. Repeatable."),
 ]
-UsersOption = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
-ItemsOption = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
+UsersOption = Annotated[int | None, Option(help="Number of users. Default 943.")]
+ItemsOption = Annotated[int | None, Option(help="Number of items. Default 1682.")]
 OnlyOption = Annotated[
     list[Any] | None,  # typer before 0.29 would look for members of LabelEnum
     make_enum_option(
@@ -71,9 +71,9 @@ OnlyOption = Annotated[
     ),
 ]
 MarkdownOption = Annotated[
-    bool, typer.Option("--markdown", help="Print the catalogue as Markdown (docs/claims.md).")
+    bool, Option("--markdown", help="Print the catalogue as Markdown (docs/claims.md).")
 ]
-JobsOption = Annotated[int | None, typer.Option(help="Number of processes. One is usually enough.")]
+JobsOption = Annotated[int | None, Option(help="Number of processes. One is usually enough.")]
 
 
 def command(
@@ -165,9 +165,8 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
     from fedrec_auditor.reports.documents.catalogue import build_catalogue_document
     from fedrec_auditor.reports.writers.markdown import format_document
 
-    print(
-        format_document(build_catalogue_document(judged, catalogue.make_tables(jobs=jobs))), end=""
-    )
+    document = build_catalogue_document(judged, catalogue.make_tables(jobs=jobs))
+    print(format_document(document), end="")
 
 
 def _show_rows(rows: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_full: bool) -> None:
@@ -273,11 +272,7 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
 
     A check fails if the number is wrong.
     """
-    from fedrec_auditor.reports.documents.catalogue import (
-        describe_origin,
-        format_correct_number,
-        format_stated_number,
-    )
+    from fedrec_auditor.reports.documents import catalogue
     from fedrec_auditor.reports.record.rows import CheckRow
     from fedrec_auditor.reports.say import format_number
 
@@ -286,8 +281,9 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
             target=row.target,
             check=f"{row.number}: {figure.what}",
             failed=figure.word is NumberLabel.WRONG,
-            reason=f"{format_stated_number(figure, format_number)} {describe_origin(row)}, "
-            f"{format_correct_number(figure, format_number)} computed here.",
+            reason=f"{catalogue.format_stated_number(figure, format_number)} "
+            f"{catalogue.describe_origin(row)}, "
+            f"{catalogue.format_correct_number(figure, format_number)} computed here.",
         )
         for row in rows
         for figure in row.figures

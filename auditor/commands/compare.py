@@ -7,15 +7,15 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit
 
 from fedrec_auditor.accountants.verdict import INCOMPLETE, Exemption, FailOn
 from fedrec_auditor.auditor.commands.options import AllowOption, JsonOption, WaiverOption, make_gate
 
 
 def command(
-    before: Annotated[Path, typer.Argument(help="Directory of the earlier run, or report.json.")],
-    now: Annotated[Path, typer.Argument(help="Directory of the later run, or report.json.")],
+    before: Annotated[Path, Argument(help="Directory of the earlier run, or report.json.")],
+    now: Annotated[Path, Argument(help="Directory of the later run, or report.json.")],
     allow: AllowOption = None,
     waivers: WaiverOption = None,
     as_json: JsonOption = False,
@@ -47,4 +47,4 @@ def command(
         print_paragraphs(console := Console(), describe_waivers(record, gate), "waiver:", "yellow")
         render_comparison(compared, console)
     unknown = compared.unassessed and not gate.allows(Exemption.NOT_ASSESSED)
-    raise typer.Exit(gate.check_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))
+    raise Exit(gate.check_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))

@@ -34,13 +34,11 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     from fedrec_auditor.auditor.plan.versions import VERSIONED_PACKAGES
     from fedrec_auditor.targets.cache import find_cached_data_set, get_cache_path
 
+    first, *others = VERSIONED_PACKAGES
     kept = [name for name in FAMILIES["datasets"].list_names() if name not in _NEVER_CACHED]
     facts = {
         "python": platform.python_version(),
-        **{
-            name: version(name)
-            for name in (VERSIONED_PACKAGES[0], *sorted({*VERSIONED_PACKAGES[1:], "hypothesis"}))
-        },
+        **{name: version(name) for name in (first, *sorted([*others, "hypothesis"]))},
         "cores": str(os.cpu_count() or 1),
         "memory": _memory(),
         "torch device": _device(),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
 from fedrec_auditor.auditor.commands.options import AllowOption, JsonOption, VerdictLevelOption
@@ -26,17 +26,17 @@ _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
 
 ScoresArgument = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         metavar="SCORES.npz",
         help="Arrays in_scores (n, ...) and out_scores (m, ...), one row per training with and "
         "without the canary. If canaries have identifiers, also in_ids (n,) and out_ids (m,).",
     ),
 ]
-EpsilonOption = Annotated[float | None, typer.Option(help="Claimed epsilon to be tested.")]
-DeltaOption = Annotated[float, typer.Option(help="Delta of the claim and of the bound.")]
+EpsilonOption = Annotated[float | None, Option(help="Claimed epsilon to be tested.")]
+DeltaOption = Annotated[float, Option(help="Delta of the claim and of the bound.")]
 EstimatorOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Estimator from `auditor list estimators`. Default: joint-binomial, or all-thresholds "
         "if one array has fewer than 200 scores and the other has many more. With --one-run: auto "
         "(the default), guesses or trade-off."
@@ -44,7 +44,7 @@ EstimatorOption = Annotated[
 ]
 OneRunOption = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--one-run",
         help="All scores come from one training, which includes each canary independently with "
         "probability 1/2.",
@@ -52,22 +52,19 @@ OneRunOption = Annotated[
 ]
 RepeatsOption = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--repeats", help="Accept equal scores, although each is of another training or canary."
     ),
 ]
 CurveOption = Annotated[
-    bool,
-    typer.Option("--curve", help="Also bound epsilon at several deltas, jointly at --confidence."),
+    bool, Option("--curve", help="Also bound epsilon at several deltas, jointly at --confidence.")
 ]
 RenyiOption = Annotated[
     list[float] | None,
-    typer.Option(metavar="ORDER", help="Also bound the Renyi divergence of ORDER. Repeatable."),
+    Option(metavar="ORDER", help="Also bound the Renyi divergence of ORDER. Repeatable."),
 ]
-ConfidenceOption = Annotated[float, typer.Option(help="Confidence of the bound.")]
-SeedOption = Annotated[
-    int, typer.Option(help="Seed of the split into scores that select and that test.")
-]
+ConfidenceOption = Annotated[float, Option(help="Confidence of the bound.")]
+SeedOption = Annotated[int, Option(help="Seed of the split into scores that select and that test.")]
 
 
 def command(
@@ -92,11 +89,7 @@ def command(
     --curve or --renyi the estimator is all-thresholds.
     """
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
-    from fedrec_auditor.reports.writers.paragraph import (
-        get_output_width,
-        wrap_entry,
-        wrap_paragraph,
-    )
+    from fedrec_auditor.reports.writers import paragraph
 
     if curve or renyi:
         estimator = _of_all_thresholds(estimator, one_run)
@@ -124,19 +117,18 @@ def command(
         if as_json:
             print(_as_text(bound, unused, judgement, points))
         else:
-            width = get_output_width()
+            width = paragraph.get_output_width()
             lines = [*describe_bound(bound, judgement), *_describe_curve(points, bound)]
             if unused:
                 lines.append(("unused", f"{unused:,} of the scores"))
             if judgement is not None and epsilon is not None:
                 lines += _describe_power(bound, judgement, epsilon, one_run)
             for label, text in lines:
-                print(
-                    wrap_entry(label, text, width) if label else wrap_paragraph(text, width, hang=2)
-                )
+                wrapped = paragraph.wrap_paragraph(text, width, hang=2)
+                print(paragraph.wrap_entry(label, text, width) if label else wrapped)
             sys.stdout.flush()
     gate = Gate(fail_on.verdict_level, allow or [])
-    raise typer.Exit(gate.exit_code([] if judgement is None else [judgement.verdict]))
+    raise Exit(gate.exit_code([] if judgement is None else [judgement.verdict]))
 
 
 def _points(band: ThresholdLimits, deltas: Sequence[float], orders: Sequence[float]) -> CurvePoints:

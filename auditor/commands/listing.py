@@ -12,7 +12,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import JsonOption
@@ -39,12 +39,12 @@ _KINDS = (*FAMILIES, "reproductions")
 def command(
     kind: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[FAMILY | TARGET]",
             help=f"Family: {', '.join(_KINDS)}. Default: all. Or a target, to list its settings.",
         ),
     ] = None,
-    paper: Annotated[str | None, typer.Option(help="List only the targets of this paper.")] = None,
+    paper: Annotated[str | None, Option(help="List only the targets of this paper.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the systems that can be audited (targets), and attacks, estimators and other parts."""

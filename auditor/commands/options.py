@@ -11,16 +11,10 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-import typer
+from typer import Argument, Option
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import (
-    DEFAULT_LEAK_MARGIN,
-    Exemption,
-    FailOn,
-    Gate,
-    LabelEnum,
-)
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Exemption, FailOn, Gate, LabelEnum
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import ProgressObserver
@@ -48,7 +42,7 @@ def make_option(
     ``name``: name on the command line; None for the name of the parameter.
     ``metavar``: placeholder of the value in the help.
     """
-    return ExtraOption(kind, typer.Option(*filter(None, (name,)), help=help, metavar=metavar))
+    return ExtraOption(kind, Option(*filter(None, (name,)), help=help, metavar=metavar))
 
 
 _OF_A_TABLE = {
@@ -74,17 +68,15 @@ def make_enum_option(help: str, *kinds: type[LabelEnum]) -> Any:
                 return word
         raise ValueError(f"{text!r} is not one of {', '.join(map(repr, words))}")
 
-    return typer.Option(help=help, parser=parse, metavar="|".join(words))
+    return Option(help=help, parser=parse, metavar="|".join(words))
 
 
-OutOption = Annotated[Path, typer.Option(help="Directory of the run, for its reports.")]
-PlanFileOption = Annotated[Path | None, typer.Option(help="TOML file with a plan.")]
-JobsOption = Annotated[
-    int | None, typer.Option(help="Number of worker processes. Default: all cores.")
-]
+OutOption = Annotated[Path, Option(help="Directory of the run, for its reports.")]
+PlanFileOption = Annotated[Path | None, Option(help="TOML file with a plan.")]
+JobsOption = Annotated[int | None, Option(help="Number of worker processes. Default: all cores.")]
 MemoryOption = Annotated[
     float | None,
-    typer.Option(help="Memory limit of all workers together, in GiB. Default: the machine's."),
+    Option(help="Memory limit of all workers together, in GiB. Default: the machine's."),
 ]
 FailOnOption = Annotated[
     FailOn,
@@ -103,8 +95,7 @@ VerdictLevelOption = Annotated[
     ),
 ]
 LeakMarginOption = Annotated[
-    float,
-    typer.Option(help="Minimum advantage for leak: (x - guessing) / (1 - guessing) of an attack."),
+    float, Option(help="Minimum advantage for leak: (x - guessing) / (1 - guessing) of an attack.")
 ]
 AllowOption = Annotated[
     list[Exemption] | None,
@@ -115,27 +106,22 @@ AllowOption = Annotated[
     ),
 ]
 WaiverOption = Annotated[
-    Path | None,
-    typer.Option(help="TOML file of accepted findings and attacks, with owner and expiry."),
+    Path | None, Option(help="TOML file of accepted findings and attacks, with owner and expiry.")
 ]
 BaselineOption = Annotated[
     Path | None,
-    typer.Option(help="Earlier report.json. Exit with 1 only if findings are worse than in it."),
+    Option(help="Earlier report.json. Exit with 1 only if findings are worse than in it."),
 ]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace the report of another plan in --out.")
+    bool, Option("--force", help="Replace the report of another plan in --out.")
 ]
-SarifOption = Annotated[
-    Path | None, typer.Option(help="Also write the findings to this SARIF file.")
-]
-JunitOption = Annotated[
-    Path | None, typer.Option(help="Also write a JUnit test report to this file.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+SarifOption = Annotated[Path | None, Option(help="Also write the findings to this SARIF file.")]
+JunitOption = Annotated[Path | None, Option(help="Also write a JUnit test report to this file.")]
+JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 
 def make_gate(
-    level: FailOn, allow: Any, waivers: Path | None, margin: float = DEFAULT_LEAK_MARGIN
+    level: FailOn, allow: Any, waivers: Path | None, margin: float = DEFAULT_GATE.leak_margin
 ) -> Gate:
     """Makes the gate (the rule for failing CI) from values of options, with waivers as of today."""
     from fedrec_auditor.auditor.plan.waivers import read_waivers
@@ -221,7 +207,7 @@ def _option(name: str) -> ExtraOption:
 
     kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.get_help_text(name)
     if name == "targets":
-        return ExtraOption(list[str], typer.Argument(help=text))
+        return ExtraOption(list[str], Argument(help=text))
     declaration = plan.get_plan_option(name)
     if declaration.parse is not None:
         kind = list[str] if kind is dict else str

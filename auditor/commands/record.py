@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from fedrec_auditor.auditor.commands.options import (
     MemoryOption,
@@ -22,11 +22,11 @@ from fedrec_auditor.auditor.plan.plan import DATA_FIELDS
 @add_plan_options(*DATA_FIELDS, "settings", "seed", "quick")
 def command(
     options: dict[str, Any],
-    target: Annotated[str, typer.Argument(help="Target (`auditor list`), or MODULE:OBJECT.")],
-    out: Annotated[Path, typer.Option(help="New directory for the recording.")],
+    target: Annotated[str, Argument(help="Target (`auditor list`), or MODULE:OBJECT.")],
+    out: Annotated[Path, Option(help="New directory for the recording.")],
     plan: PlanFileOption = None,
     with_truth: Annotated[
-        bool, typer.Option("--with-truth", help="Also write the training data.")
+        bool, Option("--with-truth", help="Also write the training data.")
     ] = False,
     memory: MemoryOption = None,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, DEFAULT_LEAK_MARGIN, FailOn
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="Directory of a run, which has a report.json.")],
+    run: Annotated[Path, Argument(help="Directory of a run, which has a report.json.")],
     target: Annotated[
         str | None,
-        typer.Argument(help="A system of the run to print in full, instead of writing reports."),
+        Argument(help="A system of the run to print in full, instead of writing reports."),
     ] = None,
     fail_on: Annotated[
         FailOn, make_enum_option("Level from which findings are failures in junit.xml.", FailOn)
@@ -37,10 +37,10 @@ def command(
     waivers: WaiverOption = None,
     leak_margin: LeakMarginOption = DEFAULT_LEAK_MARGIN,
     baseline: BaselineOption = None,
-    figures: Annotated[Path | None, typer.Option(help="Write only figures (SVG), here.")] = None,
-    tables: Annotated[Path | None, typer.Option(help="Write only tables (CSV), here.")] = None,
+    figures: Annotated[Path | None, Option(help="Write only figures (SVG), here.")] = None,
+    tables: Annotated[Path | None, Option(help="Write only tables (CSV), here.")] = None,
     by_attack: Annotated[
-        bool, typer.Option("--by-attack", help="Print how far each attack got on each system.")
+        bool, Option("--by-attack", help="Print how far each attack got on each system.")
     ] = False,
 ) -> None:
     """Write all reports of a run again from its report.json, or print one system in full.
@@ -83,7 +83,7 @@ def command(
         written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
     with guard_output("The reports are written."):
         terminal.render_outcome(record, outcome, gate, written, run)
-    raise typer.Exit(gate.check_expired(0) if before is None else outcome.exit_code)
+    raise Exit(gate.check_expired(0) if before is None else outcome.exit_code)
 
 
 def _show(record: Record, target: str, run: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from fedrec_auditor.auditor.commands.options import JobsOption, show_progress
 from fedrec_auditor.auditor.machine.output import guard_output
@@ -14,20 +14,18 @@ from fedrec_auditor.auditor.plan.members import parse_pairs
 
 
 def command(
-    names: Annotated[
-        list[str], typer.Argument(help="Names from `auditor list reproductions`, or all.")
-    ],
-    out: Annotated[Path, typer.Option(help="Directory of results.")] = Path("reproductions"),
+    names: Annotated[list[str], Argument(help="Names from `auditor list reproductions`, or all.")],
+    out: Annotated[Path, Option(help="Directory of results.")] = Path("reproductions"),
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="Path of the data set NAME, such as ml-1m=PATH."),
+        Option(metavar="NAME=PATH", help="Path of the data set NAME, such as ml-1m=PATH."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Run only parts whose name contains TEXT. Repeatable."),
+        Option(metavar="TEXT", help="Run only parts whose name contains TEXT. Repeatable."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use short trainings, not comparable to the paper.")
+        bool, Option("--quick", help="Use short trainings, not comparable to the paper.")
     ] = False,
     jobs: JobsOption = None,
 ) -> None:

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
-import typer
+from typer import Exit, Option
 
 from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import (
@@ -39,16 +39,16 @@ def command(
     out: OutOption = Path("audit"),
     jobs: JobsOption = None,
     device: Annotated[
-        str, typer.Option(help="Torch device on which clients are simulated: cpu or cuda.")
+        str, Option(help="Torch device on which clients are simulated: cpu or cuda.")
     ] = "cpu",
     memory: MemoryOption = None,
     backend: Annotated[
         Literal["loky", "dask", "ray"],
-        typer.Option(help="Place of worker processes: loky for this machine; dask or ray cluster."),
+        Option(help="Place of worker processes: loky for this machine; dask or ray cluster."),
     ] = "loky",
     address: Annotated[
         str | None,
-        typer.Option(help="Address of a dask scheduler, tcp://HOST:8786, or of a ray cluster."),
+        Option(help="Address of a dask scheduler, tcp://HOST:8786, or of a ray cluster."),
     ] = None,
     fail_on: FailOnOption = FailOn.VIOLATED,
     leak_margin: LeakMarginOption = DEFAULT_LEAK_MARGIN,
@@ -109,4 +109,4 @@ def print_and_exit(
     with guard_output(f"Read {out / 'report.md'}."):
         written = make_printable(f"Report: {out / first} (also {', '.join(others)})")
         terminal.render_outcome(record, outcome, gate, [written], out)
-    raise typer.Exit(outcome.exit_code)
+    raise Exit(outcome.exit_code)

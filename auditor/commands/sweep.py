@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Exit, Option
 
 from fedrec_auditor.auditor.commands.options import (
     ForceOption,
@@ -30,7 +30,7 @@ def command(
     options: dict[str, Any],
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--set",
             metavar="[TARGET.]NAME=VALUE,VALUE",
             help="Setting and its values. privacy=1,4 multiplies the noise by these factors. "
@@ -39,13 +39,11 @@ def command(
     ] = None,
     along: Annotated[
         Literal["privacy"] | None,
-        typer.Option(help="Use 1/16 to 16 times the noise, for systems with a noise setting."),
+        Option(help="Use 1/16 to 16 times the noise, for systems with a noise setting."),
     ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=1000, help="Number of trainings per setting.")
-    ] = 3,
+    seeds: Annotated[int, Option(min=1, max=1000, help="Number of trainings per setting.")] = 3,
     plan: PlanFileOption = None,
-    out: Annotated[Path, typer.Option(help="Directory of results.")] = Path("sweep"),
+    out: Annotated[Path, Option(help="Directory of results.")] = Path("sweep"),
     jobs: JobsOption = None,
     memory: MemoryOption = None,
     force: ForceOption = False,
@@ -90,4 +88,4 @@ def print_sweep(swept: Sweep, out: Path) -> None:
     first, *others = SWEEP_FILES
     console.out(f"Sweep: {out / first} (also {', '.join(others)})", highlight=False)
     if swept.errors:
-        raise typer.Exit(INCOMPLETE)
+        raise Exit(INCOMPLETE)

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
+from typer import Argument, Exit, Option
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn
@@ -46,45 +46,44 @@ _STYLES = {
 
 TestedArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="NAME or PACKAGE.MODULE:CALLABLE",
         help="Name of a mechanism (`auditor list mechanisms`), or your own mechanism, or your own "
         "function f(x, rng) or f(x, rng, size).",
     ),
 ]
-EpsilonOption = Annotated[float, typer.Option(help="The claimed epsilon.")]
-DeltaOption = Annotated[float, typer.Option(help="The claimed delta.")]
+EpsilonOption = Annotated[float, Option(help="The claimed epsilon.")]
+DeltaOption = Annotated[float, Option(help="The claimed delta.")]
 SettingsOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Setting of the mechanism NAME. Repeatable."),
+    Option("--set", metavar="KEY=VALUE", help="Setting of the mechanism NAME. Repeatable."),
 ]
 InputsOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Inputs to compare in pairs, as a JSON list. An inner list becomes an array. Default: "
         "[0, 1] for functions, the whole domain for mechanisms."
     ),
 ]
 SamplesOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         help="Number of draws per input. Default 1000000, or 100000 if a call returns one output."
     ),
 ]
 SecondsOption = Annotated[
     float | None,
-    typer.Option(help="Approximate time limit for draws. Fewer draws are made if necessary."),
+    Option(help="Approximate time limit for draws. Fewer draws are made if necessary."),
 ]
-ConfidenceOption = Annotated[float, typer.Option(help="Confidence of a measured bound.")]
-SeedOption = Annotated[int, typer.Option(help="Seed of the draws.")]
+ConfidenceOption = Annotated[float, Option(help="Confidence of a measured bound.")]
+SeedOption = Annotated[int, Option(help="Seed of the draws.")]
 TraceOption = Annotated[
-    bool,
-    typer.Option(help="First try to compute epsilon exactly, from all paths of the code's draws."),
+    bool, Option(help="First try to compute epsilon exactly, from all paths of the code's draws.")
 ]
-TimeoutOption = Annotated[float, typer.Option(help="Seconds after which the command is stopped.")]
+TimeoutOption = Annotated[float, Option(help="Seconds after which the command is stopped.")]
 AllowChecksOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="CHECK",
         help="Check that may fail, or `not-tested` if the sample may be too small. Repeatable.",
     ),
@@ -166,7 +165,7 @@ def command(
     write_ci_files(files)
     with guard_output("The exit code is that of the verdict."):
         _show(text, plainly=as_json or not sys.stdout.isatty())
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 def _verify(

@@ -377,9 +377,8 @@ class CandidateOutputs:
             entry_centre=np.asarray((low + high) / 2.0),
             entry_width=np.asarray(np.where(high > low, high - low, 1.0)),
         )
-        return replace(
-            found, all_outputs=found._all_of(dist, inputs.all_inputs or inputs.probe_inputs)
-        )
+        every = found._all_of(dist, inputs.all_inputs or inputs.probe_inputs)
+        return replace(found, all_outputs=every)
 
     def __str__(self) -> str:
         return "drawn and far outputs" if self.all_outputs is None else f"all outputs{RARE_NOTE}"
@@ -460,9 +459,8 @@ class CandidateOutputs:
             return st.sampled_from(
                 _by_simplicity(self.drawn_outputs if self.all_outputs is None else self.all_outputs)
             )
-        reach = min(
-            _FARTHEST, float(np.max(np.abs(self.entry_centre) + _REACH[-1] * self.entry_width))
-        )
+        farthest = np.max(np.abs(self.entry_centre) + _REACH[-1] * self.entry_width)
+        reach = min(_FARTHEST, float(farthest))
         if self.drawn_outputs.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
             if not self.shape:

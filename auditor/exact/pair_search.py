@@ -441,9 +441,8 @@ class LogRatioSearch(PairSearch):
     def _undrawn(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
     ) -> PairEpsilon:
-        return self.evaluate_outputs(
-            a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical
-        )
+        log_probs = self.dist.try_log_probs(outputs, (a, b))
+        return self.evaluate_outputs(a, b, outputs, log_probs, typical)
 
     def _ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
         """Log-ratio of each output, first input over second, (outputs,); -inf if the output does

@@ -15,12 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses import tables
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
-from fedrec_auditor.accountants.losses.tables import (
-    ROUNDING_ERROR,
-    ProbabilityTable,
-    make_exact_bound,
-)
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import (
@@ -100,11 +96,11 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
         witnessed = worst_case is not None and worst_case.exhaustive and worst_case.n_copies == 1
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
             source = "exact hockey-stick divergence: the privacy curve of the mechanism"
-            return make_exact_bound(_on_curve(mechanism, delta), scope, delta, source)
+            return tables.make_exact_bound(_on_curve(mechanism, delta), scope, delta, source)
         return _table(mechanism, _finite_worst_case(mechanism)).compute_bound(scope, delta)
     if worst_case is None:
         source = "exact log-ratio: the log-ratio of the outputs has no bound"
-        return make_exact_bound(math.inf, scope, 0.0, source)
+        return tables.make_exact_bound(math.inf, scope, 0.0, source)
     return _table(mechanism, worst_case).compute_bound(scope, 0.0)
 
 
@@ -139,7 +135,7 @@ def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
     """
 
     def holds(epsilon: float) -> bool:
-        return mechanism.delta(epsilon) * (1.0 - ROUNDING_ERROR) <= delta
+        return mechanism.delta(epsilon) * (1.0 - tables.ROUNDING_ERROR) <= delta
 
     return 0.0 if holds(0.0) else bisect_threshold(holds, max_value=_LARGEST, precision=1e-12)
 
@@ -154,12 +150,12 @@ def _finite_worst_case(mechanism: Mechanism) -> WorstCase:
     return worst_case
 
 
-def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
+def _table(mechanism: Mechanism, worst_case: WorstCase) -> tables.ProbabilityTable:
     """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
     outputs.
     """
     part = worst_case.one_copy or mechanism
-    return ProbabilityTable(
+    return tables.ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
         name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),
@@ -245,7 +241,7 @@ def _exhaustive(
     listed = inputs.all_inputs or []
 
     def bound(rows: list[int]) -> Bound:
-        return ProbabilityTable(
+        return tables.ProbabilityTable(
             log_probs[rows],
             lambda i: dist.name_input(listed[rows[i]]),
             lambda j: dist.name_output(every[j]),

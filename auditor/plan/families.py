@@ -200,10 +200,8 @@ class Family:
         MODULE:CLASS for a module with several members.
         """
         if self.kind == "papers":
-            folders = (
-                each for each in files(self.package).iterdir() if (each / CLAIMS_FILE).is_file()
-            )
-            names = sorted(each.name for each in folders)
+            folders = files(self.package).iterdir()
+            names = sorted(each.name for each in folders if (each / CLAIMS_FILE).is_file())
             return {name.replace("_", "-"): f"{self.package}.{name}" for name in names}
         if self.kind != "targets":
             return _members(self.package)

@@ -215,12 +215,8 @@ def add_tuned_settings(
     """
     learns = given.get(LEARNS_SETTING, False)
     if not isinstance(learns, bool):
-        raise PlanError(
-            f"Expected true or false for {name} {LEARNS_SETTING}, got {shorten_repr(learns)}. "
-            "Give one of them.",
-            *location,
-            LEARNS_SETTING,
-        )
+        asked = f"Expected true or false for {name} {LEARNS_SETTING}, got {shorten_repr(learns)}."
+        raise PlanError(f"{asked} Give one of them.", *location, LEARNS_SETTING)
     if not learns:
         return dict(given)
     rest = {key: value for key, value in given.items() if key != LEARNS_SETTING}
@@ -256,11 +252,8 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
         where = (*location, key)
         if key not in known:
             near = suggest_names(key, list(known), "") or "Rename it."
-            raise PlanError(
-                f"Expected a setting of {name} ({', '.join(known)}), got {shorten_repr(key)}. "
-                f"{near}",
-                *where,
-            )
+            expected = f"Expected a setting of {name} ({', '.join(known)})"
+            raise PlanError(f"{expected}, got {shorten_repr(key)}. {near}", *where)
         if key in PART_FAMILIES:
             part = {"name": value} if isinstance(value, str) else value
             if isinstance(part, Mapping) and "name" not in part and is_dataclass(known[key]):
@@ -325,10 +318,8 @@ def _setting_value(
             fits = value.is_integer()
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
-        raise PlanError(
-            f"Expected {kind} for {name} {key}, got {shorten_repr(value)}. Correct the value.",
-            *location,
-        )
+        got = f"for {name} {key}, got {shorten_repr(value)}"
+        raise PlanError(f"Expected {kind} {got}. Correct the value.", *location)
     if not isinstance(value, str) and MAX_SETTING < abs(value) < math.inf:
         raise PlanError(
             f"Expected a number up to {MAX_SETTING:.0e} for {name} {key}, got "

@@ -31,9 +31,8 @@ def load_object(text: str) -> Target:
     value = import_object(text)
     target = convert_to_target(value, text)
     if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
-        return apply_settings(
-            target, {"title": text.partition(":")[0].rpartition(".")[2].replace("_", "-")}, text
-        )
+        module = text.partition(":")[0].rpartition(".")[2]
+        return apply_settings(target, {"title": module.replace("_", "-")}, text)
     return target
 
 

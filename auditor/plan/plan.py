@@ -328,9 +328,9 @@ class Plan(BaseModel):
         targets = self.targets or DEFAULT_TARGETS
         if ALL_TARGETS in targets:
             targets = FAMILIES["targets"].list_loadable_names()
-        attacks = (
-            FAMILIES["attacks"].list_loadable_names() if self.attacks is None else self.attacks
-        )
+        attacks = self.attacks
+        if attacks is None:
+            attacks = FAMILIES["attacks"].list_loadable_names()
         _check("estimators", (self.estimator,), "estimator")
         if self.by is not None:
             _check("attacks", (self.by,), "by")
@@ -338,11 +338,8 @@ class Plan(BaseModel):
             own = [name for name in names if name in given or OBJECT_SEPARATOR in name]
             _check(kind, tuple(name for name in names if name not in own), kind)
             if twice := {name for name, times in Counter(names).items() if times > 1}:
-                raise PlanError(
-                    f"Expected each of the {kind} once, got {shorten_repr(min(twice))} twice. Omit "
-                    "one.",
-                    kind,
-                )
+                got = f"got {shorten_repr(min(twice))} twice"
+                raise PlanError(f"Expected each of the {kind} once, {got}. Omit one.", kind)
         for name in self.settings:
             if name not in targets:
                 _check("targets", (name,), "settings", name)

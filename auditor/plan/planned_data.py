@@ -7,13 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from fedrec_auditor.auditor.plan import sources
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
-from fedrec_auditor.auditor.plan.sources import (
-    check_source,
-    load_data,
-    open_as_file,
-    read_data_object,
-)
 from fedrec_auditor.targets.datasets.base import Filter, Interactions
 from fedrec_auditor.targets.side_tables import SideTables
 
@@ -24,7 +19,7 @@ def load_planned_data(plan: Plan) -> Interactions:
     """
     sides = {"users": plan.users, "items": plan.items}
     files = {name: Path(side) for name, side in sides.items() if side is not None}
-    return _prepared(plan, load_data(plan.data, plan.columns), files)
+    return _prepared(plan, sources.load_data(plan.data, plan.columns), files)
 
 
 def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
@@ -51,18 +46,20 @@ def prepare_data(
 
     The interactions are None if no data are in memory.
     """
-    own, name = read_data_object(data, plan.columns)
+    own, name = sources.read_data_object(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}
     paths = {key: str(side) for key, side in sides.items() if isinstance(side, str | Path)}
     columns = plan.columns if own is None else None
     names = {key: paths.get(key, key) for key in sides}
     named = plan.model_copy(update={"data": name, "columns": columns, **names})
-    check_source("synthetic" if own is not None else name, columns, list(paths.values()))
+    sources.check_source("synthetic" if own is not None else name, columns, list(paths.values()))
     if own is None and len(paths) == len(sides):
         return None, named
     with ExitStack() as stack:
-        files = {key: stack.enter_context(open_as_file(side, key)) for key, side in sides.items()}
-        return _prepared(plan, load_data(name, columns) if own is None else own, files), named
+        opened = {key: sources.open_as_file(side, key) for key, side in sides.items()}
+        files = {key: stack.enter_context(file) for key, file in opened.items()}
+        interactions = sources.load_data(name, columns) if own is None else own
+        return _prepared(plan, interactions, files), named
 
 
 def _prepared(plan: Plan, interactions: Interactions, files: Mapping[str, Path]) -> Interactions:

@@ -77,9 +77,8 @@ def load_class(
     if plugin.load_error:
         return plugin.load_error
     try:
-        loaded = EntryPoint(
-            plugin.name, plugin.import_path, ENTRY_POINT_PREFIX + plugin.kind
-        ).load()
+        group = ENTRY_POINT_PREFIX + plugin.kind
+        loaded = EntryPoint(plugin.name, plugin.import_path, group).load()
         if not isinstance(loaded, type):
             return f"{loaded!r:.80}, which is not a class"
         if has_settings and not is_dataclass(loaded):
@@ -157,9 +156,8 @@ def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]
         points = list(distribution.entry_points)
     except Exception as error:
         text = distribution.read_text("entry_points.txt") or ""
-        for kind in dict.fromkeys(
-            re.findall(rf"(?m)^\s*\[{re.escape(ENTRY_POINT_PREFIX)}(\w+)\]", text)
-        ):
+        kinds = re.findall(rf"(?m)^\s*\[{re.escape(ENTRY_POINT_PREFIX)}(\w+)\]", text)
+        for kind in dict.fromkeys(kinds):
             fault = f"a list of entry points that cannot be read ({error})"
             yield Plugin(kind, UNREADABLE_NAME, "entry_points.txt", name, version, fault)
         return

@@ -26,11 +26,8 @@ def get_versions() -> dict[str, str]:
     """Returns the versions of Python, of ``VERSIONED_PACKAGES`` and of distributions with plug-ins
     (components that they add), by name.
     """
-    own = {
-        "python": platform.python_version(),
-        **{name: version(name) for name in VERSIONED_PACKAGES},
-    }
-    return {**plugins.get_plugin_versions(), **own}
+    own = {name: version(name) for name in VERSIONED_PACKAGES}
+    return {**plugins.get_plugin_versions(), "python": platform.python_version(), **own}
 
 
 @cache

@@ -330,9 +330,8 @@ def _run_attacks(
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.component_scores else ():
             part = add_inputs(last.keep_group(group)).with_only_input(RAW)
-            rows += [
-                drawn.row(case, cell, part, f", {group} only") for cell in case.component_scores
-            ]
+            name = f", {group} only"
+            rows += [drawn.row(case, cell, part, name) for cell in case.component_scores]
     return tuple(rows)
 
 

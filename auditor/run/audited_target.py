@@ -16,24 +16,10 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_LEAK_MARGIN, Verdict
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
+from fedrec_auditor.auditor.games import canary_game
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
-from fedrec_auditor.auditor.games.canary_game import (
-    QUICK_RUNS_DIVISOR,
-    ChunkStore,
-    GameSetup,
-    MemoryChunkStore,
-    ParallelMap,
-    Skip,
-    map_serially,
-)
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.game import (
-    N_HALVES,
-    QUICK_N_HALVES,
-    Game,
-    HalfTrainings,
-    UploadTables,
-)
+from fedrec_auditor.auditor.games.game import Game, HalfTrainings, UploadTables
 from fedrec_auditor.auditor.games.informative import InformativeView, filter_view
 from fedrec_auditor.auditor.games.row_order import ClientRowOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
@@ -50,7 +36,7 @@ from fedrec_auditor.auditor.run.tasks import (
     make_score_attack,
     shorten_training,
 )
-from fedrec_auditor.auditor.run.workload import MAX_RUNS_SECONDS, check_half_trainings, limit_runs
+from fedrec_auditor.auditor.run.workload import MAX_RUNS_SECONDS, count_half_trainings, limit_runs
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import RefutationPower
@@ -115,7 +101,8 @@ class AuditedTarget:
             return _bounds(audit.targets[self.name], audit.interactions)
         if step == LOCAL_NAME:
             try:
-                return play_game(task, audit, map_serially, MemoryChunkStore())
+                store = canary_game.MemoryChunkStore()
+                return play_game(task, audit, canary_game.map_serially, store)
             except InputError as error:
                 return TaskResult(skipped=(self._skip(step, error),))
         held_out, run = self.training
@@ -154,9 +141,8 @@ class AuditedTarget:
         held_out = utility.hold_out(target.evaluation, audit.interactions, rng)
         seed = audit.make_rng(f"{target.name} training")
         report_step(TRAINING_STAGE, 0, target.sizes.rounds or 1)
-        run = target.run(
-            held_out.training_data, seed, partial(report_step, TRAINING_STAGE), audit.compute
-        )
+        observe = partial(report_step, TRAINING_STAGE)
+        run = target.run(held_out.training_data, seed, observe, audit.compute)
         report_step(TRAINING_STAGE, 1, 1)
         return held_out, run
 
@@ -267,11 +253,9 @@ class AuditedTarget:
         """Code of the clients, which adversaries can run; None if it is not available."""
         origin = get_origin(self._target)
         code = self._target if origin.is_runnable else origin.client
-        return (
-            None
-            if code is None
-            else SimulatedClient.from_data(code, self.training[0].training_data)
-        )
+        if code is None:
+            return None
+        return SimulatedClient.from_data(code, self.training[0].training_data)
 
     @cached_property
     def _order(self) -> ClientRowOrder:
@@ -342,12 +326,12 @@ class AuditedTarget:
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
         try:
-            check_half_trainings(self._target, held_out.training_data, quick=quick)
+            count = count_half_trainings(self._target, held_out.training_data, quick=quick)
             made = HalfTrainings.train(
                 self._target,
                 held_out.training_data,
                 vantages,
-                count=QUICK_N_HALVES if quick else N_HALVES,
+                count=count,
                 compute=audit.compute,
                 rng=audit.make_rng(f"{self.name} trainings on halves of the users"),
             )
@@ -366,7 +350,9 @@ class AuditedTarget:
         return f"{CUT_TRAINING_NOTE_PREFIX}{MAX_QUICK_ROUNDS} of {rounds} rounds."
 
 
-def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore) -> TaskResult:
+def play_game(
+    task: Task, audit: Audit, parallel: canary_game.ParallelMap, store: canary_game.ChunkStore
+) -> TaskResult:
     """Tests a system's claims by a game (simulated experiment with a designed user, the canary);
     returns the judgements of the claims.
 
@@ -396,7 +382,7 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
     for setup in settings:
-        if isinstance(setup, Skip):
+        if isinstance(setup, canary_game.Skip):
             scopes = ", ".join(f"[{scope}]" for scope in setup.scopes)
             left_out.append(f"{scopes}{': ' if scopes else ''}{setup.reason}.")
             continue
@@ -432,15 +418,16 @@ def play_game(task: Task, audit: Audit, parallel: ParallelMap, store: ChunkStore
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
 
 
-def _affordable_runs(setup: GameSetup, runs: int, *, quick: bool) -> tuple[int, list[str]]:
+def _affordable_runs(
+    setup: canary_game.GameSetup, runs: int, *, quick: bool
+) -> tuple[int, list[str]]:
     """Number of runs of the user's code that time allows, at most ``runs``, and the reason if there
     are fewer.
 
     The reason is a list of one sentence, or empty.
     """
-    affordable, seconds = limit_runs(
-        setup.simulation, runs, MAX_RUNS_SECONDS / (QUICK_RUNS_DIVISOR if quick else 1)
-    )
+    divisor = canary_game.QUICK_RUNS_DIVISOR if quick else 1
+    affordable, seconds = limit_runs(setup.simulation, runs, MAX_RUNS_SECONDS / divisor)
     if affordable == runs:
         return runs, []
     return affordable, [

@@ -352,9 +352,8 @@ class _TaskRunner:
             every = ((function, *each) for each in arguments)
             return call(_in_one_thread, every, jobs=min(workers, len(arguments)))
 
-        chunks = (
-            MemoryChunkStore() if self.checkpoints is None else self.checkpoints.get_run_store()
-        )
+        kept = self.checkpoints
+        chunks = MemoryChunkStore() if kept is None else kept.get_run_store()
         return functools.partial(play_game, task, self.audit, parallel, chunks)
 
 

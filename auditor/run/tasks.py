@@ -292,10 +292,8 @@ class Audit:
         together.
         """
         trained = (shorten_training(target, self.plan) for target in self.targets.values())
-        largest = max(
-            Workload.estimate(each, self.interactions).get_peak_bytes(self.compute)
-            for each in trained
-        )
+        workloads = (Workload.estimate(each, self.interactions) for each in trained)
+        largest = max(workload.get_peak_bytes(self.compute) for workload in workloads)
         return max_workers if largest * max_workers <= memory else max(1, int(memory / largest))
 
     def make_rng(self, name: str) -> np.random.Generator:
@@ -428,9 +426,8 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     savings = []
     any_runnable = any(get_origin(target).is_runnable for target in targets)
     if plan.quick and plan.runs is None and any_runnable:
-        savings.append(
-            f"Each game (a simulation) makes {1 / QUICK_RUNS_DIVISOR:.0%} of its usual runs"
-        )
+        share = f"{1 / QUICK_RUNS_DIVISOR:.0%}"
+        savings.append(f"Each game (a simulation) makes {share} of its usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:

@@ -15,16 +15,9 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.games import game
 from fedrec_auditor.auditor.games.attribute import get_max_bytes
 from fedrec_auditor.auditor.games.canary_game import MAX_SECONDS, MIN_RUNS, Simulation
-from fedrec_auditor.auditor.games.game import (
-    MAX_ATTACKED_PAIRS,
-    MAX_HALVES_SECONDS,
-    MIN_USERS,
-    N_HALVES,
-    QUICK_MAX_HALVES_SECONDS,
-    QUICK_N_HALVES,
-)
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, UPLOAD_RAM_SHARE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -73,7 +66,7 @@ class Workload:
         """
         cost = estimate_cost(target, interactions)
         users, items = interactions.n_users, interactions.n_items
-        guessed = min(users * items, max(MAX_ATTACKED_PAIRS, MIN_USERS * items))
+        guessed = min(users * items, max(game.MAX_ATTACKED_PAIRS, game.MIN_USERS * items))
         attack = get_max_bytes(users, int(cost.message_values)) if interactions.attributes else 0.0
         return cls(
             memory_bytes=_PROCESS
@@ -193,7 +186,7 @@ def check_recording_size(recording: Recording, memory: float) -> None:
     InputError is also raised if whole messages have another shape than the manifest declares.
     """
     manifest, place = recording.manifest, recording.path / MANIFEST_FILE
-    users = min(max(1, len(recording.senders)), MIN_USERS)
+    users = min(max(1, len(recording.senders)), game.MIN_USERS)
     sizes = [(f"n_items={manifest.n_items}", place, _GUESSED * users * manifest.n_items)]
     sizes += [
         (f"shape {_by(part.shape)} of {name!r:.60}", place, 4.0 * math.prod(part.shape))
@@ -241,15 +234,16 @@ def _as_read(count: int, dtype: np.dtype[Any]) -> float:
     return count * (2.0 * dtype.itemsize + 8.0)
 
 
-def check_half_trainings(target: Target, interactions: Interactions, *, quick: bool) -> None:
-    """Raises InputError if trainings on random halves of the users would take too long by the
-    system's settings.
+def count_half_trainings(target: Target, interactions: Interactions, *, quick: bool) -> int:
+    """Returns the number of trainings on random halves of the users that an audit makes.
 
     ``quick``: whether the audit is quick, which makes fewer such trainings in less time.
+
+    Raises InputError if they would take too long by the system's settings.
     """
-    count, limit = (
-        (QUICK_N_HALVES, QUICK_MAX_HALVES_SECONDS) if quick else (N_HALVES, MAX_HALVES_SECONDS)
-    )
+    count, limit = game.N_HALVES, game.MAX_HALVES_SECONDS
+    if quick:
+        count, limit = game.QUICK_N_HALVES, game.QUICK_MAX_HALVES_SECONDS
     seconds = count * Workload.estimate(target, interactions).training_seconds / 2
     if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
@@ -257,6 +251,7 @@ def check_half_trainings(target: Target, interactions: Interactions, *, quick: b
             f"Expected {count} trainings on halves of the users within {limit:,.0f} seconds, got "
             f"settings that need about {seconds:,.0f} seconds. Audit {remedy}."
         )
+    return count
 
 
 def _most_increased_setting(target: Target) -> tuple[str, float]:

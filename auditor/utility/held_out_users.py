@@ -21,13 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility import held_out
 from fedrec_auditor.auditor.utility.baselines import count_item_users
-from fedrec_auditor.auditor.utility.held_out import (
-    HeldOutData,
-    draw_tested_users,
-    iter_ranking_rows,
-    score_users,
-)
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -38,7 +33,7 @@ _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOutUsers(HeldOutData):
+class HeldOutUsers(held_out.HeldOutData):
     """Training data, and the data of held-out users, split in two.
 
     - ``tuning_data``: interactions on which the device of a held-out user fine-tunes the model,
@@ -59,13 +54,13 @@ class HeldOutUsers(HeldOutData):
         ``rng`` draws the tested users if there are many.
         """
         table = self.test_data.ratings
-        chosen, note = draw_tested_users(np.arange(self.test_data.n_users), rng)
+        chosen, note = held_out.draw_tested_users(np.arange(self.test_data.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
         popular = count_item_users(self.training_data)
         places = []
         for start in range(0, len(sizes), _CHUNK):
             users = chosen[start : start + _CHUNK]
-            scores = score_users(target, model, self.tuning_data, users)
+            scores = held_out.score_users(target, model, self.tuning_data, users)
             tested = table[users].toarray() != 0
             no_interaction = ~tested & (self.tuning_data.ratings[users].toarray() == 0)
             both = (scores, np.broadcast_to(popular, scores.shape))
@@ -77,7 +72,7 @@ class HeldOutUsers(HeldOutData):
         def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
-        rows = iter_ranking_rows(
+        rows = held_out.iter_ranking_rows(
             target,
             PROTOCOL,
             by_target[:2],
@@ -100,8 +95,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     """
     users = rng.permutation(interactions.n_users)
     count = max(1, round(HELD_OUT_SHARE * interactions.n_users))
-    held_out = interactions.take_users(np.sort(users[:count]))
-    sizes = np.diff(held_out.ratings.indptr)
+    held_out_data = interactions.take_users(np.sort(users[:count]))
+    sizes = np.diff(held_out_data.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
         raise InputError(
             "Expected users to train on and held-out users with at least two interactions, got too "
@@ -110,12 +105,12 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
     owner = np.repeat(np.arange(count), sizes)
     order = np.lexsort((rng.random(len(owner)), owner))
     place = np.empty(len(owner), dtype=np.int64)
-    place[order] = np.arange(len(owner)) - held_out.ratings.indptr[owner]
+    place[order] = np.arange(len(owner)) - held_out_data.ratings.indptr[owner]
     tested = place < (sizes // 2)[owner]
     return HeldOutUsers(
         training_data=interactions.take_users(np.sort(users[count:])),
-        tuning_data=held_out.keep_ratings(~tested),
-        test_data=held_out.keep_ratings(tested),
+        tuning_data=held_out_data.keep_ratings(~tested),
+        test_data=held_out_data.keep_ratings(tested),
     )
 
 

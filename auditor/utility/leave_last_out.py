@@ -56,7 +56,7 @@ class HeldOutItems(held_out.HeldOutData):
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
         popular = count_item_users(self.training_data)
-        n_items = self.training_data.n_items
+        n_items, sizes = self.training_data.n_items, np.diff(self.training_data.ratings.indptr)
         width = min(N_SAMPLED_NEGATIVES, n_items - 1)
         for users in held_out.iter_user_blocks(tested, n_items):
             known = self.training_data.ratings[users].toarray() != 0
@@ -70,9 +70,7 @@ class HeldOutItems(held_out.HeldOutData):
             both = (scores, np.broadcast_to(popular, scores.shape))
             ranks.append(np.stack([_places(each, item, known, few) for each in both], axis=1))
         places = np.concatenate(ranks, axis=-1)
-        unmet = (
-            n_items - np.diff(self.training_data.ratings.indptr)[tested]
-        )  # the held-out item included
+        unmet = n_items - sizes[tested]  # the held-out item included
         choices = {SAMPLED_ITEMS: np.minimum(width + 1, unmet), ALL_ITEMS: unmet}
         rows: list[UtilityRow] = []
         for (protocol, among), (own, popular) in zip(choices.items(), places, strict=True):
@@ -130,6 +128,5 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     items[chosen] = ratings.indices[last[chosen]]
     keep = np.ones(ratings.nnz, dtype=bool)
     keep[last[chosen]] = False
-    return HeldOutItems(
-        training_data=interactions.keep_ratings(keep), items=items, n_tied_users=tied
-    )
+    rest = interactions.keep_ratings(keep)
+    return HeldOutItems(training_data=rest, items=items, n_tied_users=tied)
