@@ -348,12 +348,8 @@ class CandidateOutputs:
         ``dist`` is the randomizer with its claimed output probabilities, and ``seed`` the seed of
         the draws.
         """
-        drawn = np.concatenate(
-            [
-                dist.draw(value, min(_DRAWS, samples), seed + k)
-                for k, value in enumerate(inputs.probe_inputs)
-            ]
-        )
+        size, seeded_inputs = min(_DRAWS, samples), enumerate(inputs.probe_inputs, seed)
+        drawn = np.concatenate([dist.draw(value, size, own) for own, value in seeded_inputs])
         pool, shape = np.unique(drawn, axis=0), drawn.shape[1:]
         numbers, few = drawn.dtype.kind in "iuf", len(pool) <= len(drawn) // 4
         if few:

@@ -162,9 +162,8 @@ def check_fit(
     tests = [test for test in tests if len(test.counts)]
     count = sum(len(test.counts) for test in tests)
     if not count:
-        return CheckResult.not_run(
-            "Expected at least 2 inputs for vectors of numbers, got one. Add one."
-        )
+        reason = "Expected at least 2 inputs for vectors of numbers, got one. Add one."
+        return CheckResult.not_run(reason)
     values = [test.compute_p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())

@@ -16,14 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses import tables
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios
-from fedrec_auditor.accountants.losses.tables import (
-    MAX_RELATIVE_ERROR,
-    ProbabilityTable,
-    integrate_cells,
-    make_exact_bound,
-    make_integration_edges,
-)
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import (
@@ -109,9 +103,8 @@ class PairSearch(ABC):
         from hypothesis import strategies as st
 
         inputs = self.inputs
-        examples = choose_n_examples(
-            self.max_examples, max(inputs.n_entries, math.prod(self.outputs.shape))
-        )
+        n_entries = max(inputs.n_entries, math.prod(self.outputs.shape))
+        examples = choose_n_examples(self.max_examples, n_entries)
         output = st.none() | self.outputs.make_strategy() if self.proposes_outputs else st.none()
         strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
@@ -138,7 +131,7 @@ class PairSearch(ABC):
                 simplest = self.simplify_output(self.evaluate_pair(*example), above)
                 simplest = replace(simplest, witness=self.make_witness(simplest))
                 witness = pick_witness(simplest, replace(best, epsilon=epsilon), self.score_name)
-        return make_exact_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
+        return tables.make_exact_bound(max(0.0, epsilon), REPORT_SCOPE, self.delta, source, witness)
 
     def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order; a
@@ -389,9 +382,8 @@ class LogRatioSearch(PairSearch):
                 alike = np.all(logs[0] - logs[1] >= least)
             if not (alike and low < high):
                 continue
-            cells = integrate_cells(
-                lambda outputs: np.exp(density(outputs)), np.linspace(low, high, 9)
-            )
+            edges = np.linspace(low, high, 9)
+            cells = tables.integrate_cells(lambda outputs: np.exp(density(outputs)), edges)
             masses = cells.masses.sum(axis=1)
             if np.all(cells.lost_mass <= 1e-9 * masses) and masses[0] > 0.0:
                 text = f"a number from {low:.9g} to {high:.9g}"
@@ -540,10 +532,10 @@ class DivergenceSearch(PairSearch):
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)
         low, high = drawn.min(), drawn.max()
         fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)
-        edges = np.union1d(make_integration_edges(drawn), fine)
+        edges = np.union1d(tables.make_integration_edges(drawn), fine)
         inputs = [float(v) for v in (a, b) if np.ndim(v) == 0 and np.isreal(v)]
         edges = np.union1d(edges, inputs)
-        cells = integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
+        cells = tables.integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
         place = np.argsort(cells.low)
         cells = replace(
@@ -556,7 +548,7 @@ class DivergenceSearch(PairSearch):
         log_probs = np.where(above, np.maximum(log_probs, _UNDERFLOW), log_probs)
         log_probs = limit_underflow(log_probs, self.claimed_epsilon)
         # Masses with a relative error r: P(1 - r) - delta against Q(1 + r).
-        r = 10.0 * MAX_RELATIVE_ERROR
+        r = 10.0 * tables.MAX_RELATIVE_ERROR
         delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))
 
         def intervals(chosen: NDArray[np.intp]) -> str:
@@ -579,7 +571,7 @@ class DivergenceSearch(PairSearch):
         name_event: Callable[[NDArray[np.intp]], str] | None = None,
     ) -> PairEpsilon:
         name_input = lambda i: self.dist.name_input((a, b)[i])  # noqa: E731
-        table = ProbabilityTable(log_probs, name_input, name_event=name_event)
+        table = tables.ProbabilityTable(log_probs, name_input, name_event=name_event)
         bound = table.compute_bound(REPORT_SCOPE, delta)
         return PairEpsilon(bound.epsilon, bound.witness)
 

@@ -240,25 +240,23 @@ def _exhaustive(
     """
     listed = inputs.all_inputs or []
 
-    def bound(rows: list[int]) -> Bound:
+    def bound(rows: range | list[int]) -> Bound:
         return tables.ProbabilityTable(
             log_probs[rows],
             lambda i: dist.name_input(listed[rows[i]]),
             lambda j: dist.name_output(every[j]),
         ).compute_bound(REPORT_SCOPE, delta)
 
-    best = bound(list(range(len(listed))))
+    best = bound(range(len(listed)))
     endless = math.isinf(best.epsilon)
 
-    def breaks(rows: list[int]) -> bool:
+    def breaks(rows: range | list[int]) -> bool:
         pair_epsilon = bound(rows).epsilon
         return math.isinf(pair_epsilon) if endless else exceeds(pair_epsilon, epsilon)
 
     witness = best.witness
     if exceeds(best.epsilon, epsilon):
-        last = bisect_left(
-            range(len(listed) - 1), True, lo=1, key=lambda j: breaks(list(range(j + 1)))
-        )
+        last = bisect_left(range(len(listed) - 1), True, lo=1, key=lambda j: breaks(range(j + 1)))
         first = next(i for i in range(last) if breaks([i, last]))
         measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
         witness = pick_witness(bound([first, last]), best, measure)

@@ -101,9 +101,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     attributes = game.interactions.attributes
     if not attributes:
-        return (
-            game.make_skipped_row("The data have no attributes of users. Bring them with --users."),
-        )
+        reason = "The data have no attributes of users. Bring them with --users."
+        return (game.make_skipped_row(reason),)
     learns = game.attack.needs_known
     whole = _condense_uploads(game) if learns else None
     subjects = find_senders(game.view).astype(np.int64)
@@ -114,11 +113,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     readable = subjects
     keys = attributes if game.attributes is None else game.attributes
     if not keys:
-        return (
-            game.make_skipped_row(
-                "No attribute was asked for. Name some, or leave them out for all."
-            ),
-        )
+        reason = "No attribute was asked for. Name some, or leave them out for all."
+        return (game.make_skipped_row(reason),)
     for key in sorted(keys, key=lambda key: (key not in _FIRST, key != _FIRST[0], key)):
         subjects = readable[attributes[key].has_value[readable]]
         why = _why_impossible(attributes[key], subjects)
@@ -242,9 +238,8 @@ def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
     which are computed for any number of columns, one block at a time.
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
-    if size <= MAX_TABLE_ENTRIES or not (
-        isinstance(attack, LearningAttack) and attack.needs_columns
-    ):
+    needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
+    if size <= MAX_TABLE_ENTRIES or not needs_columns:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts "
@@ -292,9 +287,7 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
     if isinstance(attack, LearningAttack):
         draws = attack.infer_each(view, backgrounds, game.rng)
     else:
-        draws = tuple(
-            game.run_attack(GuessedLabels, background, view) for background in backgrounds
-        )
+        draws = tuple(game.run_attack(GuessedLabels, each, view) for each in backgrounds)
     n, classes = len(subjects), len(question.attribute.classes)
     guessed = np.full((len(draws), n), KNOWN_CLASS_CODE)
     scores = np.zeros((len(draws), n, classes))
@@ -329,10 +322,9 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
 
     ``labels``: for each draw, class codes (k,) whose frequencies the baselines use.
     """
-    shares = np.stack(
-        [np.bincount(each, minlength=guesses.n_classes) / len(each) for each in labels]
-    )
-    majority = np.eye(guesses.n_classes)[shares.argmax(axis=1)]
+    n = guesses.n_classes
+    shares = np.stack([np.bincount(each, minlength=n) / len(each) for each in labels])
+    majority = np.eye(n)[shares.argmax(axis=1)]
     return {
         "majority": replace(guesses, scores=None, guess_probs=majority),
         "random": replace(guesses, scores=None, guess_probs=shares),
@@ -432,10 +424,8 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
     """
     attribute = game.interactions.attributes[key]
     codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
-    nobody = np.zeros(0, dtype=np.int64)
-    background = Background(
-        known_users=nobody, known_classes=nobody, n_classes=rows, subjects=subjects
-    )
+    none = np.zeros(0, dtype=np.int64)
+    background = Background(known_users=none, known_classes=none, n_classes=rows, subjects=subjects)
     guess = game.run_attack(GuessedLabels, background, game.view)
     if not len(guess.users):
         return ()

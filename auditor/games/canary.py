@@ -96,10 +96,8 @@ class CanarySet:
         ``has_first``: whether each canary has its first history (m,). If false, the canary has its
             second history.
         """
-        return join_users(
-            self.other_users,
-            self.histories.take_users(np.arange(len(self)) + len(self) * ~has_first),
-        )
+        rows = np.arange(len(self)) + len(self) * ~has_first
+        return join_users(self.other_users, self.histories.take_users(rows))
 
     @property
     def both_populations(self) -> tuple[Interactions, Interactions]:
@@ -170,12 +168,9 @@ def shrink_data(
     If the data have genres, new items have the genre that is rarest among the kept items.
     """
     if fixed_n_items is not None:
-        old = interactions.keep_ratings(
-            interactions.ratings.indices < interactions.n_items - N_NEW_ITEMS
-        )
-        return old.take_users(
-            _most_active(np.diff(old.ratings.indptr), old.n_items - N_NEW_ITEMS, n_users)
-        )
+        n_old = interactions.n_items - N_NEW_ITEMS
+        old = interactions.keep_ratings(interactions.ratings.indices < n_old)
+        return old.take_users(_most_active(np.diff(old.ratings.indptr), n_old, n_users))
     counts = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
     place = np.full(interactions.n_items, -1)
@@ -302,10 +297,9 @@ def make_item_canaries(scope: Scope, population: Interactions) -> Iterator[Canar
     is_replaced = scope.adjacency is Adjacency.REPLACE
     for item, first in enumerate(np.eye(population.n_items, dtype=np.float32)):
         second = np.roll(first, 1) if is_replaced else np.zeros_like(first)
-        name = f"the canary rated {'another item' if is_replaced else 'nothing'}"
-        yield CanarySet.make_one(
-            population, (f"the canary rated item {item}", name), (first, second)
-        )
+        other = "another item" if is_replaced else "nothing"
+        names = f"the canary rated item {item}", f"the canary rated {other}"
+        yield CanarySet.make_one(population, names, (first, second))
 
 
 def map_canaries(

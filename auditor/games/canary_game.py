@@ -25,6 +25,7 @@ from fedrec_auditor.auditor.games.stated import describe_population, is_external
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME, Proof
+from fedrec_auditor.auditor.worlds import pilot_rules
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import (
     DrawPlan,
@@ -35,11 +36,6 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure_bounds
-from fedrec_auditor.auditor.worlds.pilot_rules import (
-    choose_rule_or_feature,
-    fit_logistic_rule,
-    learn_rule,
-)
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalize_first
@@ -331,11 +327,9 @@ class RunSampler:
             self.draw_features(source, world, n_pilot_runs, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
-        fit, n_score_features = (
-            learn_rule if fit_trees else fit_logistic_rule,
-            self.simulation.n_score_features,
-        )
-        rule, how = choose_rule_or_feature(fit, first, second, n_score_features, budget)
+        fit = pilot_rules.learn_rule if fit_trees else pilot_rules.fit_logistic_rule
+        n_score_features = self.simulation.n_score_features
+        rule, how = pilot_rules.choose_rule_or_feature(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
@@ -457,9 +451,8 @@ class GameSetup:
         """Scope (unit, adjacency, what the adversary sees, duration) and delta of each lower bound
         on epsilon that the game measures.
         """
-        return [
-            (scope, delta) for scope, deltas in self.deltas_by_scope.items() for delta in deltas
-        ]
+        by_scope = self.deltas_by_scope.items()
+        return [(scope, delta) for scope, deltas in by_scope for delta in deltas]
 
     def get_claims(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """Returns the claims that a lower bound tests, and further claims that are reported only if
@@ -494,9 +487,8 @@ class GameSetup:
             if not same:
                 wider = covering
             return judged, [scoped for scoped in wider if scoped not in judged]
-        return [
-            claim for scoped in judged if (claim := scoped.convert_to_delta(delta)) is not None
-        ], []
+        converted = (scoped.convert_to_delta(delta) for scoped in judged)
+        return [claim for claim in converted if claim is not None], []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -742,6 +734,7 @@ class CanaryGame(ABC):
         per world is a quarter of ``runs``, but at most 2,000.
         """
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
+        budget = RuleTestPlan(draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA)
         worlds = draws.make_worlds(
             setup.world_names,
             scope,
@@ -749,9 +742,7 @@ class CanaryGame(ABC):
             score_description="score of the attack",
             n_pilot_runs=pilot,
             rng=rng,
-            budget=RuleTestPlan(
-                draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA
-            ),
+            budget=budget,
             fit_trees=self.has_tree_rule,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} other runs"

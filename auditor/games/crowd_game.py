@@ -16,26 +16,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.attacks.base import Attack, Background, MemberScores
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import projection
+from fedrec_auditor.auditor.games import canary_game, projection, stated
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import (
-    NO_CHANGE_TEXT,
-    UPLOAD_RUNS,
-    CanaryGame,
-    Features,
-    GameInputs,
-    GameSetup,
-    Simulation,
-    Skip,
-    list_vantages,
-)
-from fedrec_auditor.auditor.games.stated import (
-    can_sample_users,
-    choose_n_users,
-    hides_user,
-    sends_when_absent,
-)
+from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameInputs, GameSetup, Skip
+from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
@@ -82,7 +67,7 @@ class TrainingSimulator:
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
         """Simulates ``size`` trainings of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -122,9 +107,8 @@ class TrainingSimulator:
         first, second = self.canary.histories.ratings.toarray()
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.other_users.n_users)
-        guess = attack.infer(
-            view, Background(candidate_pairs=np.stack([users, items], axis=1)), rng
-        )
+        background = Background(candidate_pairs=np.stack([users, items], axis=1))
+        guess = attack.infer(view, background, rng)
         assert isinstance(guess, MemberScores)
         signs = np.sign(first[items] - second[items])
         return np.array([signs @ np.clip(guess.values, -_LIMIT, _LIMIT)])
@@ -167,10 +151,7 @@ def run_round(
 
 
 def run_with_canary(
-    target: Target,
-    population: Interactions,
-    rng: np.random.Generator,
-    compute: Machine = DEFAULT_MACHINE,
+    target: Target, population: Interactions, rng: np.random.Generator, compute: Machine
 ) -> tuple[Interactions, Transcript]:
     """Adds a canary (designed user) to ``population`` and runs one round of training with an honest
     server.
@@ -225,9 +206,8 @@ def find_best_canary(
             squares.append(projection.sum_inner((first[name], second[name]) for name in first))
         return squares
 
-    every, refused = canaries.map_canaries(
-        canaries.design_extreme_canaries(scope, population), read
-    )
+    designed = canaries.design_extreme_canaries(scope, population)
+    every, refused = canaries.map_canaries(designed, read)
     left_out = canaries.describe_refusals(refused, every)
     for canary, squares in every:
         for number, square in enumerate(squares):
@@ -292,10 +272,9 @@ class CrowdGame(CanaryGame):
         adversaries.
         """
         target, by = case.target, case.attack
-        users = choose_n_users(target, case.population_shape[0], case.interactions.n_users)
-        population = canaries.shrink_data(
-            case.interactions, users, case.population_shape[1], target.n_required_items
-        )
+        data, (n_users, n_items) = case.interactions, case.population_shape
+        n_users = stated.choose_n_users(target, n_users, data.n_users)
+        population = canaries.shrink_data(data, n_users, n_items, target.n_required_items)
         sizes = canaries.count_population(population, 1)
         _, opening = run_with_canary(target, population, rng, case.compute)
         broadcast, parties = get_broadcast(opening), opening.public.n_silos is not None
@@ -314,7 +293,7 @@ class CrowdGame(CanaryGame):
             # A party with a single user is another system: it draws its only row in every step.
             of_uploads = self.can_skip_server(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
-                of_uploads = of_uploads and not can_sample_users(target)
+                of_uploads = of_uploads and not stated.can_sample_users(target)
             of_uploads = of_uploads and scope.vantage in rounds.UPLOAD_VANTAGES
             return str(scope.unit), str(scope.adjacency), of_uploads, hides_user(target, scope)
 
@@ -338,11 +317,8 @@ class CrowdGame(CanaryGame):
         ``of_uploads``: whether a run draws uploads at a fixed broadcast; if false, a run is a
             training.
         """
-        target, by, short = (
-            case.target,
-            case.attack,
-            self.limit_rounds(case.target, case.is_quick),
-        )
+        target, by = case.target, case.attack
+        short = self.limit_rounds(target, case.is_quick)
         sizes = canaries.count_population(population, 1)
         scope, sent = next(iter(scopes)), {"": broadcast}
         if of_uploads and target.is_steerable:
@@ -352,13 +328,13 @@ class CrowdGame(CanaryGame):
             scope = replace(scope, adjacency=Adjacency.REPLACE)
         choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
-            return Skip(scopes=tuple(scopes), reason=NO_CHANGE_TEXT)
+            return Skip(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
         canary, number, left_out = choice
         steered_by, chosen = tuple(sent.items())[number]
-        vantages, length = list_vantages(scopes), short.sizes.rounds or 1
+        vantages, length = canary_game.list_vantages(scopes), short.sizes.rounds or 1
         if of_uploads:
             statistic = rounds.ROUND_SCORE_TEXT
-            runs: Simulation = rounds.RoundSimulator.learn(
+            runs: canary_game.Simulation = rounds.RoundSimulator.learn(
                 short, canary, chosen, vantages, rng, length
             )
         else:
@@ -381,7 +357,7 @@ class CrowdGame(CanaryGame):
             ),
             size_description=f"of {sizes.n_users:,} users",
             score_description=statistic,
-            max_runs=UPLOAD_RUNS if of_uploads else None,
+            max_runs=canary_game.UPLOAD_RUNS if of_uploads else None,
         )
 
     def design_setups(
@@ -429,19 +405,20 @@ class RoundGame(CrowdGame):
             return
         pair, crowd = pairs[0], Population(n_users=n_users, n_items=pairs[0].profiles.n_items)
         system: Target = replace(pair.target, reports=target.sizes.reports)  # type: ignore[type-var]
+        vantages = canary_game.list_vantages(scopes)
         yield GameSetup(
             target=system,
             population=crowd,
             world_names=pair.world_names,
             deltas_by_scope=scopes,
-            simulation=rounds.make_simulator(pair, system, list_vantages(scopes), rng, n_users - 1),
+            simulation=rounds.make_simulator(pair, system, vantages, rng, n_users - 1),
             run_description=(
                 f"one round of {crowd.n_users:,} users and {crowd.n_items} items, after the server "
                 f"sent a malicious model. All users except the canary have '{pair.world_names[1]}'"
             ),
             size_description=f"of {crowd.n_users:,} users",
             score_description=rounds.ROUND_SCORE_TEXT,
-            max_runs=UPLOAD_RUNS,
+            max_runs=canary_game.UPLOAD_RUNS,
         )
 
 
@@ -482,7 +459,7 @@ def _readable_scopes(
 
     Raises InputError if ``deltas`` has scopes, but the attack can read none of their vantages.
     """
-    refused = {v: attack.refusal(opening.view(v, rng)) for v in list_vantages(deltas)}
+    refused = {v: attack.refusal(opening.view(v, rng)) for v in canary_game.list_vantages(deltas)}
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())

@@ -142,13 +142,12 @@ class Game:
         These messages are not attacked if the number of users times the number of items exceeds
         ``MAX_UNLINKED_PAIRS``.
         """
-        entries = self.interactions.n_users * self.interactions.n_items
-        if entries <= MAX_UNLINKED_PAIRS:
+        size = self.interactions.n_users * self.interactions.n_items
+        if size <= MAX_UNLINKED_PAIRS:
             return ""
         return (
-            f"Messages without senders are searched together: their {entries:,} entries (users "
-            f"times items) exceed the {MAX_UNLINKED_PAIRS:,} that fit into memory. "
-            "Audit fewer users."
+            f"Messages without senders are searched together: their {size:,} entries (users times "
+            f"items) exceed the {MAX_UNLINKED_PAIRS:,} that fit into memory. Audit fewer users."
         )
 
     def make_skipped_row(self, reason: str) -> SkippedRow:
@@ -167,16 +166,13 @@ class Game:
         """
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
-            raise TypeError(
-                f"Expected {kind.__name__} from attack {self.attack_name}, got {type(guess)}."
-            )
+            expected = f"Expected {kind.__name__} from attack {self.attack_name}"
+            raise TypeError(f"{expected}, got {type(guess)}.")
         for part in fields(guess):
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
-                raise ArithmeticError(
-                    f"Expected numbers from attack {self.attack_name}, got NaN in {part.name}. "
-                    "Correct infer."
-                )
+                expected = f"Expected numbers from attack {self.attack_name}"
+                raise ArithmeticError(f"{expected}, got NaN in {part.name}. Correct infer.")
         return guess
 
     def estimate_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:

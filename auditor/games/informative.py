@@ -195,10 +195,8 @@ def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
     """
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
-        if (
-            part.kind in (*MODEL_KINDS, Payload.RATINGS)
-            and part.bound_magnitude() > MAX_USABLE_NUMBER
-        ):
+        has_numbers = part.kind in (*MODEL_KINDS, Payload.RATINGS)
+        if has_numbers and part.bound_magnitude() > MAX_USABLE_NUMBER:
             for rows, sent in iter_message_blocks(part):
                 out[rows] |= _any_entry(~(np.abs(sent) <= MAX_USABLE_NUMBER))
     return out

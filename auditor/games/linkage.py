@@ -71,9 +71,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
-    by_user = summarize_users(
-        game, hidden.users[hidden.sender_indices], linked, "top-1 accuracy per sender"
-    )
+    senders = hidden.users[hidden.sender_indices]
+    by_user = summarize_users(game, senders, linked, "top-1 accuracy per sender")
     return top.model_copy(update={"users": by_user}), *others
 
 

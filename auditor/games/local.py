@@ -15,18 +15,9 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import crowd_game, projection, reading
+from fedrec_auditor.auditor.games import canary_game, crowd_game, projection, reading
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import (
-    NO_CHANGE_TEXT,
-    QUICK_RUNS_DIVISOR,
-    UPLOAD_RUNS,
-    CanaryGame,
-    GameInputs,
-    GameSetup,
-    Skip,
-)
-from fedrec_auditor.auditor.games.crowd_game import MALICIOUS_TEXT
+from fedrec_auditor.auditor.games.canary_game import UPLOAD_RUNS, GameInputs, GameSetup, Skip
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
 from fedrec_auditor.auditor.games.stated import can_sample_users, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
@@ -130,7 +121,8 @@ def search_worst_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{f'{text} and' if text else MALICIOUS_TEXT} is optimized to reveal more"
+            text = f"{text} and" if text else crowd_game.MALICIOUS_TEXT
+            text = f"{text} is optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
@@ -168,9 +160,8 @@ class _Trial:
             *args, max_messages=_COPIES, max_numbers=_SEARCH_NUMBERS
         )
         with np.errstate(all="ignore"):
-            readings = reading.learn_message_stats(
-                *args, self.count, has_noise=noisy or not self.noise
-            )
+            noisy = noisy or not self.noise
+            readings = reading.learn_message_stats(*args, self.count, has_noise=noisy)
         self.tried += 1
         return readings
 
@@ -182,9 +173,8 @@ class _Trial:
         }
 
     def distance(self, readings: reading.StatisticsMap) -> float:
-        far = math.hypot(
-            *(each.compute_distance(self.noise.get(name)) for name, each in readings.items())
-        )
+        noise = self.noise
+        far = math.hypot(*(each.compute_distance(noise.get(n)) for n, each in readings.items()))
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:
@@ -225,7 +215,8 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
     for text, names in {**groups, "all of it": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
-        yield f"{MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}", {**broadcast, **grown}
+        change = f"{crowd_game.MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}"
+        yield change, {**broadcast, **grown}
 
 
 def _climb(
@@ -266,7 +257,7 @@ _NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # maximum numbers in all messages, and min
 _UNITS = (*canaries.CANARY_UNITS, Unit.ATTRIBUTE)
 
 
-class LocalGame(CanaryGame):
+class LocalGame(canary_game.CanaryGame):
     """Game on one client's first message: the adversary guesses which history the client has.
 
     The client is the best canary (user with two designed histories) that a search finds for each
@@ -316,10 +307,8 @@ class LocalGame(CanaryGame):
             yield make_designed_setup(case.target, crowd, pair, rng)
 
     def _settings(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
-        target = case.target
-        population = canaries.shrink_data(
-            case.interactions, *case.population_shape, target.n_required_items
-        )
+        target, shape = case.target, case.population_shape
+        population = canaries.shrink_data(case.interactions, *shape, target.n_required_items)
         alone = target.limit_rounds(1)
         sizes = canaries.count_population(population, 1)
         claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
@@ -347,17 +336,16 @@ class LocalGame(CanaryGame):
             )
             return
         local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
-        steered = target.is_steerable or local_model
+        steers = target.is_steerable or local_model
+        divisor = canary_game.QUICK_RUNS_DIVISOR if case.is_quick else 1
         for scope in deltas:
             if can_sample_users(target) and any(deltas[scope]):
                 reason = "a delta may rely on the random sampling of users: play round or training"
                 yield Skip(scopes=(scope,), reason=reason)
                 continue
-            pair = search_worst_pair(
-                alone, population, scope, broadcast, can_steer=steered, rng=rng
-            )
+            pair = search_worst_pair(alone, population, scope, broadcast, can_steer=steers, rng=rng)
             if pair is None:
-                yield Skip(scopes=(scope,), reason=NO_CHANGE_TEXT)
+                yield Skip(scopes=(scope,), reason=canary_game.NO_CHANGE_TEXT)
                 continue
             yield GameSetup(
                 target=alone,
@@ -376,9 +364,7 @@ class LocalGame(CanaryGame):
                 size_description=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
                 score_description=reading.LOCAL_SCORE_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
-                compute_exact_bound=_make_prover(
-                    alone, pair, QUICK_RUNS_DIVISOR if case.is_quick else 1
-                ),
+                compute_exact_bound=_make_prover(alone, pair, divisor),
             )
 
 
@@ -421,15 +407,14 @@ def make_designed_setup(
     ``rng``: random generator for fitting the adversary's statistics.
     """
     items = pair.profiles.n_items
+    message = f"a message in a system of {items} items after the most revealing broadcast"
     return GameSetup(
         target=target,
         population=population,
         world_names=pair.world_names,
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
-        run_description=(
-            f"a message in a system of {items} items after the most revealing broadcast"
-        ),
+        run_description=message,
         size_description=f"over {items:,} items",
         score_description=reading.LOCAL_SCORE_TEXT
         if pair.reducer is None

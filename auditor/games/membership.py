@@ -62,29 +62,24 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         pairs, members = pairs[~is_known], members[~is_known]
     negatives = int(np.count_nonzero(~members))
     if negatives < 2:  # the number of members is the same
-        return (
-            game.make_skipped_row(
-                f"Expected 2 items that users have and 2 that they do not have, got {negatives} of "
-                "each. The items must be of users who have some items but not all."
-            ),
+        reason = (
+            f"Expected 2 items that users have and 2 that they do not have, got {negatives} of "
+            "each. The items must be of users who have some items but not all."
         )
+        return (game.make_skipped_row(reason),)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
-    prior_log_odds = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
-    background = Background(
-        candidate_pairs=pairs, prior_log_odds=prior_log_odds, known_items=known_items
-    )
+    prior = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
+    background = Background(candidate_pairs=pairs, prior_log_odds=prior, known_items=known_items)
     scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(MAIN_FPR, 1 / negatives)
-    curve = game.make_roc(
-        scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior_log_odds
-    )
+    curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
         f"{curve.auc.n_users} users, and as many items that the user does not have. The confidence "
         "interval accounts for the choice of users."
-        f"{known_note}{_describe_silence(scores, prior_log_odds, pairs[:, 1])}"
+        f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
@@ -199,9 +194,8 @@ def draw_candidates(
     sizes = np.diff(ratings.indptr)
     able = pool[(sizes[pool] > 0) & (sizes[pool] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:max_users])
-    count = np.minimum(
-        np.minimum(sizes[users], interactions.n_items - sizes[users]), MAX_MEMBERS_PER_USER
-    )
+    owned = sizes[users]
+    count = np.minimum(np.minimum(owned, interactions.n_items - owned), MAX_MEMBERS_PER_USER)
     touched = ratings[users].toarray() != 0
     parts = []
     for kind in (touched, ~touched):
@@ -252,11 +246,8 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     scored, profiles = np.isin(profiled, users), ratings[profiled]
     included = halves.is_included[:, users]
     if included.all() or not included.any():
-        return (
-            game.make_skipped_row(
-                f"Too few users: {len(users)} with ratings, all in all halves or none."
-            ),
-        )
+        reason = f"Too few users: {len(users)} with ratings, all in all halves or none."
+        return (game.make_skipped_row(reason),)
     scores = []
     for k, view in enumerate(views):
         background = Background(

@@ -203,12 +203,10 @@ def make_roc(
     grid = np.geomspace(1 / max(negatives, 1), 1.0, N_CURVE_POINTS)
     rates = np.concatenate([resolved, grid])
     weights = draw_bootstrap_weights(len(names), rng)
-    groups, group = np.unique(
-        np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
-    )
-    again = (
-        draw_bootstrap_weights(len(groups), rng) if len(groups) > 1 else np.ones((N_BOOTSTRAPS, 1))
-    )
+    training_of = np.zeros_like(cluster) if trainings is None else trainings
+    groups, group = np.unique(training_of, return_inverse=True)
+    is_single = len(groups) <= 1
+    again = np.ones((N_BOOTSTRAPS, 1)) if is_single else draw_bootstrap_weights(len(groups), rng)
 
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
@@ -485,9 +483,8 @@ def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
     """
-    return divide_or_zero(
-        (get_class_f1(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
-    )
+    sizes = tally[..., 1, :]
+    return divide_or_zero((get_class_f1(tally) * sizes).sum(axis=-1), sizes.sum(axis=-1))
 
 
 def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -552,9 +549,8 @@ def estimate_metrics(
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
-            out[GAIN_METRIC] = _hull(
-                float(gained.mean()), drawn, gained, subjects, confidence, -1.0
-            )
+            gain = float(gained.mean())
+            out[GAIN_METRIC] = _hull(gain, drawn, gained, subjects, confidence, -1.0)
     if guess.scores is not None:
         out[AUC] = _auc(guess, subjects, confidence)
     return out

@@ -18,17 +18,9 @@ from scipy.sparse.linalg import cg
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
-from fedrec_auditor.auditor.games import canary, crowd_game, projection
+from fedrec_auditor.auditor.games import canary, canary_game, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import (
-    CanaryGame,
-    Features,
-    GameInputs,
-    GameSetup,
-    RunSampler,
-    Skip,
-    list_vantages,
-)
+from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RunSampler, Skip
 from fedrec_auditor.auditor.games.crowd_game import select_predicted_users
 from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
@@ -100,9 +92,8 @@ class CanaryDirections:
         shape, matrix = sent.shape, values
         if canaries.is_item_table(shape):
             shape = canaries.crop_shape(shape)
-            matrix = _place_values(
-                values, canaries.canary_items - canaries.n_old_items, width, shape[0]
-            )
+            places = canaries.canary_items - canaries.n_old_items
+            matrix = _place_values(values, places, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
             total = 0.5 * canaries.sum_new_rows(sent) + canaries.sum_new_rows(others)
@@ -148,9 +139,8 @@ class CanaryScorer:
         ``compute``: device and memory of the simulation.
         """
         own = np.tile(canaries.other_users.n_users + np.arange(len(canaries)), 2)
-        received, rest = (
-            projection.get_received(broadcast, rows) for rows in (own, np.arange(others.n_users))
-        )
+        received = projection.get_received(broadcast, own)
+        rest = projection.get_received(broadcast, np.arange(others.n_users))
         sending, crowding = rng.spawn(2)
         sent = target.upload(canaries.histories, received, sending, 1, compute).components
         crowd: Mapping[str, Component] = {}
@@ -166,11 +156,11 @@ class CanaryScorer:
             )
             for name, part in sent.items()
         }
-        shapes = {
-            n: np.broadcast_to(float(d.own_differences.any()), d.sum_shape)
-            for n, d in directions.items()
+        masks = {
+            name: np.broadcast_to(float(each.own_differences.any()), each.sum_shape)
+            for name, each in directions.items()
         }
-        return cls(canaries, directions, shapes)
+        return cls(canaries, directions, masks)
 
     def compute_scores(self, view: View, vantage: Vantage) -> Array:
         """Computes scores of m canaries (designed users) in a training, (m, f), from which an
@@ -405,7 +395,7 @@ class OneRunSimulator:
         """
         return self.canaries.other_users.n_users + len(self.canaries)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
@@ -437,7 +427,7 @@ class OneRunSimulator:
         return results
 
 
-class OneRunGame(CanaryGame):
+class OneRunGame(canary_game.CanaryGame):
     """Game of one training on all data with many canaries (designed users).
 
     Each canary has one of two histories at random. All scopes (unit, adjacency, adversary) that
@@ -494,7 +484,7 @@ class OneRunGame(CanaryGame):
                 simulation=OneRunSimulator(
                     target=trained,
                     canaries=canaries,
-                    vantages=list_vantages(same),
+                    vantages=canary_game.list_vantages(same),
                     compute=case.compute,
                 ),
                 run_description=(
@@ -520,10 +510,8 @@ class OneRunGame(CanaryGame):
         """
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-            scores, first = (
-                draws.draw_features(source, 0, 1, stream)
-                for source in (str(scope.vantage), TRUTH_KEY)
-            )
+            scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
+            first = draws.draw_features(TRUTH_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5
 
         return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -223,18 +224,13 @@ def compute_features(
         ratio = _ratio(model, expected_by_round[0].difference, {})
         return np.concatenate([_summary([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
-        return _summary(
-            [
-                _ratio(
-                    subtract_models(before.broadcast, after.broadcast),
-                    each.difference,
-                    each.message_sum,
-                )
-                for before, after, each in zip(
-                    view.rounds, view.rounds[1:], expected_by_round, strict=False
-                )
-            ]
+        models = [each.broadcast for each in view.rounds]
+        changes = (subtract_models(before, after) for before, after in pairwise(models))
+        ratios = (
+            _ratio(change, expected.difference, expected.message_sum)
+            for change, expected in zip(changes, expected_by_round, strict=False)
         )
+        return _summary(list(ratios))
     if view.vantage is Vantage.AGGREGATE:
         sums, clear = [], []
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
@@ -242,9 +238,8 @@ def compute_features(
             moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_ratio(moved, expected.difference, expected.message_sum))
             if seen.cleartext is not None:
-                clear.append(
-                    _ratio(sum_components(seen.cleartext.components), expected.difference, {})
-                )
+                total = sum_components(seen.cleartext.components)
+                clear.append(_ratio(total, expected.difference, {}))
         return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
     if view.vantage is Vantage.SHUFFLED or view.public.n_silos is not None:
         return _unlinked(view, expected_by_round)
@@ -267,9 +262,8 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
             own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
             middle = expected.own_mean if name == "uploads" else {}
-            sources.setdefault(name, []).append(
-                _ratio(own, expected.difference, middle, known=True)
-            )
+            ratio = _ratio(own, expected.difference, middle, known=True)
+            sources.setdefault(name, []).append(ratio)
             if own:
                 grown.append(_along(own, expected.difference))
     return np.concatenate([*(_summary(ratios) for ratios in sources.values()), [_slope(grown)]])
@@ -325,9 +319,8 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
         messages = (
             {name: part.to_dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
-        singles.append(
-            [_ratio(subtract_base(message, broadcast, 1), apart, {})[0] for message in messages]
-        )
+        changes = (subtract_base(message, broadcast, 1) for message in messages)
+        singles.append([_ratio(change, apart, {})[0] for change in changes])
     if not all(singles):
         return _summary(sums)
     tops = sum(max(values) for values in singles)

@@ -189,9 +189,8 @@ class MessageStats:
         means = self.mean_distance
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
-            means = max(
-                0.0, float(np.sum((self.mean_difference**2 - self.error_variance) / within))
-            )
+            squares = self.mean_difference**2 - self.error_variance
+            means = max(0.0, float(np.sum(squares / within)))
         return math.sqrt(means + self.other_distance)
 
     @property
@@ -200,9 +199,8 @@ class MessageStats:
 
         The result is true for all random messages whose means before added noise are not stored.
         """
-        random = (
-            self.mean_distance is not None and self.message_variance.max(initial=0.0) > 2 * _TINY
-        )
+        varies = self.message_variance.max(initial=0.0) > 2 * _TINY
+        random = self.mean_distance is not None and varies
         return bool(self.mean_difference.any()) or self.other_distance > 0.0 or random
 
     def compute_features(self, part: Component, along: Array) -> Array:
@@ -228,11 +226,9 @@ class MessageStats:
         out = np.empty((len(part), 9))
         step = _step(part)
         differ = np.flatnonzero(self.mean_difference)
-        half, signs = (
-            np.abs(self.mean_difference[differ]) / 2,
-            np.sign(self.mean_difference[differ]),
-        )
-        signs = signs / np.sqrt(self.message_variance[differ])
+        difference = self.mean_difference[differ]
+        half = np.abs(difference) / 2
+        signs = np.sign(difference) / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
             x, sent = _flat_numbers(part, block, self.base_value), _sent(part, block)

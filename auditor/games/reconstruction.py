@@ -43,17 +43,14 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if game.attack.refusal(game.view):
         return ()
     if (hidden := assign_pseudonyms(game.view)) is not None:
-        return (
-            (game.make_skipped_row(game.unlinked_refusal),)
-            if game.unlinked_refusal
-            else _anonymous(game, hidden)
-        )
+        if game.unlinked_refusal:
+            return (game.make_skipped_row(game.unlinked_refusal),)
+        return _anonymous(game, hidden)
     users = find_subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
-    background = Background(
-        subjects=users, prior_log_odds=to_log_odds(popularity, game.interactions.n_users)
-    )
+    prior = to_log_odds(popularity, game.interactions.n_users)
+    background = Background(subjects=users, prior_log_odds=prior)
     guess = game.run_attack(Reconstruction, background, game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
     truth = ratings != 0
@@ -179,10 +176,8 @@ def _row(
     """
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
-    estimate, gain = (
-        game.estimate_mean(v, low)
-        for v, low in ((values, min_value), (values - best, min_value - 1.0))
-    )
+    estimate = game.estimate_mean(values, min_value)
+    gain = game.estimate_mean(values - best, min_value - 1.0)
     paired = gain if np.ptp(best) > 0 else None
     return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
 

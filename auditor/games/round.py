@@ -200,9 +200,8 @@ class RoundSimulator:
     def _upload(
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> Mapping[str, Component]:
-        rows = (
-            projection.OTHER_ROWS if profiles is self.canary.other_users else projection.CANARY_ROWS
-        )
+        is_crowd = profiles is self.canary.other_users
+        rows = projection.OTHER_ROWS if is_crowd else projection.CANARY_ROWS
         received = projection.get_received(self.broadcast, rows)
         return self.target.upload(profiles, received, rng, size).components
 
@@ -210,14 +209,10 @@ class RoundSimulator:
         """Features (n, f), on which a decision rule is based, of the canary's own n messages
         ``sent``, which are given by component.
         """
-        along = reading.get_directions(
-            self.message_stats, {name: part.shape for name, part in sent.items()}
-        )
+        stats, shapes = self.message_stats, {name: part.shape for name, part in sent.items()}
+        along = reading.get_directions(stats, shapes)
         return np.column_stack(
-            [
-                self.message_stats[name].compute_features(part, along[name])
-                for name, part in sent.items()
-            ]
+            [stats[name].compute_features(part, along[name]) for name, part in sent.items()]
         )
 
     def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
@@ -239,7 +234,8 @@ class RoundSimulator:
         inputs), drawn with the same randomness.
         """
         received = projection.get_received(self.broadcast, projection.CANARY_ROWS)
-        profile = self.canary.histories.take_users(np.array([0]))
+        histories = self.canary.histories
+        profile = histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components
         names = [
             n for n, part in sample.items() if part.kind not in (Payload.REPORTS, Payload.BITS)
@@ -250,9 +246,7 @@ class RoundSimulator:
         sum_voters: dict[str, CoordinateScorer] = {}
         if names and linked:
             count = self._n_voting(numbers, 2)
-            pair = projection.draw_upload_pairs(
-                self.target, self.canary.histories, received, rng, count
-            )
+            pair = projection.draw_upload_pairs(self.target, histories, received, rng, count)
             voters = {
                 name: CoordinateScorer.fit(*(_flat(sent[name], np.arange(count)) for sent in pair))
                 for name in names
@@ -260,9 +254,7 @@ class RoundSimulator:
         if names and Vantage.AGGREGATE in self.vantages:
             users = self.canary.other_users.n_users
             count = self._n_voting(numbers * (users + 1) // 4, users + 2)
-            pair = projection.draw_upload_pairs(
-                self.target, self.canary.histories, received, rng, count
-            )
+            pair = projection.draw_upload_pairs(self.target, histories, received, rng, count)
             crowd = self._upload(self.canary.other_users, rng, count) if users else {}
             for name in names:
                 rest = _sum_users(crowd[name], count) if users else 0.0

@@ -17,21 +17,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts import reading, row_places
-from fedrec_auditor.attacks.parts.row_places import (
-    MAX_EXTRA_ROWS,
-    MIN_ORDER_Z,
-    ROW_OFFSETS,
-    Floats,
-    Ints,
-    guess_row_order,
-    score_row_order,
-    standardise_evidence,
-)
+from fedrec_auditor.attacks.parts import reading, row_places, shadow_reader
+from fedrec_auditor.attacks.parts.row_places import MIN_ORDER_Z, ROW_OFFSETS, Floats, Ints
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    MAX_SHADOW_ENTRIES,
-    MAX_SHADOW_SECONDS,
-    MAX_SHADOWS,
     MIN_SHADOWS,
     Bits,
     draw_histories,
@@ -138,9 +126,8 @@ class SimulatedClient:
                 raise
             raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
         if (large := is_oversized(sent)).any():
-            raise RefusedHistoriesError(
-                f"the code sends numbers above {MAX_USABLE_NUMBER:g} or NaN", ~large
-            )
+            reason = f"the code sends numbers above {MAX_USABLE_NUMBER:g} or NaN"
+            raise RefusedHistoriesError(reason, ~large)
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
@@ -150,9 +137,8 @@ class SimulatedClient:
         ``user``: index of the user in ``profiles``.
         """
         try:
-            self.target.upload(
-                profiles.take_users(np.array([user])), broadcast, np.random.default_rng(0)
-            )
+            profile = profiles.take_users(np.array([user]))
+            self.target.upload(profile, broadcast, np.random.default_rng(0))
         except Exception:
             return False
         return True
@@ -193,17 +179,12 @@ class ClientRowOrder:
         uploads, broadcast = sent[-1]
         parts = uploads.components
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
-        if size * MIN_SHADOWS > MAX_SHADOW_ENTRIES or any(
-            part.kind in LIST_KINDS for part in parts.values()
-        ):
+        has_lists = any(part.kind in LIST_KINDS for part in parts.values())
+        if size * MIN_SHADOWS > shadow_reader.MAX_SHADOW_ENTRIES or has_lists:
             return cls()
-        max_count = int(
-            min(
-                MAX_SHADOWS,
-                MAX_SHADOW_ENTRIES // size,
-                MAX_SHADOW_SECONDS / max(1e-9, client.call_seconds),
-            )
-        )
+        in_time = shadow_reader.MAX_SHADOW_SECONDS / max(1e-9, client.call_seconds)
+        in_memory = shadow_reader.MAX_SHADOW_ENTRIES // size
+        max_count = int(min(shadow_reader.MAX_SHADOWS, in_memory, in_time))
         results: dict[str, tuple[Ints | None, float]] = {}
         for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
             histories = draw_histories(count, public.n_items, client.size_range, rng)
@@ -306,10 +287,8 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     rows -= rows.mean(axis=0)
     direction = np.linalg.eigh(np.einsum("nrk,nrl->kl", rows, rows))[1][:, -1]
     numbers = [np.linalg.norm(rows, axis=2), rows @ direction, -rows @ direction]
-    errors = max(
-        row_places.score_dependence(x, histories)
-        for x in (rows.reshape(len(rows), -1), *numbers[:2])
-    )
+    parts = (rows.reshape(len(rows), -1), *numbers[:2])
+    errors = max(row_places.score_dependence(part, histories) for part in parts)
     count, n_items = rows.shape[1], histories.shape[1]
     if abs(count - n_items) > ROW_OFFSETS[-1]:
         return None, errors
@@ -385,11 +364,11 @@ class OrderedRecording:
         evidence, items, is_certain = _evidence(read, matched)
         names = np.array(data.titles or data.items.astype(np.str_), np.str_)
         orders = _candidate_orders(manifest, data.items, names, rows)
-        values = [score_row_order(evidence, items, order) for order in orders]
+        values = [row_places.score_row_order(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
         fits = value >= (values[0] if best else 0.0) + MIN_ORDER_Z  # if not, both are possible
-        fit = None if is_declared and not best else guess_row_order(evidence, items)
+        fit = None if is_declared and not best else row_places.guess_row_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
         if not fits:
@@ -432,7 +411,8 @@ def _count_rows(recording: Recording) -> int:
     count, shapes = recording.manifest.n_items, get_array_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
-    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= MAX_EXTRA_ROWS]
+    sizes = [shape[0] for shape in shapes if shape]
+    near = [size for size in sizes if abs(size - count) <= row_places.MAX_EXTRA_ROWS]
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
@@ -456,11 +436,9 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     readable = hidden or view
     users = np.arange(readable.public.n_users) if hidden else find_subjects(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_MAX_USERS])
-    ratio = (
-        None
-        if reading.explain_refusal(readable)
-        else reading.read_evidence(readable, users).log_ratio
-    )
+    ratio = None
+    if not reading.explain_refusal(readable):
+        ratio = reading.read_evidence(readable, users).log_ratio
     evidence = np.zeros((len(users), readable.public.n_items))
     if ratio is not None:
         evidence += np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
@@ -471,7 +449,7 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     else:
         items = sparse.csr_array(items[users])
     is_certain = float((evidence.max(axis=1, initial=0) > _PLAIN).mean()) > 0.5
-    return *standardise_evidence(evidence, items), is_certain
+    return *row_places.standardise_evidence(evidence, items), is_certain
 
 
 def _candidate_orders(
@@ -489,9 +467,8 @@ def _candidate_orders(
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        bases.insert(
-            0, np.array([at.get(item, -rows - MAX_EXTRA_ROWS) for item in wanted.tolist()])
-        )
+        absent = -rows - row_places.MAX_EXTRA_ROWS
+        bases.insert(0, np.array([at.get(item, absent) for item in wanted.tolist()]))
     shifted = (base + shift for shift in ROW_OFFSETS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
 

@@ -121,9 +121,8 @@ def hides_user(target: Target, scope: Scope) -> bool:
     The result is true only for systems of other projects (not built into this package), and for
     adversaries other than the server.
     """
-    return (
-        scope.protects_user_presence and scope.vantage is not Vantage.SERVER and is_external(target)
-    )
+    is_weaker = scope.vantage is not Vantage.SERVER
+    return scope.protects_user_presence and is_weaker and is_external(target)
 
 
 def _is_neutral(

@@ -413,10 +413,9 @@ def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
         given["settings"] = [qualify_setting(text, targets[0]) for text in given["settings"]]
     given = {name: _read(name, value) for name, value in given.items()}
     if plan is not None and "settings" in given:
-        merged = {
-            name: plan.settings.get(name, {}) | more for name, more in given["settings"].items()
-        }
-        given["settings"] = {**plan.settings, **merged}
+        own = plan.settings
+        merged = {name: own.get(name, {}) | more for name, more in given["settings"].items()}
+        given["settings"] = {**own, **merged}
     return make_plan({**before, **given})
 
 
@@ -507,10 +506,9 @@ def _refused(error: ValidationError) -> PlanError:
         return PlanError(message, *location)
     value, why = shorten_repr(first["input"]), first["msg"]
     if setting:
-        part = location[2] in PART_FAMILIES
-        why = (
-            "It is a name, or a table of a name and settings" if part else "It is a number or text"
-        )
+        why = "It is a number or text"
+        if location[2] in PART_FAMILIES:
+            why = "It is a name, or a table of a name and settings"
     elif location[0] == "settings" and len(location) == 2:
         why = f'Settings belong to a target: settings={{"TARGET": {{{location[1]!r}: {value}}}}}'
     elif first["type"] == "tuple_type":

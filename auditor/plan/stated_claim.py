@@ -43,9 +43,8 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
         text = read_regular(path, MAX_TOML_BYTES, follow=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(
-            f"Expected a readable {noun}, got {str(path)!r} ({why}). Check the path."
-        ) from error
+        got = f"{str(path)!r} ({why})"
+        raise InputError(f"Expected a readable {noun}, got {got}. Check the path.") from error
     for end, dots in find_statement_ends(text):
         if dots > MAX_DOTS_PER_STATEMENT:
             raise InputError(
@@ -174,9 +173,8 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     claims = []
     for table in listed:
         if not isinstance(table, dict):
-            raise InputError(
-                f"Expected a table as a claim in {path}, got {table!r:.60}. Write [[claim]]."
-            )
+            expected = f"Expected a table as a claim in {path}"
+            raise InputError(f"{expected}, got {table!r:.60}. Write [[claim]].")
         try:
             claims.append(StatedClaim(**table))
         except InputError as error:

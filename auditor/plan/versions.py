@@ -11,15 +11,8 @@ from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 
 # Names of the distributions on which the numbers in a record depend.
-VERSIONED_PACKAGES = (
-    "fedrec-auditor",
-    "dp-accounting",
-    "numba",
-    "numpy",
-    "scikit-learn",
-    "scipy",
-    "torch",
-)
+_NUMERIC_PACKAGES = ("dp-accounting", "numba", "numpy", "scikit-learn", "scipy", "torch")
+VERSIONED_PACKAGES = ("fedrec-auditor", *_NUMERIC_PACKAGES)
 
 
 def get_versions() -> dict[str, str]:

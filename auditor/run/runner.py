@@ -30,12 +30,7 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.canary_game import MemoryChunkStore
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.games.stated import explain_no_game, is_external
-from fedrec_auditor.auditor.judging.accounting import (
-    drop_refuted_proofs,
-    find_upper_bound,
-    list_accountants,
-    mark_untested,
-)
+from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import (
     TRAINING_STAGE,
@@ -389,7 +384,7 @@ def assemble_record(
     ordered = list(results.values())
     not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
     of_others = {n: explain_no_game(each) for n, each in audit.targets.items() if is_external(each)}
-    findings = drop_refuted_proofs(
+    findings = accounting.drop_refuted_proofs(
         (row for result in ordered for row in result.findings), functools.partial(_proof, audit)
     )
     return Record(
@@ -412,7 +407,7 @@ def assemble_record(
                 "kernels": _kernels(),
             },
         ),
-        findings=mark_untested(findings, not_run, of_others),
+        findings=accounting.mark_untested(findings, not_run, of_others),
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         skipped=tuple(row for result in ordered for row in result.skipped),
@@ -434,7 +429,9 @@ def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
     if target is None or data is None or not target.assumes:
         return None
     crowd = Population(n_users=data.n_users, n_items=data.n_items)
-    return find_upper_bound(target, bound.scope, crowd, bound.delta, list_accountants())
+    return accounting.find_upper_bound(
+        target, bound.scope, crowd, bound.delta, accounting.list_accountants()
+    )
 
 
 def _kernels() -> str:

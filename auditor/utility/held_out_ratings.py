@@ -15,14 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.utility import held_out
 from fedrec_auditor.auditor.utility.baselines import MEANS, predict_ratings
-from fedrec_auditor.auditor.utility.held_out import (
-    HeldOutData,
-    draw_tested_users,
-    iter_user_blocks,
-    make_utility_row,
-    score_users,
-)
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, NoScoresError, Target
@@ -32,7 +26,7 @@ PROTOCOL = "held-out ratings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOutRatings(HeldOutData):
+class HeldOutRatings(held_out.HeldOutData):
     """Training data and held-out ratings, ordered by user.
 
     - ``users``, ``items``: user index and item index of each held-out rating, (n,).
@@ -57,20 +51,20 @@ class HeldOutRatings(HeldOutData):
                 f"All {len(self.ratings) + self.training_data.ratings.nnz:,} ratings are "
                 f"{self.ratings[0]:g}, so any constant predicts them. Give other ratings."
             )
-        tested, note = draw_tested_users(np.unique(self.users), rng)
+        tested, note = held_out.draw_tested_users(np.unique(self.users), rng)
         drawn = np.isin(self.users, tested)
         owners, items, ratings = self.users[drawn], self.items[drawn], self.ratings[drawn]
         ends = np.append(np.searchsorted(owners, tested), len(owners))
         errors = np.empty(len(owners))
         start = 0
-        for users in iter_user_blocks(tested, self.training_data.n_items):
+        for users in held_out.iter_user_blocks(tested, self.training_data.n_items):
             block = slice(ends[start], ends[start := start + len(users)])
-            scores = score_users(target, model, self.training_data, users)
+            scores = held_out.score_users(target, model, self.training_data, users)
             rows = np.searchsorted(users, owners[block])
             errors[block] = ratings[block] - scores[rows, items[block]]
         mean = float(self.training_data.ratings.data.mean(dtype=np.float64))
         return (
-            make_utility_row(
+            held_out.make_utility_row(
                 target,
                 "MSE",
                 PROTOCOL,
@@ -104,12 +98,12 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutRat
     to_train = order[table.indptr[:-1][counts > 0]]
     free = np.setdiff1d(np.arange(table.nnz), to_train, assume_unique=True)
     size: int = min(spare, max(2, round(HELD_OUT_SHARE * table.nnz)))
-    held_out = np.sort(rng.choice(free, size=size, replace=False))
+    tested = np.sort(rng.choice(free, size=size, replace=False))
     keep = np.ones(table.nnz, dtype=bool)
-    keep[held_out] = False
+    keep[tested] = False
     return HeldOutRatings(
         training_data=interactions.keep_ratings(keep),
-        users=rows[held_out],
-        items=table.indices[held_out].astype(np.int64),
-        ratings=table.data[held_out].astype(np.float64),
+        users=rows[tested],
+        items=table.indices[tested].astype(np.int64),
+        ratings=table.data[tested].astype(np.float64),
     )

@@ -119,14 +119,12 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutIte
     rows = np.repeat(np.arange(ratings.shape[0]), counts)
     drawn_order = rng.random(ratings.nnz)
     order = np.lexsort((drawn_order, rows) if times is None else (drawn_order, times, rows))
-    last = order[ratings.indptr[1:] - 1]
-    tied = 0
-    if times is not None:
-        before = order[np.maximum(ratings.indptr[1:] - 2, 0)]
-        tied = int(np.count_nonzero(times[last[chosen]] == times[before[chosen]]))
+    ends = ratings.indptr[1:][chosen]
+    last = order[ends - 1]
+    tied = 0 if times is None else int(np.count_nonzero(times[last] == times[order[ends - 2]]))
     items = np.full(ratings.shape[0], -1, dtype=np.int64)
-    items[chosen] = ratings.indices[last[chosen]]
+    items[chosen] = ratings.indices[last]
     keep = np.ones(ratings.nnz, dtype=bool)
-    keep[last[chosen]] = False
+    keep[last] = False
     rest = interactions.keep_ratings(keep)
     return HeldOutItems(training_data=rest, items=items, n_tied_users=tied)
