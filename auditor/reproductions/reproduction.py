@@ -182,11 +182,8 @@ def reproduce_papers(
     out.mkdir(parents=True, exist_ok=True)
     done = Checkpoints(out / checkpoints.TASKS_FOLDER, _key(data, quick))
     every = [(name, part) for name, entry in chosen.items() for part in entry.list_parts()]
-    parts = {
-        Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
-        for name, part in every
-        if _is_selected(part, only)
-    }
+    selected = [(name, part) for name, part in every if _is_selected(part, only)]
+    parts = {Task(name, re.sub(r"[^\w.]+", "-", part.name)): part for name, part in selected}
     if not parts:
         raise InputError(
             f"Expected --only to select a part, got no part whose name contains {_either(only)}. "

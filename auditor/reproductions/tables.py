@@ -297,9 +297,7 @@ def _compare(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
     Guessing means the most frequent class for everybody.
     """
     for average in F1_AVERAGES:
-        measured = [
-            row.value if average == F1_AVERAGES[0] else row.beside[average] for row in cells
-        ]
+        measured = [row.value if average == MACRO_F1 else row.beside[average] for row in cells]
         apart = np.abs(np.array(measured) - [row.printed or 0.0 for row in cells])
         yield (
             f"{data}: by {average}, ours are {apart.mean():.3f} from the printed ones on average "
@@ -475,7 +473,6 @@ class _Known:
     def _estimates(
         self, codes: NDArray[np.int64], guessed: NDArray[np.int64], attribute: Attribute
     ) -> dict[str, Estimate]:
-        guesses = Guesses(
-            true_codes=codes, guessed_codes=guessed, n_classes=len(attribute.categories)
-        )
+        n_classes = len(attribute.categories)
+        guesses = Guesses(true_codes=codes, guessed_codes=guessed, n_classes=n_classes)
         return estimate_metrics(guesses, confidence=CONFIDENCE, rng=self._rng)

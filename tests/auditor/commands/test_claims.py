@@ -202,10 +202,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("lfl-sgdmf", "--set", "sigma=1e-300"), "less extreme"),
         (("fmf-ldp", "--set", "epsilon=1e-15"), "in [1e-9, 1e100], got epsilon=1e-15"),
         (("dplcf-sp", "--set", "epsilon=1e-12"), "in [1e-9, inf), where doubles hold its rates"),
-        (
-            ("gd-dr", "--set", "epsilon=1e-9"),
-            "floating-point numbers, got epsilon=1e-09 for rounds=10",
-        ),
+        (("gd-dr", "--set", "epsilon=1e-9"), "point numbers, got epsilon=1e-09 for rounds=10"),
         (("gd-dr", "--set", "epsilon=1e6"), "numbers, got epsilon=1000000.0 for rounds=10"),
         (("dp-privrec", "--set", "rounds=1e300"), "up to 1e+15"),
         (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),

@@ -261,10 +261,8 @@ def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
     assert said.startswith("fmf-ldp: FMF-LDP: federated matrix factorization with randomized")
     assert "\nPaper  Minto" in said
     line = next(line for line in said.splitlines() if line.startswith("  reports "))
-    assert line.startswith(
-        "  reports         100; a whole number of at least 1; "
-        "number k of reports per user and round"
-    )
+    meaning = "number k of reports per user and round"
+    assert line.startswith(f"  reports         100; a whole number of at least 1; {meaning}")
     settings = json.loads(cli("list", "fedrec-apm", "--json")[1])
     assert settings["share"].items() >= {"default": 0.0, "may be": "in [0, 1]"}.items()
     assert "share of users per round" in settings["share"]["is"]

@@ -122,9 +122,8 @@ def assert_least(epsilon: float, rows: Rows, delta: float) -> None:
 @st.composite
 def laws(draw: st.DrawFn) -> NDArray[np.float64]:
     shape = draw(st.tuples(st.integers(2, 4), st.integers(2, 5)))
-    weights = draw(
-        st.lists(st.integers(0, 20), min_size=math.prod(shape), max_size=math.prod(shape))
-    )
+    size = math.prod(shape)
+    weights = draw(st.lists(st.integers(0, 20), min_size=size, max_size=size))
     rows = np.array(weights, dtype=float).reshape(shape)
     assume((rows.sum(axis=1) > 0).all())
     return rows / rows.sum(axis=1, keepdims=True)

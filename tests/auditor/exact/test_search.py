@@ -419,7 +419,6 @@ def test_a_seldom_leak_that_is_written_in_a_law_is_found(
     share: float, listed: bool, words: bool
 ) -> None:
     """By draws, if the leak is not much rarer than 1 in 100,000; with listed outputs, always."""
-    found = search(
-        seldom(share, listed, words), 1.0, inputs=[0, 1], seed=1, samples=MAX_RARE_OUTPUT_DRAWS
-    )
+    dist, samples = seldom(share, listed, words), MAX_RARE_OUTPUT_DRAWS
+    found = search(dist, 1.0, inputs=[0, 1], seed=1, samples=samples)
     assert math.isinf(found.epsilon)

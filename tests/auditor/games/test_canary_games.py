@@ -79,9 +79,8 @@ def bound(
         rng=first,
         budget=RuleTestPlan(draws=2 * runs, delta=delta, alpha=0.05),
     )
-    return JointBinomial().measure_bound(
-        worlds, delta=delta, confidence=SURE, samples=runs, rng=second
-    )
+    estimator = JointBinomial()
+    return estimator.measure_bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
 
 
 def trainings(target: Target, canary: CanarySet, *vantages: Vantage) -> TrainingSimulator:
@@ -210,9 +209,8 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
     """In every round of a training as if it were the first one, but for noise."""
     system = LflSgdmf(factors=2, rounds=3, noise_multiplier=1e-9)
     assert system.is_steerable
-    one = POPULATION.take_users(np.array([0])).keep_ratings(
-        np.arange(POPULATION.ratings[[0]].nnz) == 0
-    )
+    first = POPULATION.take_users(np.array([0]))
+    one = first.keep_ratings(np.arange(first.ratings.nnz) == 0)
     found = system.run(one, np.random.default_rng(0), None, DEFAULT_MACHINE).transcript
     for seen in found.rounds:
         assert seen.uploads is not None
@@ -312,9 +310,8 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     values = projection.project_messages(sent, rounds.directions["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.message_stats["gradient"]
-    own = sent.to_dense(np.array([len(values) - 1])).ravel() @ (
-        read.mean_difference / read.message_variance
-    )
+    weights = read.mean_difference / read.message_variance
+    own = sent.to_dense(np.array([len(values) - 1])).ravel() @ weights
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))
     both = [[values.sum(), values.max()]] * 2
@@ -371,10 +368,8 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 )
 def test_no_bound_is_above_the_proof(case: str) -> None:
     target, name, vantage = CASES[case]
-    game, ground = (
-        CANARY_GAMES[name],
-        GameInputs(target=target, interactions=DATA, population_shape=(4, 6)),
-    )
+    game = CANARY_GAMES[name]
+    ground = GameInputs(target=target, interactions=DATA, population_shape=(4, 6))
     compared, every = 0, accounting.list_accountants()
     for setting in game.make_setups(ground, np.random.default_rng(1)):
         assert isinstance(setting, GameSetup)
@@ -384,9 +379,8 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
                 continue
             # One seed, so that all bounds use the same runs.
             result = play(game, setting, scope, delta, 2, runs=40, store=store, accountants=every)
-            proved = accounting.find_upper_bound(
-                setting.target, scope, setting.population, delta, every
-            )
+            target, crowd = setting.target, setting.population
+            proved = accounting.find_upper_bound(target, scope, crowd, delta, every)
             assert proved is not None
             assert 0.0 <= result.measured_bounds.bound.epsilon <= proved.epsilon
             compared += 1
@@ -501,11 +495,8 @@ def test_what_an_attack_shows_is_below_what_is_proved() -> None:
         population=(6, 8),
         jobs=1,
     )
-    played = {
-        (row.target, str(row.scope.unit)): row
-        for row in record.findings
-        if "round game" in row.game
-    }
+    findings = [row for row in record.findings if "round game" in row.game]
+    played = {(row.target, str(row.scope.unit)): row for row in findings}
     bit = played["dplcf-sp", "interaction"]
     assert bit.measured is not None
     assert bit.accounted is not None

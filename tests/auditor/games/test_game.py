@@ -20,12 +20,7 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.game import (
-    MIN_GROUP_SIZE,
-    QUANTILE_LEVELS,
-    _quantile,
-    summarize_users,
-)
+from fedrec_auditor.auditor.games import game as game_module
 from fedrec_auditor.reports.record.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -107,16 +102,12 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
     play(attribute, Scripted(AttackFamily.ATTRIBUTE, script))
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
     for background in seen:
-        assert (
-            len(background.known_users)
-            == len(background.known_classes)
-            == round(0.3 * DATA.n_users)
-        )
+        known = background.known_users, background.known_classes
+        assert [len(each) for each in known] == [round(0.3 * DATA.n_users)] * 2
         key = KEYS[background.n_classes]
         assert background.attributes.shape[1] == sum(categories.values()) - categories[key]
-    assert (
-        len({tuple(b.known_users) for b in seen}) == 3 * attribute.QUICK_N_DRAWS
-    )  # of three attributes
+    draws = {tuple(background.known_users) for background in seen}
+    assert len(draws) == 3 * attribute.QUICK_N_DRAWS  # of three attributes
 
 
 def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
@@ -151,9 +142,8 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
 
     def little(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         told = 0.05 * held[tuple(background.candidate_pairs.T)]
-        return MemberScores(
-            values=background.prior_log_odds + told + rng.normal(0, 0.03, len(told))
-        )
+        told += rng.normal(0, 0.03, len(told))
+        return MemberScores(values=background.prior_log_odds + told)
 
     for row in play(membership, Scripted(AttackFamily.MEMBERSHIP, nothing)):
         assert row.value == row.baseline == row.baselines["popularity"]
@@ -169,22 +159,18 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
-    pairs, members = membership.draw_candidates(
-        DATA, np.arange(DATA.n_users), 50, np.random.default_rng(seed)
-    )
+    everybody, rng = np.arange(DATA.n_users), np.random.default_rng(seed)
+    pairs, members = membership.draw_candidates(DATA, everybody, 50, rng)
     held = DATA.ratings.toarray() != 0
     np.testing.assert_array_equal(held[pairs[:, 0], pairs[:, 1]], members)
     assert len(np.unique(pairs, axis=0)) == len(pairs)
     users = np.unique(pairs[:, 0])
     assert len(users) == 50
     sizes = held.sum(axis=1)
-    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBERS_PER_USER)[
-        users
-    ]
+    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBERS_PER_USER)
     for kind in (members, ~members):
-        np.testing.assert_array_equal(
-            np.bincount(pairs[kind, 0], minlength=DATA.n_users)[users], expected
-        )
+        counts = np.bincount(pairs[kind, 0], minlength=DATA.n_users)
+        np.testing.assert_array_equal(counts[users], expected[users])
 
 
 def test_candidates_are_drawn_evenly() -> None:
@@ -210,9 +196,8 @@ def test_reconstruction_rows() -> None:
     def perfect(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         return Reconstruction(users=np.arange(len(held)), items=held, is_proved=held)
 
-    rows = {
-        r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
-    }
+    attack = Scripted(AttackFamily.RECONSTRUCTION, perfect)
+    rows = {row.metric: row for row in play(reconstruction, attack)}
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
     assert "Mean precision is 1.000, and mean recall is 1.000." in rows["interaction F1"].note
     assert rows["entries proved"].value == pytest.approx(held.mean())
@@ -253,10 +238,9 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
 
     (all_of, *_) = play(play_one, Scripted(family, guess))
     assert "were attacked" not in all_of.note
-    limit = "fedrec_auditor.auditor.games.game.MAX_ATTACKED_PAIRS"
-    monkeypatch.setattr(limit, 20 * DATA.n_items + 3)
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MIN_USERS", 5)
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game._MANY", 50)
+    limits = {"MAX_ATTACKED_PAIRS": 20 * DATA.n_items + 3, "MIN_USERS": 5, "_MANY": 50}
+    for name, limit in limits.items():
+        monkeypatch.setattr(game_module, name, limit)
     (some, *_) = play(play_one, Scripted(family, guess))
     assert "The attack was run on 20 of 80 users." in some.note
     assert some.value == 1.0
@@ -311,12 +295,12 @@ def test_an_attack_that_cannot_read_the_view_has_no_row(room: Any, family: Attac
 
 def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
     """Not of the user's input, for which an audit of one system stops."""
-    scores = Scripted(
-        AttackFamily.MEMBERSHIP,
-        lambda _, b, rng: MemberScores(values=b.candidate_pairs[:, 0] * np.nan),
-    )
+
+    def script(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
+        return MemberScores(values=background.candidate_pairs[:, 0] * np.nan)
+
     with pytest.raises(ArithmeticError, match="Expected numbers from attack scripted, got NaN"):
-        play(membership, scores)
+        play(membership, Scripted(AttackFamily.MEMBERSHIP, script))
 
 
 @pytest.mark.parametrize("met", [60, 59, 0])
@@ -333,13 +317,16 @@ EVERYBODY = np.arange(90)
 NOBODY: Any = None  # whom a spread asks nothing
 
 
+def summarize(success: Any, **kw: Any) -> Any:
+    """The spread of a success, one number for each user of the crowd."""
+    played = game(NOBODY, NOBODY, CROWD, **kw)
+    return game_module.summarize_users(played, EVERYBODY, success, "success")
+
+
 def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
     """One in five at 1 and the others at .5 are .6 on average, as is everybody at .6."""
     some = np.where(EVERYBODY % 5 == 0, 1.0, 0.5)
-    few, all_alike = (
-        summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, each, "success")
-        for each in (some, np.full(90, some.mean()))
-    )
+    few, all_alike = (summarize(each) for each in (some, np.full(90, some.mean())))
     assert few.quantiles["50%"].value == 0.5
     assert few.quantiles["99%"].value == 1.0
     assert few.sure.value == pytest.approx(0.2)
@@ -351,47 +338,41 @@ def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
 def test_groups_are_of_those_who_are_alike() -> None:
     held = np.diff(CROWD.ratings.indptr)
     gender = CROWD.attributes["gender"]
-    of_items = summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, held / 60, "success").groups
-    thirds = of_items["activity"]
+    thirds = summarize(held / 60).groups["activity"]
     assert list(thirds) == ["fewest items", "middle third", "most items"]
     assert [one.value for one in thirds.values()] == sorted(one.value for one in thirds.values())
     popularity = np.bincount(CROWD.ratings.indices)
     liked = np.array([popularity[CROWD.ratings[[u]].indices].mean() for u in EVERYBODY]) / 90
-    by_taste = summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, liked, "success").groups
-    tastes = [one.value for one in by_taste["taste"].values()]
+    tastes = [one.value for one in summarize(liked).groups["taste"].values()]
     assert tastes == sorted(tastes)
-    found = summarize_users(
-        game(NOBODY, NOBODY, CROWD), EVERYBODY, gender.codes / 1.0, "success"
-    ).groups
+    found = summarize(gender.codes / 1.0).groups
     assert [found["gender"][name].value for name in gender.categories] == [0.0, 1.0]
     for key, groups in found.items():
         if key in CROWD.attributes:
             sizes = np.bincount(CROWD.attributes[key].codes)
-            assert len(groups) == np.count_nonzero(sizes >= MIN_GROUP_SIZE)
+            assert len(groups) == np.count_nonzero(sizes >= game_module.MIN_GROUP_SIZE)
 
 
 def test_users_without_a_success_are_left_out() -> None:
     success = np.where(EVERYBODY < 45, 0.3, np.nan)
-    found = summarize_users(game(NOBODY, NOBODY, CROWD), EVERYBODY, success, "success")
+    found = summarize(success)
     assert {one.value for one in found.quantiles.values()} == {0.3}
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
     success = EVERYBODY / 90
-    found = summarize_users(
-        game(NOBODY, NOBODY, CROWD, is_per_user=asked), EVERYBODY, success, "success"
-    )
+    found = summarize(success, is_per_user=asked)
     assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
 
 
-@pytest.mark.parametrize("level", QUANTILE_LEVELS)
+@pytest.mark.parametrize("level", game_module.QUANTILE_LEVELS)
 @pytest.mark.parametrize("n", [30, 400])
 def test_intervals_of_quantiles_cover(n: int, level: float) -> None:
     """The quantile of a known distribution lies outside the interval in 5% of samples at most."""
     rng = np.random.default_rng([n, int(100 * level)])
     missed = 0
     for _ in range(300):
-        one = _quantile(rng.random(n), level, 0.95)
+        one = game_module._quantile(rng.random(n), level, 0.95)
         missed += not one.ci_low <= level <= one.ci_high
     assert stats.binom.sf(missed - 1, 300, 0.05) > 1e-4

@@ -145,9 +145,8 @@ def test_who_moved_no_category_is_guessed_and_not_certain() -> None:
 def test_messages_that_are_stored_as_factors_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """No number of them is made: their factors tell how large they can be."""
     rng = np.random.default_rng(0)
-    made = RankOneMessages(
-        rng.normal(size=(6, 3)), BASE, sparse.csr_array(rng.normal(size=(6, 20)))
-    )
+    first, second = rng.normal(size=(6, 3)), sparse.csr_array(rng.normal(size=(6, 20)))
+    made = RankOneMessages(first, BASE, second)
 
     def read(*given: object) -> None:
         raise AssertionError("read")

@@ -36,9 +36,8 @@ def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
 def play(
     view: View, vantage: Vantage = SERVER, seed: int = 0, attack: Any = ATTACK
 ) -> dict[str, Any]:
-    rows = linkage.run_attack(
-        game(attack, replace(view, vantage=vantage), DATA, seed, is_quick=False)
-    )
+    played = game(attack, replace(view, vantage=vantage), DATA, seed, is_quick=False)
+    rows = linkage.run_attack(played)
     return {row.metric: row for row in rows if isinstance(row, AttackRow)}
 
 

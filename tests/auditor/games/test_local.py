@@ -44,9 +44,8 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads
 from tests.auditor.games.played import DATA, POPULATION, SURE, play
 
-USER = replace(
-    make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND), adjacency=Adjacency.REPLACE
-)
+ANY_USER = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+USER = replace(ANY_USER, adjacency=Adjacency.REPLACE)
 SIZE = 400
 
 
@@ -207,10 +206,8 @@ def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
     """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
     claims = DplcfSp(epsilon=1.0).get_claims(canaries.count_population(POPULATION))
     for game in CANARY_GAMES.values():
-        found = {
-            s.adjacency for s in game.get_deltas_by_scope(claims) if s.unit is Unit.INTERACTION
-        }
-        assert found == {Adjacency.ADD_REMOVE}
+        scopes = [s for s in game.get_deltas_by_scope(claims) if s.unit is Unit.INTERACTION]
+        assert {scope.adjacency for scope in scopes} == {Adjacency.ADD_REMOVE}
     result = measured("dplcf-sp")
     verdicts = {f.scope.unit: f.verdict for f in result.findings}
     assert verdicts[Unit.INTERACTION] is Verdict.CONSISTENT
@@ -312,11 +309,7 @@ def test_no_local_bound_is_above_the_proof() -> None:
 
 
 def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
-    found = list(
-        canaries.design_extreme_canaries(
-            make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION
-        )
-    )
+    found = list(canaries.design_extreme_canaries(ANY_USER, POPULATION))
     assert any(_flipped(each) for each in found)
     gone = replace(USER, adjacency=Adjacency.ADD_REMOVE)
     assert not any(_flipped(each) for each in canaries.design_extreme_canaries(gone, POPULATION))

@@ -286,9 +286,8 @@ def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
     sampled = []
     for _ in range(20):
         guesses = rng.choice(3, p=probabilities[0], size=(500, len(truth)))
-        tallies = Guesses(true_codes=truth, guessed_codes=guesses, n_classes=3).class_counts.sum(
-            axis=1
-        )
+        counted = Guesses(true_codes=truth, guessed_codes=guesses, n_classes=3).class_counts
+        tallies = counted.sum(axis=1)
         sampled.append(get_macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)
     expected = get_mean_f1(
@@ -304,9 +303,8 @@ def test_a_gain_is_of_the_same_users_and_draws() -> None:
     truth = rng.integers(2, size=300)
     worse = np.where(rng.random((3, 300)) < 0.7, truth, 1 - truth)
     better = np.where(rng.random((3, 300)) < 0.1, truth, worse)
-    one, other = (
-        Guesses(true_codes=truth, guessed_codes=each, n_classes=2) for each in (better, worse)
-    )
+    one = Guesses(true_codes=truth, guessed_codes=better, n_classes=2)
+    other = Guesses(true_codes=truth, guessed_codes=worse, n_classes=2)
     found = estimate_metrics(one, confidence=0.95, rng=rng, baseline=other)
     gain = found[GAIN_METRIC]
     assert gain.value == pytest.approx(found[MACRO_F1].value - get_mean_f1(other))

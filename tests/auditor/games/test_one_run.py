@@ -206,13 +206,8 @@ def test_a_system_that_sends_nothing_shows_nothing() -> None:
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE])
 def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
     """Vertical parties send and publish embeddings of users: each canary's is a row of its own."""
-    found = bound(
-        FmfVfl(rounds=5, rate=1.0),
-        vantage,
-        count=200,
-        confidence=0.999,
-        adjacency=Adjacency.ADD_REMOVE,
-    )
+    target, adjacency = FmfVfl(rounds=5, rate=1.0), Adjacency.ADD_REMOVE
+    found = bound(target, vantage, count=200, confidence=0.999, adjacency=adjacency)
     assert found.epsilon > 1.0
 
 
@@ -220,21 +215,19 @@ def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
 def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     """Reference by whole tables: residual of each step, solved along all directions at once."""
     canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
-    models = [{"items": rng.normal(size=(canaries.other_users.n_items, 5))} for _ in range(3)]
-    scorer = CanaryScorer.build(
-        Fcf(), canaries, canaries.other_users, models[0], rng, DEFAULT_MACHINE
-    )
+    others = canaries.other_users
+    models = [{"items": rng.normal(size=(others.n_items, 5))} for _ in range(3)]
+    scorer = CanaryScorer.build(Fcf(), canaries, others, models[0], rng, DEFAULT_MACHINE)
     rounds = tuple(RoundView(broadcast=model) for model in models)
-    public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=canaries.other_users.n_items)
-    found = scorer.compute_scores(
-        View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS
-    )
+    public = PublicInfo(algorithm="fcf", n_users=100 + count, n_items=others.n_items)
+    view = View(vantage=Vantage.PEERS, public=public, rounds=rounds)
+    found = scorer.compute_scores(view, Vantage.PEERS)
 
     both = Fcf().upload(canaries.histories, models[0], rng).components["gradient"]
-    theirs = Fcf().upload(canaries.other_users, models[0], rng).components["gradient"]
+    theirs = Fcf().upload(others, models[0], rng).components["gradient"]
     dense = both.to_dense(np.arange(2 * count))
     expected = (0.5 * dense.sum(axis=0) + theirs.sum_all())[DATA.n_items :].ravel()
-    own = np.zeros((count, canaries.other_users.n_items, 1))
+    own = np.zeros((count, others.n_items, 1))
     own[np.arange(count)[:, None], canaries.canary_items] = 1.0
     apart = ((dense[:count] - dense[count:]) * own)[:, DATA.n_items :].reshape(count, -1)
     lengths = np.linalg.norm(apart, axis=1)

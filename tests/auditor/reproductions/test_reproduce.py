@@ -35,13 +35,9 @@ class Counted:
     def list_parts(self) -> Sequence[PaperPart]:
         def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
             self.ran.append("one")
+            value, beside = float(rng.random()), {"quick": float(quick)}
             row = ReproducedRow(
-                place="Table 1",
-                system="a",
-                what="b",
-                printed=0.5,
-                value=float(rng.random()),
-                beside={"quick": float(quick)},
+                place="Table 1", system="a", what="b", printed=0.5, value=value, beside=beside
             )
             return (row,)
 
@@ -125,9 +121,8 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
     np.add.at(met, held.training_data.ratings.indices, 1.0)
     hits = []
     for user, item in enumerate(latest.items):
-        rivals = np.setdiff1d(
-            np.flatnonzero(latest.training_data.ratings[[user]].toarray()[0] == 0), item
-        )
+        ratings = latest.training_data.ratings[[user]].toarray()[0]
+        rivals = np.setdiff1d(np.flatnonzero(ratings == 0), item)
         above, tied = (met[rivals] > met[item]).sum(), (met[rivals] == met[item]).sum()
         hits.append(np.clip((20 - above) / (tied + 1), 0.0, 1.0))
     assert row.beside["popularity"] == pytest.approx(np.mean(hits))
@@ -146,9 +141,8 @@ def test_every_figure_of_utility_has_its_baseline() -> None:
         return split, train_and_test(declared, target, target, {}, data, rng, True)
 
     split, rows = measured("fmf-hfl")
-    errors = split.ratings - baselines.predict_ratings(
-        split.training_data, split.users, split.items
-    )
+    predicted = baselines.predict_ratings(split.training_data, split.users, split.items)
+    errors = split.ratings - predicted
     for row in rows:
         assert list(row.beside) == ["random", "user and item means"]
         assert row.beside["user and item means"] == pytest.approx(np.square(errors).mean())

@@ -69,13 +69,12 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
 
 def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> None:
     """The draws it names could, and one draw fewer could not."""
-    scope, estimator = (
-        make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-        JointBinomial(),
-    )
+    scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+    estimator = JointBinomial()
     samples, confidence = 8_000, 0.975
     claim = Claim(epsilon=10.0, scope=scope, statement="ours", source="paper")
-    most = estimator.find_max_bound(samples, delta=0.0, confidence=confidence)
+    error = {"delta": 0.0, "confidence": confidence}
+    most = estimator.find_max_bound(samples, **error)
     shown = Bound(
         epsilon=most,
         side=Side.LOWER,
@@ -88,9 +87,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert finding.verdict is Verdict.INCONCLUSIVE
     note = explain_needed_draws(finding, estimator, samples, 1_000_000)
     needed = int(note.split()[2].replace(",", ""))
-    enough, short = (
-        estimator.find_max_bound(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
-    )
+    enough, short = (estimator.find_max_bound(n, **error) for n in (needed, needed - 1))
     assert short <= 10.0 < enough
     assert note.endswith("this audit made 8,000. An audit without --quick makes enough.")
     proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
@@ -252,10 +249,9 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
 
 def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    read = RankOneGradientsReader.read
-    monkeypatch.setattr(
-        RankOneGradientsReader, "read", lambda *given: asked.append(1) or read(*given)
-    )
+    reader = RankOneGradientsReader
+    read = reader.read
+    monkeypatch.setattr(reader, "read", lambda *given: asked.append(1) or read(*given))
     attacks = ("interaction-membership", "interaction-reconstruction")
     played = audited("fcf", *attacks)
     assert all(played.run_step(attack).attacks for attack in attacks)

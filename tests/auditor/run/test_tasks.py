@@ -76,11 +76,8 @@ def test_a_long_job_is_begun_before_short_ones() -> None:
 
 
 def test_an_audit_without_attacks_says_so() -> None:
-    for attacks, notes in (
-        ((), (NO_ATTACK_NOTE,)),
-        (None, ()),
-        (FAMILIES["attacks"].list_names(), ()),
-    ):
+    every = FAMILIES["attacks"].list_names()
+    for attacks, notes in (((), (NO_ATTACK_NOTE,)), (None, ()), (every, ())):
         assert Audit.from_plan(Plan(targets=("random",), attacks=attacks), SMALL).notes == notes
         plan = Plan(targets=("random",), attacks=attacks, games=("training",))
         assert NO_LOCAL_NOTE in Audit.from_plan(plan, SMALL).notes

@@ -39,9 +39,8 @@ def test_a_further_training_lies_where_it_is_expected():
     rng = np.random.default_rng(1)
     values = rng.normal(size=(RUNS, 4))
     made = [combine_trainings(v[:3], v[:3], v[:3], 0.95) for v in values]
-    inside = [
-        m.prediction_low <= v[3] <= m.prediction_high for m, v in zip(made, values, strict=True)
-    ]
+    pairs = zip(made, values, strict=True)
+    inside = [one.prediction_low <= four[3] <= one.prediction_high for one, four in pairs]
     assert abs(np.mean(inside) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / RUNS)
 
 

@@ -92,10 +92,8 @@ def test_some_of_many_users_are_tested_and_rows_give_their_number(
     every = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(2))
     assert not any("at random" in row.paper_note for row in every)
     monkeypatch.setattr("fedrec_auditor.auditor.utility.held_out.MAX_TESTED_USERS", 3)
-    runs = [
-        held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(seed))
-        for seed in range(100)
-    ]
+    seeded = (np.random.default_rng(seed) for seed in range(100))
+    runs = [held.evaluate(target, Model(), confidence=0.95, rng=rng) for rng in seeded]
     for rows in runs:
         for row, whole in zip(rows, every, strict=True):
             assert " users, at random." in row.paper_note.partition("3 of ")[2]

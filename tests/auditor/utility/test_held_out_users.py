@@ -34,9 +34,8 @@ def test_users_and_then_their_interactions_are_split(seed: int) -> None:
     whole = data.ratings.toarray()
     assert split.training_data.n_users == 18
     assert sorted([*split.training_data.users, *split.tuning_data.users]) == list(range(23))
-    np.testing.assert_array_equal(
-        split.training_data.ratings.toarray(), whole[split.training_data.users]
-    )
+    training = split.training_data
+    np.testing.assert_array_equal(training.ratings.toarray(), whole[training.users])
     np.testing.assert_array_equal(split.tuning_data.users, split.test_data.users)
     tune, test = split.tuning_data.ratings.toarray(), split.test_data.ratings.toarray()
     np.testing.assert_array_equal(tune + test, whole[split.tuning_data.users])

@@ -43,10 +43,9 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
         else:
             assert times[user, item] == times[user, held].max()
             np.testing.assert_array_equal(kept, held[held != item])
-    np.testing.assert_array_equal(
-        split.training_data.ratings.data,
-        split.training_data.ratings.toarray()[split.training_data.ratings.toarray() > 0],
-    )
+    ratings = split.training_data.ratings
+    table = ratings.toarray()
+    np.testing.assert_array_equal(ratings.data, table[table > 0])
 
 
 def test_among_equal_times_a_random_item_is_held_out() -> None:
@@ -57,19 +56,15 @@ def test_among_equal_times_a_random_item_is_held_out() -> None:
     counts = np.bincount(split.items, minlength=6)
     np.testing.assert_array_equal(counts[[0, 3]], 0)
     assert (np.abs(counts[[1, 2, 4, 5]] - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)).all()
-    rows = split.evaluate(
-        Scorer(np.ones((4000, 6))), Model(), confidence=0.95, rng=np.random.default_rng(0)
-    )
+    rows = split.evaluate(Scorer(dense), Model(), confidence=0.95, rng=np.random.default_rng(0))
     assert {row.paper_note for row in rows} == {TIES_NOTE.format("4,000")}
 
 
 def test_without_timestamps_a_random_interaction_is_held_out() -> None:
-    data = interactions(np.ones((200, 10)))
-    split = hold_out(data, np.random.default_rng(0))
+    dense = np.ones((200, 10))
+    split = hold_out(interactions(dense), np.random.default_rng(0))
     assert len(set(split.items.tolist())) == 10
-    rows = split.evaluate(
-        Scorer(np.ones((200, 10))), Model(), confidence=0.95, rng=np.random.default_rng(0)
-    )
+    rows = split.evaluate(Scorer(dense), Model(), confidence=0.95, rng=np.random.default_rng(0))
     assert {row.paper_note for row in rows} == {NO_TIMES_NOTE}
 
 
