@@ -21,9 +21,9 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsReader
-from fedrec_auditor.auditor.games.game import QUICK_N_HALVES
+from fedrec_auditor.auditor.games import game
 from fedrec_auditor.auditor.plan.plan import Plan
-from fedrec_auditor.auditor.run import runner, workload
+from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, explain_needed_draws
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit
@@ -260,10 +260,10 @@ def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.Mo
 
 def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    told = QUICK_N_HALVES / 2 * Workload.estimate(Fcf(), data).training_seconds
-    monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 1.01 * told)
+    told = game.QUICK_N_HALVES / 2 * Workload.estimate(Fcf(), data).training_seconds
+    monkeypatch.setattr(game, "QUICK_MAX_HALVES_SECONDS", 1.01 * told)
     assert audited("fcf", "user-membership").run_step("user-membership").attacks
-    monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 0.5 * told)
+    monkeypatch.setattr(game, "QUICK_MAX_HALVES_SECONDS", 0.5 * told)
     found = audited("fcf", "user-membership").run_step("user-membership")
     assert not found.attacks
     (row,) = found.skipped
