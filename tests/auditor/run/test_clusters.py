@@ -40,9 +40,8 @@ PLAN = Plan(
 
 @pytest.fixture(scope="module")
 def dask() -> Iterator[str]:
-    distributed = pytest.importorskip(
-        "distributed", reason="needs dask: pip install fedrec-auditor[dask]"
-    )
+    reason = "needs dask: pip install fedrec-auditor[dask]"
+    distributed = pytest.importorskip("distributed", reason=reason)
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:

@@ -58,14 +58,8 @@ def test_a_bound_of_several_trainings_misses_no_more_often_than_one(trainings):
 
 
 def small_audit(**fields: Any) -> Record:
-    return audit(
-        "fcf",
-        data="synthetic",
-        settings={"fcf": {"rounds": 1}},
-        attacks=("interaction-membership",),
-        jobs=1,
-        **fields,
-    )
+    attacks, settings = ("interaction-membership",), {"fcf": {"rounds": 1}}
+    return audit("fcf", data="synthetic", settings=settings, attacks=attacks, jobs=1, **fields)
 
 
 def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
@@ -74,9 +68,8 @@ def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
     assert both.findings == single[0].findings
     for kind in ("attacks", "utility"):
         for row, *parts in zip(*(getattr(each, kind) for each in (both, *single)), strict=True):
-            values, lows, highs = (
-                [getattr(part, name) for part in parts] for name in ("value", "ci_low", "ci_high")
-            )
+            names = ("value", "ci_low", "ci_high")
+            values, lows, highs = ([getattr(part, name) for part in parts] for name in names)
             over = combine_trainings(values, lows, highs, 0.95)
             assert row.trainings == 2
             assert row.value == pytest.approx(over.mean)
