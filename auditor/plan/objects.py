@@ -56,14 +56,12 @@ def import_object(text: str) -> Any:
                 f"Expected a module {module!r} for {text!r}, found none in {here} or among "
                 "installed packages. Check the name, which has no .py at its end."
             ) from error
-    for part in name.split("."):
-        if not hasattr(value, part):
-            public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
-            raise InputError(
-                f"Expected {part!r} in {module}, found {', '.join(public) or 'nothing'}. Check the "
-                "name."
-            )
-        value = getattr(value, part)
+        for part in name.split("."):
+            if not hasattr(value, part):
+                public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
+                found = ", ".join(public) or "nothing"
+                raise InputError(f"Expected {part!r} in {module}, found {found}. Check the name.")
+            value = getattr(value, part)
     return value
 
 
