@@ -297,10 +297,7 @@ def _number(value: object) -> float:
 def check_epsilon(epsilon: float) -> float:
     """Returns ``epsilon`` as a float. Raises InputError if it is not a number in [0, inf]."""
     if not _number(epsilon) >= 0:
-        raise InputError(
-            f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. "
-            "Give a number that is not negative."
-        )
+        raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give 0 or more.")
     return float(epsilon)
 
 
@@ -375,7 +372,7 @@ class Witness:
     def __post_init__(self) -> None:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
-                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Correct it.")
+                raise InputError(f"Expected {name} >= 0, got {getattr(self, name)!r}. Raise it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

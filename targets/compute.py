@@ -146,7 +146,7 @@ def check_device(device: str) -> None:
     try:
         kind = device.partition(":")[0]
         if kind not in _DEVICES:
-            raise RuntimeError(f"the device types of torch are {', '.join(_DEVICES)}")
+            raise RuntimeError(f"expected a device type among {', '.join(_DEVICES)}")
         if kind == "cuda" and version("torch").endswith("+cpu"):
             # This check spares the import of torch, which takes seconds.
             raise RuntimeError("the installed torch is built for CPUs only")

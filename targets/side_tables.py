@@ -268,7 +268,7 @@ def _read(
         if place != at and not _is_index(name, what)
     }
     if len(set(others.values())) < len(others) or not others:
-        raise make_layout_error(str(path), f"distinct columns in addition to {names[at]!r}", names)
+        raise make_layout_error(str(path), f"distinct columns beside {names[at]!r}", got=names)
     if len(others) > MAX_COLUMNS[what]:
         if named is None:
             remedy = {"user": "Name the attributes by --attribute.", "item": "Leave columns out."}
@@ -289,7 +289,7 @@ def _read(
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
         twice = get_source_ids(ids, texts)[order[again]]
         here, before = (file.describe_row(int(row)) for row in (again, first[order[again]]))
-        raise make_layout_error(here, f"a {what} that is not already in {before},", str(twice))
+        raise make_layout_error(here, f"a {what} that is not already in {before},", got=str(twice))
     in_file = get_source_ids(ids, texts)[order]
     wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)
     row = find_indices(wanted, among)

@@ -62,7 +62,7 @@ def read_event(text: str) -> dp.DpEvent:
         for leaf, _ in list_leaves(event):
             check_parameters(leaf)
     except json.JSONDecodeError as error:
-        raise InputError(f"Expected an event as JSON, got: {error}. Correct the text.") from None
+        raise InputError(f"Expected an event as JSON, got: {error}. Correct its JSON.") from None
     except RecursionError:
         raise InputError("Expected at most 100 nested events, got more. Nest fewer.") from None
     return event
@@ -124,4 +124,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _refuse_constant(constant: str) -> Any:
-    raise InputError(f"Expected finite numbers in the event, got {constant}. Give a number.")
+    raise InputError(f"Expected finite numbers in the event, got {constant}. Write a number.")

@@ -339,14 +339,14 @@ def check_parameters(leaf: DpEvent) -> None:
         value = getattr(leaf, name, low)
         if not _within(value, low, high):
             end = "inf]" if high == math.inf else f"{high:g}]"
-            raise _refusal(leaf, name, f"in [{low:g}, {end}", value)
+            raise _refusal(leaf, name, value, expected=f"in [{low:g}, {end}")
     for name in _COUNTS:
         value = getattr(leaf, name, 1)
         if not (_within(value, 1, sys.float_info.max) and value == math.floor(value)):
-            raise _refusal(leaf, name, "a whole number >= 1", value)
+            raise _refusal(leaf, name, value, expected="as a whole number >= 1")
     size, sample = (getattr(leaf, name, 1) for name in ("source_dataset_size", "sample_size"))
     if sample > size and hasattr(leaf, "source_dataset_size"):
-        raise _refusal(leaf, "sample_size", f"at most source_dataset_size={size}", sample)
+        raise _refusal(leaf, "sample_size", sample, expected=f"<= source_dataset_size={size}")
     if isinstance(leaf, MixtureOfGaussiansDpEvent):
         _check_mixture(leaf)
     inner = getattr(leaf, "event", None)
@@ -357,18 +357,18 @@ def check_parameters(leaf: DpEvent) -> None:
 def _check_mixture(leaf: MixtureOfGaussiansDpEvent) -> None:
     shifts, chances = leaf.sensitivities, leaf.sampling_probs
     if not len(shifts) == len(chances) > 0:
-        raise _refusal(leaf, "sampling_probs", "one per sensitivity, not none", chances)
+        raise _refusal(leaf, "sampling_probs", chances, expected="with one entry per sensitivity")
     if not all(_within(shift, 0.0, sys.float_info.max) for shift in shifts):
-        raise _refusal(leaf, "sensitivities", "finite and >= 0", shifts)
+        raise _refusal(leaf, "sensitivities", shifts, expected="finite and >= 0")
     if not all(_within(p, 0.0, 1.0) for p in chances) or abs(math.fsum(chances) - 1.0) > 1e-9:
-        raise _refusal(leaf, "sampling_probs", "in [0, 1], with sum 1", chances)
+        raise _refusal(leaf, "sampling_probs", chances, expected="in [0, 1], with sum 1")
 
 
 def _within(value: Any, low: float, high: float) -> bool:
     return isinstance(value, Real) and low <= float(value) <= high
 
 
-def _refusal(leaf: DpEvent, name: str, expected: str, value: Any) -> InputError:
+def _refusal(leaf: DpEvent, name: str, value: Any, expected: str) -> InputError:
     return InputError(
         f"Expected {name} {expected} in {type(leaf).__name__}, got {name}={value!r}. "
         "Correct the event."

@@ -58,8 +58,8 @@ class MixturePart:
         scaled = self.step >= 0.0 and (self.sd == 0.0 or (normal and 1e-150 < self.sd < 1e150))
         if not (np.isfinite(numbers).all() and self.weight > 0.0 and wide and scaled and vanishes):
             raise InputError(
-                "Expected a positive weight, low < high, and ends that are infinite only where "
-                f"the density vanishes, got {self}. Cut the piece or correct its rate."
+                "Expected a density piece of positive weight with low < high, and infinite ends "
+                f"only where it decays, got {self}. Cut it, or correct its rate."
             )
 
 
@@ -313,8 +313,8 @@ def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[fl
                 terms.append(ExpTerm.from_part(part))
             elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected pieces wider than {RELATIVE_TOLERANCE} of the spread of all pieces, "
-                    f"got {piece}. Give a point instead."
+                    f"Expected density pieces wider than {RELATIVE_TOLERANCE} of the support, "
+                    f"got {piece}. Replace it by a point of the same weight."
                 )
         points: dict[float, float] = {}
         for value, mass in mixture.points.items():
@@ -362,15 +362,15 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     steps = {term.step for term in [*sides[0], *sides[1]]}
     if len(steps) > 1:
         raise InputError(
-            f"Expected lattices of one step, got the steps {sorted(steps)}. Scale the noise "
-            "in the same way for every input."
+            f"Expected discrete noise of one grid step, got the steps {sorted(steps)}. Scale "
+            "the noise by the same factor for every input."
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
             raise InputError(
-                f"Expected a lattice step of at least {1e4 * RELATIVE_TOLERANCE} times the offset, "
-                f"got step {term.step} at {term.anchor}. Output the integer index instead."
+                f"Expected grid steps of at least {1e4 * RELATIVE_TOLERANCE} times an output, got "
+                f"step {term.step} at {term.anchor}. Output the integer index of the grid point."
             )
         fits = (each for each in lattices if not math.isnan(each.find_index(term.anchor)))
         lattice = next(fits, None)

@@ -127,7 +127,7 @@ def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
     all digits contributes nothing. Raises InputError if ``epsilon`` is below 0.
     """
     if not epsilon >= 0.0:
-        raise InputError(f"Expected epsilon >= 0, got epsilon={epsilon}. Exchange P and Q.")
+        raise InputError(f"Expected epsilon >= 0, got {epsilon}. If it is < 0, exchange P and Q.")
     parts = [stretches.bound_excess(epsilon) for stretches in _supports(p, q)]
     return (
         DivergenceRange(*map(math.fsum, zip(*parts, strict=True)))
@@ -188,8 +188,8 @@ class _Stretches:
         low, high = edges[:-1], edges[1:] - gap
         if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
             raise InputError(
-                f"Expected densities with at most {8 * _MOST_ENTRIES} shapes times intervals, got "
-                f"{len(shapes)} times {len(low)}. Trace fewer inputs or branches."
+                f"Expected densities with shapes x intervals <= {8 * _MOST_ENTRIES}, got "
+                f"{len(shapes)} x {len(low)}. Compare fewer inputs, or branch less on draws."
             )
         centre, curve = (np.array(column)[:, None] for column in zip(*shapes, strict=True))
         rising = np.where(curve > 0.0, centre >= high, centre > 0.0)

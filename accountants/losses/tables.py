@@ -109,14 +109,14 @@ class ProbabilityTable:
         """
         if (ratios := self._ratios()) > 2:
             raise InputError(
-                f"Expected outputs with at most two different probability ratios for "
-                f"{self.n_copies} copies, got {ratios} ratios. Compute the divergence of one copy."
+                f"Expected outputs with at most 2 probability ratios if n_copies={self.n_copies}, "
+                f"got {ratios} ratios. Set n_copies=1, or call compute_bound for a lower bound."
             )
         together, all_tried = self._together()
         if not all_tried:
             raise InputError(
-                f"Expected groups=1, or two inputs and few copies, got {self.n_copies} copies in "
-                f"{self.n_groups} groups. Use one copy, or compute a lower bound."
+                f"Expected n_groups=1, or few copies of 2 inputs, got n_copies={self.n_copies}, "
+                f"n_groups={self.n_groups}. Set n_copies=1, or call compute_bound instead."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 

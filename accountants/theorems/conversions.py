@@ -133,7 +133,7 @@ ConversionRule = CompositionRule | GroupPrivacyRule
 
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"Expected a count of at least 1, got {count!r}. Give a whole number.")
+        raise InputError(f"Expected a count of at least 1, got {count!r}. Give an integer >= 1.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +246,9 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
         # The data of a user is replaced by the data of another user, of any length.
         if low.adjacency is Adjacency.REPLACE and high.unit is not Unit.USER:
             return [ConversionStep(None, ("another history may be longer or shorter",))]
-        raise _refusal(low, high, "replacing a history does not cover an empty one")
+        raise _refusal(low, high, reason="a replaced history is never empty, but here it may be")
     if high.protects_user_presence and low.adjacency is not Adjacency.ADD_REMOVE:
-        raise _refusal(low, high, "hiding what a user sends does not hide that the user sends")
+        raise _refusal(low, high, reason="the bound hides what users send, not that they send")
     if low.unit in (Unit.REPORT, Unit.COORDINATE) and high.unit is Unit.USER:
         return _sent(low, high, sizes)
     if low.unit is Unit.BIT and high.unit in (Unit.INTERACTION, Unit.USER):
@@ -259,7 +259,7 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
         return _entries(low, high, sizes)
     if low.unit is Unit.RATING and high.unit is Unit.INTERACTION:
         if low.adjacency is Adjacency.REPLACE:
-            raise _refusal(low, high, "replacement hides the value of a rating, not that it exists")
+            raise _refusal(low, high, reason="replacing hides a rating's value, not that it exists")
         return _adjacency(low, replace(same, unit=low.unit))
     reason = f"it is unknown how many changes of a {low.unit} make one of a {high.unit}"
     raise _refusal(low, high, reason)
@@ -274,7 +274,7 @@ def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     if low.covers(high):
         return []
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(low, high, f"replacing {low.unit}s keeps their number, which may be public")
+        raise _refusal(low, high, reason=f"the number of {low.unit}s stays, and may be public")
     if low.unit is Unit.INTERACTION and high.adjacency is Adjacency.ANY_PAIR:
         return [ConversionStep(None, ("an interaction is present or absent",))]
     return [ConversionStep(GroupPrivacyRule(2), ("a replacement is a removal and an addition",))]
@@ -289,7 +289,7 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
     ):
-        raise _refusal(low, high, f"{low.adjacency} of parts is not {high.adjacency} of a user")
+        raise _refusal(low, high, reason=f"{low.adjacency} of {low.unit}s is not that of a user")
     purpose = f"{low.unit} to user"
     name = "reports" if low.unit is Unit.REPORT else "coordinates"
     count = 1
@@ -327,7 +327,7 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     The interactions or ratings of the user are changed one by one.
     """
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(low, high, f"replacement hides values of {low.unit}s, not their number")
+        raise _refusal(low, high, reason=f"replaced {low.unit}s hide values, not their number")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
     count = sizes.require(name, f"{low.unit} to user")
     if high.protects_user_presence:

@@ -288,7 +288,7 @@ class ClassGuess:
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.scores).all():
-            raise ArithmeticError("Expected finite scores, got inf or NaN. Repair the classifier.")
+            raise ArithmeticError("Expected finite class scores, got inf or NaN. Rescale features.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,7 +388,7 @@ class SupervisedAttack(ABC):
         known, labels = background.known_users, background.known_classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
-                "Expected background.known_classes with one class for each known user, got no "
+                "Expected background.known_users and one class for each in known_classes, got no "
                 "known users or a different number of classes. Give one class per known user."
             )
         among = background.subjects

@@ -114,7 +114,8 @@ def command(
     )
     check_paths(sarif, junit)
     if markdown and (as_json or only):
-        raise InputError("Expected --markdown without --json or --only, got both. Leave one out.")
+        also = "--json" if as_json else "--only"
+        raise InputError(f"Expected --markdown alone, got also {also}. Leave {also} out.")
     words = only or ()
 
     from fedrec_auditor.reports.record.store import to_json
@@ -230,7 +231,7 @@ def _check(judged: Sequence[str], given: Sequence[str]) -> None:
         able = [kind for kind, names in _TAKES.items() if name in names]
         if judged[0] not in able:
             raise InputError(
-                f"Expected --{name} with {' or '.join(able)}, got {judged[0]}. Omit one of them."
+                f"Expected --{name} with {' or '.join(able)}, got {judged[0]}. Omit --{name}."
             )
 
 

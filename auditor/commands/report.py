@@ -60,8 +60,8 @@ def command(
         shown = "--by-attack" if target is None else repr(target)
         if gate != DEFAULT_GATE or baseline or figures or tables or (target and by_attack):
             raise InputError(
-                f"Expected {shown} without options for reports, because it writes no report, got "
-                f"such an option. Leave out the options or {shown}."
+                f"Expected {shown} without options for reports, such as --figures, got some. "
+                f"Leave out the options or {shown}."
             )
         if target is None:
             terminal.render_advantages(record, Console())

@@ -91,8 +91,8 @@ def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
     numbers = _to_integers(recording.senders)
     if numbers is None or ((numbers < 0) | (numbers >= count)).any():
         raise InputError(
-            f"Expected party numbers 0 to {count - 1} as senders of {recording.path}, got other "
-            "names. Name each sender by the number of its party."
+            f"Expected party numbers 0 to {count - 1} as senders of {recording.path}, got, e.g., "
+            f"{recording.senders[-1]!s:.40}. Name each sender by the number of its party."
         )
     return numbers
 

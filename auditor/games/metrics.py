@@ -67,7 +67,7 @@ def estimate_mean(
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
         raise InputError(
-            "Expected a finite value for each user, got no values, NaN or infinity. Correct values."
+            "Expected values with one finite number per user, got none, NaN or inf. Remove these."
         )
     replicates = draw_bootstrap_weights(len(data), rng) @ data / len(data)
     return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
@@ -341,9 +341,9 @@ def get_weighted_rocs(
     contain NaN, or if ``members`` are all true or all false.
     """
     if np.isnan(scores).any():
-        raise InputError("Expected a number per candidate in scores, got NaN. Correct the attack.")
+        raise InputError("Expected scores without NaN, got NaN. Let the attack return numbers.")
     if members.all() or not members.any():
-        raise InputError("Expected True and False in members, got one value only. Give both kinds.")
+        raise InputError("Expected True and False in members, got one of them. Add the other.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)

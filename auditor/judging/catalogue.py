@@ -185,7 +185,7 @@ def judge_entry(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         return _judge(paper, entry)
     except InputError as error:
         name = f"Catalogue entry {entry.number} ({entry.system[0]})"
-        raise InputError(f"{name}: {error}") from error
+        raise InputError(f"{name} cannot be judged: {error}") from error
 
 
 def _judge_all(numbers: tuple[str, ...]) -> tuple[CatalogueRow, ...]:

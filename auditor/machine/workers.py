@@ -80,7 +80,7 @@ def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tup
     if answer is None:
         raise _timeout_error(seconds)
     if not answer:
-        raise _end_error(child.exitcode)
+        raise _ended_process_error(child.exitcode)
     sealed, _, content = answer.partition(b"\n")
     if sealed != seal:  # the child process has written a message of its own
         raise InputError(
@@ -157,10 +157,10 @@ def run_in_child(work: Callable[[], int]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     if answer := os.read(receiver, 1):
         return answer[0]
-    raise _end_error(os.waitstatus_to_exitcode(ended[1]))
+    raise _ended_process_error(os.waitstatus_to_exitcode(ended[1]))
 
 
-def _end_error(code: int | None) -> InputError:
+def _ended_process_error(code: int | None) -> InputError:
     """Error for a process that ended without an answer, with ``code`` or by a signal."""
     ended = f"ended with exit code {code}"
     if code is not None and code < 0:

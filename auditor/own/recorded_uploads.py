@@ -261,8 +261,8 @@ def _code(
         sends = _forms(code.upload(profile, first.broadcast, rng))
     except InputError as error:
         raise InputError(
-            f"Expected a message of client={code.name!r} in reply to the first recorded model, "
-            f"got the error: {error}"
+            f"Expected client={code.name!r} to answer the first recorded model, got an error: "
+            f"{error} Give code that accepts this model."
         ) from error
     if not sends.items() & (logged := _forms(first.uploads)).items():
         raise InputError(
@@ -318,11 +318,11 @@ def _truth(
         read, plan = prepare_data(truth, plan, **sides)
         return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
-        raise InputError("Expected true data with the columns, got none. Give them with --truth.")
+        raise InputError("Expected columns only with truth (--truth), got no truth. Give both.")
     source = {"data": str(recording.truth or recording.path)}
     if recording.truth is None:
         if any(side is not None for side in sides.values()):
-            raise InputError("Expected true data with users or items, got none. Give --truth too.")
+            raise InputError("Expected users or items only with truth, got no truth. Give truth.")
         return None, plan.model_copy(update=source)
     own = GroundTruth.read(recording.truth)
     read, plan = prepare_data(own.interactions, plan, **sides)

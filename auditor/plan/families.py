@@ -159,7 +159,7 @@ class Family:
         plugin = self._plugins()[name]
         loaded = self._load(plugin)
         if isinstance(loaded, str):
-            raise InputError(f"Cannot load the {self.singular} {plugin}. {_expected(loaded)}")
+            raise InputError(f"Cannot load the {self.singular} {plugin}. {_expected(got=loaded)}")
         foreign: type[Any] = loaded
         return foreign
 

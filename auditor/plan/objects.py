@@ -60,7 +60,7 @@ def import_object(text: str) -> Any:
             if not hasattr(value, part):
                 public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
                 found = ", ".join(public) or "nothing"
-                raise InputError(f"Expected {part!r} in {module}, found {found}. Check the name.")
+                raise InputError(f"Expected {part!r} in {module}, got {found}. Name one of these.")
             value = getattr(value, part)
     return value
 

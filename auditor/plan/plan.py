@@ -128,7 +128,7 @@ def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
 
 def _ascending(edges: tuple[float, ...]) -> tuple[float, ...]:
     if any(low >= high for low, high in pairwise(edges)):
-        raise PydanticCustomError("bins", "The lower edges of bins must be in ascending order")
+        raise PydanticCustomError("bins", "The edges of bins must ascend, like 18,25,35")
     return edges
 
 

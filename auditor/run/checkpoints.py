@@ -68,7 +68,7 @@ class Checkpoints:
             result = TaskResult.model_validate_json(_read(self._path(task)))
             store.to_json(result.model_dump(mode="python"))
             if result.errors:
-                raise ValueError("the result of a task that failed")
+                raise ValueError("the result of a task that failed, which is run again")
         except FileNotFoundError:
             return None
         except ValidationError:
@@ -149,7 +149,7 @@ def _read(path: Path) -> bytes:
     """
     digest, _, content = store.read_regular(path, MAX_TASK_FILE_BYTES).partition(b"\n")
     if digest != _digest(path, content):
-        raise ValueError("a file whose content differs from its SHA-256")
+        raise ValueError("a damaged file: its content differs from its SHA-256")
     return content
 
 

@@ -242,7 +242,7 @@ def _check_reachable(address: str) -> None:
     parts = re.fullmatch(r"(?:(?:tcp|tls|ray)://)?\[?([^/\s]+?)]?:(\d{1,5})/?", address)
     try:
         if parts is None:
-            raise ValueError("which is not of the form HOST:PORT")
+            raise ValueError("expected HOST:PORT, such as 10.0.0.1:8786")
         socket.create_connection((parts[1], int(parts[2])), timeout=_LOOK / 2).close()
     except (OSError, OverflowError, ValueError) as error:
         raise InputError(

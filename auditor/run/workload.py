@@ -199,7 +199,7 @@ def check_recording_size(recording: Recording, memory: float) -> None:
                 part = manifest.components.get(name)
                 declared = None if part is None or part.kind is Payload.REPORTS else part.shape
                 if declared not in (None, layout.shape) and layout.form is PartForm.FULL:
-                    raise file.make_error(f"{name!r} of shape {declared}", f"{layout.shape}")
+                    raise file.make_error(f"{name!r} of shape {declared}", got=f"{layout.shape}")
         sizes += [
             (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
             for file in (*recorded.uploads, *recorded.cleartext)

@@ -108,7 +108,7 @@ class Noise:
             )
         if "p" in given and (p is None or "epsilon" in given):
             raise InputError(
-                f"Expected a value for p and no epsilon, got {stated!r}. Give p=0.75, for example."
+                f"Expected p=NUMBER without epsilon, got {stated!r}. Give p=0.75, or only epsilon."
             )
         if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(
@@ -434,8 +434,8 @@ class AccountRequest:
         check_settings(self)
         if self.event is not None and (self.rate or self.users or self.shuffle):
             raise InputError(
-                "Expected event without rate, users and shuffle, got one of these too. Leave it "
-                "out, because the event defines its sampling."
+                "Expected event without rate, users and shuffle, got at least one of them. Leave "
+                "them out, because the event defines the sampling."
             )
         if self.gaussian is not None and self.delta == 0.0:
             raise InputError(
@@ -450,7 +450,7 @@ class AccountRequest:
         sampled = self.rate not in (None, 1.0) or self.sampling == "fixed"
         if self.is_local and (sampled or self.adjacency is not None):
             raise InputError(
-                "Expected no rate, sampling or adjacency with local reports, got one of these. "
+                "Expected local reports without rate, sampling and adjacency, got one of these. "
                 "Leave it out, and set rounds to the largest number of reports that a user sends."
             )
         if (self.sampling == "fixed") != (self.users is not None):

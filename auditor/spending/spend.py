@@ -90,7 +90,7 @@ def solve_setting(
     if keeps(bad) >= 0.0:
         return bad
     if keeps(good) < 0.0:
-        raise _unreachable(name, good, target_epsilon)
+        raise _unreachable_epsilon_error(name, good, target_epsilon)
     root = scipy.optimize.brentq(
         lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_CLOSE / 2
     )
@@ -118,7 +118,7 @@ def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float
     """
     low, high = 1, 2
     if keeps(low) < 0.0:
-        raise _unreachable(name, 1, target)
+        raise _unreachable_epsilon_error(name, 1, target)
     while high < limit and keeps(high) >= 0.0:
         # Epsilon grows at least as the square root of the number, and at most in proportion to it.
         low, high = high, min(limit, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
@@ -126,7 +126,7 @@ def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float
     return bisect_left(upto, True, lo=low, key=lambda m: keeps(m) < 0.0) - 1
 
 
-def _unreachable(name: str, value: float, target: float) -> InputError:
+def _unreachable_epsilon_error(name: str, value: float, target: float) -> InputError:
     return InputError(
         f"Expected a target_epsilon that some value of {name} meets, got {target:g}, which even "
         f"{name} = {value:g} exceeds. Give a larger epsilon or delta, or change other settings."

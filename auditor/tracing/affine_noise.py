@@ -334,7 +334,7 @@ def _clip(part: OutcomeCase, a: Any, low: Any, high: Any) -> Any:
 
 def _where(part: OutcomeCase, condition: Any, a: Any, b: Any) -> Any:
     if isinstance(condition, AffineNoise):
-        raise NotTraced("the code uses continuous noise as a condition")
+        raise NotTraced("the code uses continuous noise as a condition. Compare it with a number")
     return a if condition else b
 
 
@@ -362,7 +362,7 @@ def _floor(part: OutcomeCase, a: AffineNoise) -> Any:
     if a.is_lattice:
         if a.coefficient.denominator == 1 and a.constant.denominator == 1:
             return a
-        raise NotTraced("the code rounds noise that is already rounded")
+        raise NotTraced("the code rounds noise that is already rounded. Round once")
     cell = part.cells[a.source]
     low, high = sorted(a.evaluate(float(end)) for end in (cell[0][0], cell[-1][1]))
     if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):

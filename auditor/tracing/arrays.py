@@ -103,7 +103,7 @@ class TracedArray(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if options.pop("where", True) is not True or method in ("at", "reduceat"):
-            raise NotTraced(f"tracing lacks where=, at and reduceat of numpy.{ufunc.__name__}")
+            raise NotTraced(f"tracing supports no where=, at or reduceat of numpy.{ufunc.__name__}")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
         symbolic = any(map(_symbolic, inputs))
@@ -181,7 +181,7 @@ class TracedArray(np.ndarray):
         Raises NotTraced for a view as another dtype, which would reinterpret the bytes.
         """
         if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
-            raise NotTraced("the code reads the bytes of an array as another type")
+            raise NotTraced("the code reads the bytes of an array as another type. Use astype")
         return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:

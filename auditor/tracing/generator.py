@@ -288,7 +288,7 @@ class TracedGenerator(np.random.Generator):
         with given values of the draws), and on a path that fixes every discrete draw at once.
         """
         if len(values) > _MAX_VALUES:
-            raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} values")
+            raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} possible values")
         source = FiniteDraw(name, values, masses)
         value = self.path.record_draw(source)
         if value is not None:

@@ -513,7 +513,7 @@ class ObjectBuilder(ObjectReader):
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
         if unknown or len(args) > len(by_place):
-            raise TracedError(TypeError("arguments do not match the fields"))
+            raise TracedError(TypeError(f"{type(value).__name__} does not take such arguments"))
         given |= kwargs
         for part in parts:
             if part.name in given:

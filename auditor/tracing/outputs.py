@@ -122,7 +122,7 @@ def make_leaf_key(value: Any) -> Any:
         return NAN_MARKER
     if value is NAN_MARKER or isinstance(value, (type(None), int, float, str, bytes, complex)):
         return value
-    raise NotTraced(f"the code returns a {type(value).__name__}, a type that tracing cannot read")
+    raise NotTraced(f"the code returns a {type(value).__name__}. Return numbers, text or arrays")
 
 
 def _structure(output: Any, leaves: list[Any]) -> Hashable:
@@ -146,7 +146,7 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
     if (record := read_record_fields(output)) is not None:
         return type(output).__qualname__, _structure(record, leaves)
     if getattr(output, "__dict__", None) and not isinstance(output, Enum):
-        raise NotTraced(f"the code returns a {type(output).__name__} with additional attributes")
+        raise NotTraced(f"the code returns a {type(output).__name__} with attributes. Drop them")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
         return "map", tuple((make_leaf_key(key), _structure(value, leaves)) for key, value in items)

@@ -376,7 +376,7 @@ class ExecutionPath:
         """
         self.budget.spend(_DECISION)
         if self._decided >= _MAX_DEPTH:
-            raise NotTraced(f"one path branches on random draws more than {_MAX_DEPTH} times")
+            raise NotTraced(f"one call of the code branches on draws more than {_MAX_DEPTH} times")
         if self._decided == len(self.decisions):
             self.decisions.append((0, options))
         taken, known = self.decisions[self._decided]

@@ -146,7 +146,7 @@ class _Part:
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("outputs have independent parts, and some paths are too rare to trace")
+            raise NotTraced("the output has independent parts, and some are too rare to trace")
         shifts, dense = [], []
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:
@@ -332,7 +332,7 @@ def _mark_tight(bound: Bound, upper: float, stop_at: float) -> Bound:
     """
     tight = upper <= bound.epsilon + MAX_RELATIVE_GAP * max(1.0, bound.epsilon)
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, stop_at)):
-        raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
+        raise NotTraced(f"tracing only bounds epsilon, from {bound.epsilon:.6g} to {upper:.6g}")
     return replace(bound, tight=tight)
 
 

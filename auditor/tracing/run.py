@@ -287,10 +287,10 @@ def _cover(
             if not remaining[source]:
                 del remaining[source]
         if min_count < 0 and before == (len(pieces), remaining):
-            raise NotTraced("the output of the code depends on a random draw of another run")
+            raise NotTraced("the output depends on a draw of another call. Draw in each call")
         known = path.sample_draws(draws, limits) or path.sample_draws(draws, path.limits)
         if known is None:
-            raise NotTraced("a path of the code is too unlikely to be checked by a replay")
+            raise NotTraced("a branch of the code is too unlikely to be checked by a replay")
         yield known
 
 

@@ -198,7 +198,7 @@ def _entries(
         yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
     for number, weight in mixture.points.items():
         if len(noises) > 1:
-            raise NotTraced("several numbers of the output hold the same noise, which is rounded")
+            raise NotTraced("several output numbers hold the same rounded noise. Return it once")
         at = tuple(number if value is DENSITY_SLOT else value for value in key)
         yield at, OutputMass(weight * share, cells, has_underflow=cut)
 
@@ -223,7 +223,7 @@ def put_points_on_lattices(tables: Sequence[MassTable]) -> None:
     plain = any(DENSITY_SLOT not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
-        raise NotTraced("several numbers of the output hold the same integer noise")
+        raise NotTraced("several numbers of the output hold the same integer noise. Return it once")
     for table in tables if lattices else ():
         for other in list(table):
             for place, number in enumerate(other):
@@ -245,7 +245,7 @@ def check_ties(tables: Sequence[MassTable]) -> None:
     ordered = sorted(ties)
     for one, other in itertools.pairwise(ordered):
         if all(map(are_close, one[1:], other[1:])):
-            raise NotTraced("several numbers of the output hold one noise and differ by rounding")
+            raise NotTraced("two output numbers differ only by rounding. Return one of them")
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
@@ -376,7 +376,7 @@ def _rounded_down(mixture: Mixture) -> Mixture:
     deviations are left out; each has a probability below 1e-314.
     """
     if mixture.points or any(piece.step for piece in mixture.pieces):
-        raise NotTraced("the code rounds noise that is already rounded")
+        raise NotTraced("the code rounds noise that is already rounded. Round once")
     points: dict[float, float] = {}
     lattices: list[MixturePart] = []
     for piece in mixture.pieces:

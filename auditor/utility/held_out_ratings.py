@@ -91,7 +91,7 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutRat
     spare = int(table.nnz - np.count_nonzero(counts))
     if spare < 2:
         raise InputError(
-            f"Expected at least two ratings besides one per user, got {spare}. Give more ratings."
+            f"Expected at least 2 more ratings than users, got {spare} more. Give more ratings."
         )
     rows = np.repeat(np.arange(table.shape[0]), counts)
     order = np.lexsort((rng.random(table.nnz), rows))

@@ -387,7 +387,7 @@ def make_one_run_worlds(
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         raise InputError(
-            "Expected estimator auto, guesses or trade-off for one training, got another. Omit it."
+            "Expected estimator auto, guesses or trade-off for one run, got one for many. Omit it."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)

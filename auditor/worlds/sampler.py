@@ -98,8 +98,8 @@ class DrawAllowance:
         self.n_used += outputs
         if self.n_used > self.max_outputs:
             raise AllowanceExceeded(
-                f"Expected this part of the test to need at most {self.max_outputs:,} draws, got "
-                "more. Raise samples, or seconds."
+                f"Expected at most {self.max_outputs:,} outputs from the mechanism in this test, "
+                "got more. Raise samples, or seconds."
             )
 
 

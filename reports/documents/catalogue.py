@@ -145,7 +145,7 @@ class CatalogueRow(Row):
         accused = self.verdict is Verdict.VIOLATED or self.arithmetic is NumberLabel.WRONG
         if accused and self.basis is Basis.DERIVED:
             words = f"{self.verdict or self.arithmetic}"
-            raise ValueError(f"entry {self.number} is derived, so its judgement cannot be {words}")
+            raise ValueError(f"expected no {words} in entry {self.number}, as its basis is derived")
         return self
 
     @property

@@ -173,12 +173,12 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
         place = ".".join(map(str, first["loc"]))
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         why = f"{place}: {first['msg']}{more}"
-        raise _edit_error(f"a record in {path}", why, _DAMAGED) from error
+        raise _edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error
     except IncompleteError as error:
         raise InputError(f"Expected a record without NaN in {path}. {error}") from error
     except (ArithmeticError, RecursionError) as error:
         why = f"numbers that cannot be computed with ({error})"
-        raise _edit_error(f"a record in {path}", why, _DAMAGED) from error
+        raise _edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error
     _check_verdicts(record, path)
     _check_severity(stored, record, path)
     return record
@@ -268,7 +268,7 @@ def _check_verdicts(record: Contents, path: Path) -> None:
             place += f" of {path}"
             raise _edit_error(
                 f"verdict {again.verdict} in {place}, from its claim, proof and measurement",
-                f"{finding.verdict} (vacuous={finding.vacuous})",
+                got=f"{finding.verdict} (vacuous={finding.vacuous})",
             )
 
 
@@ -290,7 +290,7 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
         return
     derived = _severity(record)
     if stored != derived:
-        raise _edit_error(f"severity {derived} in {path}, from its rows", str(stored))
+        raise _edit_error(f"severity {derived} in {path}, from its rows", got=str(stored))
 
 
 def to_json(value: Any, place: str = "") -> Any:
@@ -307,13 +307,13 @@ def to_json(value: Any, place: str = "") -> Any:
         return [to_json(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
-            raise IncompleteError(f"Expected a number at {place}, got NaN. Leave out this row.")
+            raise IncompleteError(f"Expected a number at {place}, got NaN. Leave this row out.")
         return "inf" if value > 0 else "-inf"
     return value
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"Expected a JSON value, got {constant}.")
+    raise ValueError(f"Expected a number as JSON defines it, got {constant}.")
 
 
 def _sync(directory: Path) -> None:

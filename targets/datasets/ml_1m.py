@@ -88,9 +88,9 @@ def _pairs(source: Source) -> InteractionRows:
     for role, name in PAIR_COLUMN_BY_ROLE.items():
         what = f"column {name} of integers without gaps"
         if name not in names:
-            raise make_layout_error(place, f"a {what}", "no such column")
+            raise make_layout_error(place, expected=f"a {what}", got="no such column")
         wanted[role] = names.index(name), what
     pairs = InteractionRows.read(file, wanted)
     if pairs.users.distinct_texts or pairs.items.distinct_texts:
-        raise make_layout_error(place, "integers in the columns userID and movieID", "texts")
+        raise make_layout_error(place, expected="integers as userID and movieID", got="texts")
     return pairs

@@ -72,8 +72,8 @@ class PrintedTable(TomlTable):
     def _is_rectangular(self) -> PrintedTable:
         for name, row in self.rows.items():
             if len(row) != len(self.columns):
-                counts = f"expected {len(self.columns)} numbers, one per column, got {len(row)}"
-                raise ValueError(f"{self.place}, row {name!r}: {counts}")
+                at = f"{self.place}, row {name!r}"
+                raise ValueError(f"{at}: expected {len(self.columns)} numbers, got {len(row)}")
         return self
 
     def get_system_names(self, row: str) -> tuple[str, ...]:
@@ -434,8 +434,8 @@ class Paper:
         pairs = tuple(self._numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
-                f"Expected as many descriptions as numbers ({len(pairs)}) in entry {entry.number}, "
-                f"or a divisor of this count, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
+                f"Expected {len(pairs)} descriptions in entry {entry.number}, one per number, or a "
+                f"divisor of this count, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
             )
         described = zip(cycle(entry.numbers), pairs)
         return tuple(one.fill_in(pair, entry.basis) for one, pair in described)

@@ -71,7 +71,7 @@ class Domain:
             return np.broadcast_to(array, (batch if size is None else size) + self.shape)
         except ValueError:
             raise InputError(
-                f"Expected inputs that broadcast to {size=}, got batch shape {batch}. Change size."
+                f"Expected inputs that broadcast to {size=}, got shape {batch}. Give size={batch}."
             ) from None
 
     def __str__(self) -> str:

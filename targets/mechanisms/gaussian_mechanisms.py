@@ -433,8 +433,8 @@ class EmbeddingGaussian(NormalNoise):
             )
         if not self._factors.any():
             raise InputError(
-                "Expected user and item with a gradient that depends on the rating, got embeddings "
-                "whose gradient is always 0. Give embeddings with a positive entry."
+                "Expected user and item with a positive entry, got embeddings with a gradient "
+                "that is always 0, because negative entries become 0. Give a positive entry."
             )
         check_mu(self.mu, "sigma")
 

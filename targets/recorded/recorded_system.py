@@ -144,7 +144,7 @@ class RecordedMessages(Component):
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.make_error(
-                f"full tables {self.name!r}, as no broadcast has this table,", "only changed rows"
+                f"full tables {self.name!r}, as no broadcast has it,", got="only changed rows"
             )
         return base
 
@@ -158,7 +158,7 @@ class RecordedMessages(Component):
 
 
 # Error for a request that would require the recorded clients to run again.
-NO_RETRAINING_ERROR = (
+RECORDING_CANNOT_RUN_AGAIN = (
     "The target is a recording: its clients send no new messages, and it cannot be trained again."
 )
 
@@ -277,7 +277,7 @@ class RecordedSystem(System):
         ``interactions`` are the recorded users ``user_ids``.
         """
         if not np.array_equal(interactions.users, self.user_ids):
-            raise InputError(NO_RETRAINING_ERROR)
+            raise InputError(RECORDING_CANNOT_RUN_AGAIN)
         memory = compute.memory
         for each in self.recording.rounds[: self.rounds]:
             model: Broadcast | None = each.broadcast
@@ -370,7 +370,7 @@ class RecordedSystem(System):
             if set(file.layouts) != set(files[0].layouts):
                 raise file.make_error(
                     f"the components {', '.join(sorted(files[0].layouts))}, as in {files[0].path}",
-                    ", ".join(sorted(file.layouts)),
+                    got=", ".join(sorted(file.layouts)),
                 )
         shape = _shape(name, part, files, model)
         n_items = self.n_required_items
@@ -384,7 +384,7 @@ class RecordedSystem(System):
 
     def make_messages(self, request: UploadRequest) -> NoReturn:
         """Raises InputError, because recorded clients cannot send new messages."""
-        raise InputError(NO_RETRAINING_ERROR)
+        raise InputError(RECORDING_CANNOT_RUN_AGAIN)
 
     def score(self, model: systems.Model, interactions: Interactions, users: Ints) -> NoReturn:
         """Raises NoScoresError, because recordings do not contain the scores of items."""
@@ -404,7 +404,7 @@ def _shape(
         layout = file.layouts[name]
         if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
-                raise file.make_error(f"{name!r} as signs with their coordinates", "other data")
+                raise file.make_error(f"{name!r} as signs with coordinates", got="other data")
             continue
         is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:
@@ -414,13 +414,13 @@ def _shape(
             fits = layout.shape == shape
         elif shape is None:
             raise file.make_error(
-                f"full tables {name!r}, as the manifest has no shape of {name!r},", "only rows"
+                f"full tables {name!r}, as the manifest has no shape of {name!r},", got="only rows"
             )
         else:
             fits = layout.shape == shape[1:]
         if not fits:
             got = f"{layout.form} of shape {layout.shape}"
-            raise file.make_error(f"{name!r} of shape {shape}", got)
+            raise file.make_error(f"{name!r} of shape {shape}", got=got)
     assert shape is not None
     return shape
 
@@ -438,9 +438,9 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
             positive = np.zeros(index.shape, np.bool_)
         inside = (sent.row_indices >= 0) & (sent.row_indices < matrix[0] * matrix[1])
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
-            raise file.make_error(f"{index.shape[1]} signs 1 or -1 per sender", "other values")
+            raise file.make_error(f"{index.shape[1]} signs 1 or -1 per sender", got="others")
         if not inside.all():
-            raise file.make_error(f"coordinates in a matrix of shape {matrix}", "others")
+            raise file.make_error(f"coordinates in a matrix of shape {matrix}", got="some outside")
         index[at] = sent.row_indices.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

@@ -277,20 +277,20 @@ class NpzFile(ArrayFile):
         heads, index = {}, {}
         with zipfile.ZipFile(self.path) as archive:
             if len(archive.infolist()) > MAX_ARRAYS_PER_FILE:
-                raise ValueError(f"more than {MAX_ARRAYS_PER_FILE:,} arrays")
+                raise ValueError(f"a file of more than {MAX_ARRAYS_PER_FILE:,} arrays")
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
-                    raise ValueError(f"{info.filename!r:.80}, not an array with a unique name")
+                    raise ValueError(f"the file {info.filename!r:.80}, not an array of unique name")
                 if self.only_names and name not in self.only_names:
                     continue
                 with archive.open(info) as file:
                     head, start = _header(file)
                     if head.dtype.kind not in ("biufUS" if name in self.text_names else "biuf"):
-                        raise ValueError(f"{name!r} of {head.dtype}, which are not numbers")
+                        raise ValueError(f"array {name!r} of {head.dtype}, which are not numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
-                        raise ValueError(f"{name!r} without all of its {size:,} bytes")
+                        raise ValueError(f"the array {name!r} without all of its {size:,} bytes")
                     heads[name] = head
                     if head.is_fortran:  # to read a few rows, all rows have to be read
                         elements = max(self.min_elements, math.prod(head.shape))
@@ -298,7 +298,7 @@ class NpzFile(ArrayFile):
                     if self._indexes(name):
                         if size > self.max_index_bytes:
                             raise ValueError(
-                                f"{size:,} bytes of {name!r}, more than {self.max_index_bytes:,}"
+                                f"{size:,} bytes of array {name!r}, over {self.max_index_bytes:,}"
                             )
                         index[name] = _slice(file, head, slice(None))
         return heads, index
@@ -326,7 +326,7 @@ def _header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
     elif version == (2, 0):
         shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
     else:
-        raise ValueError(f"an array of version {version}")
+        raise ValueError(f"an array of npy version {version}, which is not supported")
     if dtype.hasobject:
         raise ValueError("an array of Python objects, which are never unpickled")
     return ArrayInfo(tuple(shape), dtype, fortran and len(shape) > 1), file.tell()
@@ -467,7 +467,7 @@ class MessageFile:
         senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
-                raise self.make_error("senders as one list of numbers, or of texts", "other data")
+                raise self.make_error("senders as one list of integers or texts", got="others")
             senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
         layouts: dict[str, PartLayout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
@@ -476,10 +476,10 @@ class MessageFile:
             base, _, role = name.partition(":")
             if role:
                 if base not in heads or role not in (*PARTIAL_TABLE_FORMS, COUNTS_SUFFIX):
-                    raise self.make_error("only parts, their rows and counts", f"{name!r}")
+                    raise self.make_error("only parts, their rows and counts", got=f"{name!r}")
                 continue
             if not head.shape:
-                raise self.make_error(f"{name!r} with one entry per message", "a single number")
+                raise self.make_error(f"{name!r} with one entry per message", got="one number")
             form = next((f for f in PARTIAL_TABLE_FORMS if f"{name}:{f}" in heads), PartForm.FULL)
             layouts[name] = PartLayout(form, head.dtype, head.shape[1:])
             sizes[name] = head.shape[0]
@@ -487,7 +487,7 @@ class MessageFile:
                 starts[name] = self._starts(tensors, name, form)
                 sizes[name] = len(starts[name]) - 1
         if len(set(sizes.values())) != 1:
-            raise self.make_error("one message per sender in every part", f"the counts {sizes}")
+            raise self.make_error("one message per sender in each part", got=f"counts {sizes}")
         made = {"arrays": tensors, "layouts": layouts, "senders": senders, "row_starts": starts}
         for name, value in (made | {"n_messages": next(iter(sizes.values()))}).items():
             object.__setattr__(self, name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -108,7 +108,7 @@ def probe_client(
         messages = [first, *map(trial, histories[1:])]
         tried = [(h, m) for h, m in zip(histories, messages, strict=True) if m is not None]
         if not notes and not _equal(first, trial(histories[0])):
-            raise InputError(_shared(function))
+            _refuse_kept_state(function)
         if has_claim:
             notes += _note_on_seeds(trial, histories, first)
     all_kinds = {
@@ -279,7 +279,7 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
     fresh = replace(trial, client=CheckedClient(trial.function, drops_out=trial.client.drops_out))
     first, again = (_in_fresh_process(fresh, history) for _ in range(2))
     if _equal(first, again):
-        raise InputError(_shared(trial.function))
+        _refuse_kept_state(trial.function)
     return (
         f"Your client ({locate_source(trial.function)}) draws random numbers from the operating "
         "system, not from the generator that the audit gives it, so that a repetition of this "
@@ -312,8 +312,8 @@ def _in_fresh_process(trial: _Trial, history: History) -> ClientMessage | None:
     return sent
 
 
-def _shared(function: OwnerFunction) -> str:
-    return (
+def _refuse_kept_state(function: OwnerFunction) -> NoReturn:
+    raise InputError(
         "Expected messages that depend only on the device's own data, got other messages after "
         f"calls for other devices ({locate_source(function)}): the client keeps something between "
         "calls. "

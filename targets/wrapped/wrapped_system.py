@@ -168,8 +168,7 @@ class WrappedSystem(System):
                 )
         if not SYSTEM_NAME_REGEX.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. "
-                "Choose another title."
+                f"Expected a title of {SYSTEM_NAME_RULE}, got {self.title!r:.60}. Choose another."
             )
         scopes = [scoped.claim.scope for scoped in self.stated_claims]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
@@ -468,7 +467,7 @@ class WrappedSystem(System):
         client = CheckedClient(self.client, part_types=self.part_types, drops_out=self.drops_out)
         packing = MessagePacker(self.get_kind, broadcast)
         seeds = rng.integers(_SEEDS, size=(profiles.n_users, messages_per_client)).tolist()
-        takes, raised = np.ones(profiles.n_users, np.bool_), ""
+        takes, first_error = np.ones(profiles.n_users, np.bool_), ""
         with restore_random_state():
             for user in range(profiles.n_users):
                 try:
@@ -572,7 +571,7 @@ class ReceivedUploads(Sequence[Any]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
-            raise IndexError(f"Expected an index of {len(self)} messages, got {place}.")
+            raise IndexError(f"Expected an index of {len(self)} messages, got {place}. Lower it.")
         client = np.array([place % len(self)])
         parts = {n: c.to_dense(client)[0] for n, c in self._uploads.components.items()}
         return self._structure.rebuild(parts)

@@ -26,8 +26,8 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     SpecByPosition,
     TimeColumn,
     get_entry_name,
-    make_digit_error,
     make_layout_error,
+    make_lost_digits_error,
 )
 
 # Number of rows per batch.
@@ -55,7 +55,7 @@ class TypedTable:
         """Reads the names of the columns; InputError if two columns have the same name."""
         names = tuple(self._guarded(lambda: self.open_batches(None))[0].names)
         if len(set(names)) < len(names) or not names:
-            raise make_layout_error(self.label, "distinct names of columns", ", ".join(names))
+            raise make_layout_error(self.label, "unique column names", got=", ".join(names))
         return names
 
     def read_blocks(self, specs: SpecByPosition) -> Iterator[RowBlock]:
@@ -70,12 +70,12 @@ class TypedTable:
         _, batches = self._guarded(lambda: self.open_batches(list(names.values())))
         while (batch := self._guarded(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
-                raise make_layout_error(self.label, "fewer than 2^31 rows", row + batch.num_rows)
+                raise make_layout_error(self.label, "< 2^31 rows", got=row + batch.num_rows)
             if batch.num_rows:
                 yield self._guarded(partial(self._block, batch, row, names, specs))
             row += batch.num_rows
         if not row:
-            raise make_layout_error(self.label, "at least one row", "an empty table")
+            raise make_layout_error(self.label, "at least one row", got="an empty table")
 
     def describe_row(self, row: int) -> str:
         """Describes a row in error messages, as "NAME, row 1"; the index ``row`` counts from 0."""
@@ -125,7 +125,7 @@ class TypedTable:
         except InputError:
             raise
         except Exception as error:  # damage causes a dozen kinds of exception
-            raise make_layout_error(self.label, "a readable, complete table", str(error)) from error
+            raise make_layout_error(self.label, "a complete table", got=str(error)) from error
 
 
 def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
@@ -145,7 +145,7 @@ def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None)
             if columns != {*part.schema_arrow.names}:
                 got = ", ".join(part.schema_arrow.names)
                 raise InputError(
-                    f"Expected the columns {', '.join(sorted(columns))} in each part of a table, "
+                    f"Expected the columns {', '.join(sorted(columns))} in each part of the table, "
                     f"got {got[:300]} in one part. Remove the part if it is of another table."
                 )
             yield from part.iter_batches(batch_size=ROWS_PER_BATCH, columns=names)
@@ -186,7 +186,7 @@ def _object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         if isinstance(value := json.loads(line), dict):
             return value
-    raise make_layout_error("each line", "a JSON object", line.decode("utf-8", "replace"))
+    raise make_layout_error("each line", "a JSON object", got=line.decode("utf-8", "replace"))
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -247,7 +247,7 @@ class RowBlock:
         values = column.parse_fields(fields) if text else np.asarray(fields.to_numpy())
         good = column.is_allowed(values)
         if not good.all():
-            raise self.make_error(int(np.argmin(good)), position, str(column))
+            raise self.make_error(int(np.argmin(good)), position, expected=str(column))
         return values
 
     def decode_texts(self, position: int) -> list[str]:
@@ -260,7 +260,7 @@ class RowBlock:
             try:
                 texts.append(field.decode(self.encoding))
             except UnicodeDecodeError as error:
-                raise self.make_error(row, position, f"{self.encoding} text") from error
+                raise self.make_error(row, position, expected=f"{self.encoding} text") from error
         return texts
 
     def encode_texts(self, position: int) -> pa.DictionaryArray:
@@ -326,7 +326,7 @@ class RowBlock:
                 word.decode()
             except UnicodeDecodeError as error:
                 row = pc.index(words.indices, place).as_py()
-                raise self.make_error(row, position, "UTF-8 text") from error
+                raise self.make_error(row, position, expected="UTF-8 text") from error
         return words
 
     def make_error(self, row: int, position: int, expected: str) -> InputError:
@@ -376,7 +376,7 @@ def may_have_lost_digits(word: bytes) -> bool:
     return abs(float(word)) >= MAX_EXACT_FLOAT64_INT or bool(power and digits < int(power))
 
 
-def make_digit_error(place: str, what: str, got: str) -> InputError:
+def make_lost_digits_error(place: str, what: str, got: str) -> InputError:
     """Creates the InputError for an identifier that may have lost digits by conversion to a float.
 
     place: description of the row

@@ -77,7 +77,7 @@ class InteractionRows:
         codes = {role: each.encode_ids() for role, each in ends.items()}
         count = len(codes["user"].id_indices)
         if count >= 2**31:
-            raise make_layout_error(file.label, "fewer than 2^31 rows", count)
+            raise make_layout_error(file.label, "fewer than 2^31 rows", got=count)
         return cls(
             users=codes["user"],
             items=codes["item"],
@@ -149,7 +149,7 @@ def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
         stars = values.astype(np.float32)
     good = np.isfinite(stars) & ((stars != 0) | (values == 0))
     if not good.all():
-        raise block.make_error(int(np.argmin(good)), at, "a rating that float32 can hold")
+        raise block.make_error(int(np.argmin(good)), at, expected="a rating that float32 can hold")
     return stars
 
 
@@ -290,13 +290,13 @@ def _read_cells(
                 try:
                     column.append(read(text))
                 except KeyError as error:
-                    raise block.make_error(row, at, cell) from error
+                    raise block.make_error(row, at, expected=cell) from error
     ids = np.concatenate(numbers)
     _, first, place = np.unique(ids, return_index=True, return_inverse=True)
     if (again := np.flatnonzero(first[place] != np.arange(len(ids)))).size:
         before = file.describe_row(int(first[place[again[0]]]))
         expected = f"an identifier that is absent from {before},"
-        raise make_layout_error(file.describe_row(int(again[0])), expected, str(ids[again[0]]))
+        raise make_layout_error(file.describe_row(int(again[0])), expected, got=str(ids[again[0]]))
     places = find_indices(wanted.distinct_ids, ids)
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))

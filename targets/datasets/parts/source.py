@@ -129,9 +129,9 @@ class Source:
 
             def opened(same: list[zipfile.ZipInfo], mode: str) -> IO[bytes]:
                 if len(same) > 1:
-                    raise self._refused(same[1], f"{same[0].filename!r} has the same name")
+                    raise self._unsafe_zip(same[1], f"{same[0].filename!r} has the same name")
                 if same[0].file_size > max_size:
-                    raise self._refused(same[0], f"it declares {same[0].file_size:,} bytes")
+                    raise self._unsafe_zip(same[0], f"it has {same[0].file_size:,} bytes, too many")
                 return archive.open(same[0])
 
             yield {name: partial(opened, same) for name, same in members.items()}
@@ -140,15 +140,15 @@ class Source:
         name = member.orig_filename
         posix, windows = PurePosixPath(name), PureWindowsPath(name)
         if posix.is_absolute() or windows.drive or windows.root or "\0" in name:
-            raise self._refused(member, "its name is absolute")
+            raise self._unsafe_zip(member, "its name is absolute")
         if ".." in (*posix.parts, *windows.parts):
-            raise self._refused(member, "its name leads out of the archive")
+            raise self._unsafe_zip(member, "its name leads out of the archive")
         if stat.S_ISLNK(member.external_attr >> 16):
-            raise self._refused(member, "it is a link")
+            raise self._unsafe_zip(member, "it is a link")
         if member.flag_bits & 0x1:
-            raise self._refused(member, "it is encrypted")
+            raise self._unsafe_zip(member, "it is encrypted")
 
-    def _refused(self, member: zipfile.ZipInfo, why: str) -> InputError:
+    def _unsafe_zip(self, member: zipfile.ZipInfo, why: str) -> InputError:
         return InputError(
             f"Expected a safe archive, got {self.path} with the file "
             f"{member.orig_filename!r}: {why}. Fetch it again from its publisher."

@@ -165,7 +165,7 @@ class TextTable:
             rest = data[cut:] if cut else rest + data
             if len(rest) > MAX_LINE_BYTES:
                 expected = f"lines of at most {MAX_LINE_BYTES:,} bytes"
-                raise make_layout_error(self.label, expected, "a longer line")
+                raise make_layout_error(self.label, expected, got="a longer line")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
@@ -178,7 +178,7 @@ class TextTable:
                 yield lines
                 empty = False
         if empty:
-            raise make_layout_error(self.label, "at least one row", "an empty file")
+            raise make_layout_error(self.label, "at least one row", got="an empty file")
 
     def _ended(self) -> Iterator[bytes]:
         """Yields the file's bytes, and adds a line end after the last line if there is none."""
@@ -233,7 +233,7 @@ class TextTable:
         except _OPEN:
             expected = f"{self.encoding} text with its quotes closed"
             remedy = "Close the quote, or give --no-quotes if quotes are ordinary characters."
-            raise self.make_row_error(row, expected, line, remedy) from None
+            raise self.make_row_error(row, expected, got=line, remedy=remedy) from None
         if len(fields) != width or b"\0" in line:
             separators = line.count(self.separator.encode())
             got = f"{separators + 1} in {line.decode(self.encoding, 'replace')}"
@@ -352,7 +352,7 @@ def open_table(
     file, is_row = _delimited(path, text, options, choose_columns)
     names = file.read_first_line().decode("utf-8", "replace").split(file.separator)
     if is_row and "header" not in options and find_usual_column(names, usual_names) is None:
-        raise make_header_error(file, remedy)
+        raise make_header_error(file, remedy=remedy)
     return file
 
 

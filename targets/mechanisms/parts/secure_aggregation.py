@@ -66,13 +66,13 @@ class NoiseProtocol(Checked):
         check_settings(self)
         if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
-                f"Expected replaced <= masked <= n_users, got replaced={self.replaced!r}, "
-                f"masked={self.masked!r}, n_users={self.n_users!r}. Give the survivors per round."
+                "Expected replaced <= masked <= n_users, because users only drop out, got "
+                f"{self.replaced!r}, {self.masked!r}, {self.n_users!r}. Lower replaced or masked."
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
-                f"Expected masked of at least (1 - omega) n_users = {self.min_masked:g}, got "
-                f"masked={self.masked!r}. Give more survivors; with fewer, the protocol halts."
+                f"Expected masked >= (1 - omega) n_users = {self.min_masked:g}, because with fewer "
+                f"the protocol halts, got masked={self.masked!r}. Raise masked or omega."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
@@ -81,13 +81,13 @@ class NoiseProtocol(Checked):
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
-                f"Expected a finite announced >= masked, got announced={self.announced!r}, "
-                f"masked={self.masked!r}. Raise announced; a smaller number only adds noise."
+                "Expected finite announced >= masked, as a server gains only by a larger number, "
+                f"got announced={self.announced!r}, masked={self.masked!r}. Raise announced."
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
-                f"Expected more survivors than (1 - omega) n_users = {self.min_masked:g} in the "
-                f"repaired protocol, got {self.n_announced!r}. With fewer, it replaces no noise."
+                f"Expected announced > (1 - omega) n_users = {self.min_masked:g} if repaired, as "
+                f"otherwise no noise is replaced, got {self.n_announced!r}. Raise announced."
             )
 
     @property
@@ -174,6 +174,6 @@ def min_variance(
         if not 0.0 <= share < 1.0:
             raise InputError(f"Expected {name} in [0, 1), got {share!r}. Give a share of users.")
     if not 1.0 <= announced < math.inf:
-        raise InputError(f"Expected finite announced >= 1, got {announced=}. Give a higher ratio.")
+        raise InputError(f"Expected finite announced >= 1, got {announced=}. Give 1 or more.")
     honest = max(0.0, 1.0 - omega - colluding) / (1.0 - omega)
     return honest / (announced if repaired else 1.0 + announced)

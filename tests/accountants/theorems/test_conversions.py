@@ -189,9 +189,9 @@ REFUSED = [
     ((ITEM, REPLACE), (USER, ANY), "not their number"),
     ((ITEM, ANY), (RATING, ANY), "it is unknown how many changes"),
     ((ATTRIBUTE, ANY), (USER, ANY), "it is unknown how many changes"),
-    ((REPORT, REPLACE), (USER, ANY), "of parts"),
-    ((REPORT, ANY), (USER, PRESENCE), "that the user sends"),
-    ((BIT, ANY), (USER, PRESENCE), "that the user sends"),
+    ((REPORT, REPLACE), (USER, ANY), "is not that of a user"),
+    ((REPORT, ANY), (USER, PRESENCE), "not that they send"),
+    ((BIT, ANY), (USER, PRESENCE), "not that they send"),
     ((REPORT, ANY), (COORDINATE, ANY), "it is unknown how many changes"),
 ]
 

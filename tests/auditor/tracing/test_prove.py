@@ -177,7 +177,7 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
         ),
         (lambda x, rng: [x, rng.pareto(1)], "tracing does not support Generator.pareto"),
         (stamped, "the noise is too small relative to the number to which it is added"),
-        (differ_by_rounding, "several numbers of the output hold one noise and differ by rounding"),
+        (differ_by_rounding, "two output numbers differ only by rounding"),
         (lattice_and_row, "several numbers of the output hold the same integer noise"),
         (lattices_of_two_places, "several numbers of the output hold the same integer noise"),
     ],

@@ -488,7 +488,7 @@ def _swallowed(x: int, rng: Rng) -> Any:
         (_seed_of_one_half, "uses a draw again"),
         (_known_seed, "not a fresh random draw"),
         (_bent, r"supports Generator\.beta"),
-        (_steps_by_the_input, "lattices of one step"),
+        (_steps_by_the_input, "discrete noise of one grid step"),
     ],
 )
 def test_what_is_not_traced_is_refused_with_the_reason(function: Any, reason: str) -> None:

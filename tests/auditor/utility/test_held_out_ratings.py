@@ -72,7 +72,7 @@ def test_all_spare_ratings_are_held_out_equally_often() -> None:
 
 @pytest.mark.parametrize("dense", [np.eye(4), np.zeros((3, 3)), [[1.0, 2.0], [0.0, 0.0]]])
 def test_too_few_ratings_are_refused(dense: Any) -> None:
-    with pytest.raises(InputError, match="Expected at least two ratings"):
+    with pytest.raises(InputError, match="Expected at least 2 more ratings"):
         hold_out(Interactions.create(np.asarray(dense)), np.random.default_rng(0))
 
 

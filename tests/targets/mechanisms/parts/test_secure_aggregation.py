@@ -133,8 +133,8 @@ def test_the_known_values() -> None:
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"masked": 11}, "survivors per round"),
-        ({"replaced": 11}, "survivors per round"),
+        ({"masked": 11}, "users only drop out"),
+        ({"replaced": 11}, "users only drop out"),
         ({"masked": 6, "replaced": 6}, "halts"),
         ({"masked": 0, "replaced": 0}, "halts"),
         ({"colluding": 10}, "colluding"),
@@ -142,7 +142,7 @@ def test_the_known_values() -> None:
         ({"announced": 9.0}, "announced"),
         ({"announced": math.inf}, "announced"),
         ({"announced": math.nan}, "announced"),
-        ({"masked": 7, "replaced": 7, "repaired": True}, "replaces no noise"),
+        ({"masked": 7, "replaced": 7, "repaired": True}, "no noise is replaced"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:

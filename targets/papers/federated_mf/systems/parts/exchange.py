@@ -442,7 +442,7 @@ class DropoutMechanism(Checked):
         settings.check_settings(self)
         if self.n_colluding >= self.n_users:
             raise InputError(
-                f"Expected n_colluding below {self.n_users} (n_users), got {self.n_colluding}."
+                f"Expected n_colluding < n_users={self.n_users}, got {self.n_colluding}. Lower it."
             )
         self._min_variance()
 

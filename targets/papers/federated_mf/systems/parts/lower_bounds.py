@@ -53,7 +53,7 @@ class LowerBoundMechanism(Checked):
         check_settings(self)
         if not isinstance(self.mechanism, PrivacyCurve):
             raise InputError(
-                f"Expected a mechanism with a method delta, got {self.mechanism}. Give another one."
+                f"Expected mechanism with a method delta, got {self.mechanism}. Add the method."
             )
 
     @property
