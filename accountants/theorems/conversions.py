@@ -261,8 +261,8 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
         if low.adjacency is Adjacency.REPLACE:
             raise _refusal(low, high, reason="replacing hides a rating's value, not that it exists")
         return _adjacency(low, replace(same, unit=low.unit))
-    reason = f"it is unknown how many changes of a {low.unit} make one of a {high.unit}"
-    raise _refusal(low, high, reason)
+    units = f"{low.unit}s make one of a {high.unit}"
+    raise _refusal(low, high, reason=f"it is unknown how many changes of {units}")
 
 
 def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:

@@ -166,13 +166,13 @@ class Game:
         """
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
-            expected = f"Expected {kind.__name__} from attack {self.attack_name}"
-            raise TypeError(f"{expected}, got {type(guess)}.")
+            name = f"{self.attack_name}.infer"
+            raise TypeError(f"Expected {kind.__name__} from {name}, got {type(guess)}. Correct it.")
         for part in fields(guess):
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
-                expected = f"Expected numbers from attack {self.attack_name}"
-                raise ArithmeticError(f"{expected}, got NaN in {part.name}. Correct infer.")
+                name = f"{self.attack_name}.{part.name}"
+                raise ArithmeticError(f"Expected {name} without NaN, got NaN. Correct infer.")
         return guess
 
     def estimate_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:

@@ -126,8 +126,8 @@ class SimulatedClient:
                 raise
             raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
         if (large := is_oversized(sent)).any():
-            reason = f"the code sends numbers above {MAX_USABLE_NUMBER:g} or NaN"
-            raise RefusedHistoriesError(reason, ~large)
+            got = f"above {MAX_USABLE_NUMBER:g} or NaN"
+            raise RefusedHistoriesError(f"Expected numbers, got {got}. Clip messages.", ~large)
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:

@@ -310,7 +310,7 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
     """
     if system is not None and system not in (known := find_papers_with_tables()):
         names = " or ".join(known)
-        raise InputError(f"Expected --tables alone or with {names}, got {system!r}. Correct it.")
+        raise InputError(f"Expected --tables alone or with {names}, got {system!r}. Name one.")
     found = []
     for name, paper in find_papers_with_tables().items():
         if system in (None, name) and (declared := paper.printed_numbers.epsilons) is not None:

@@ -109,8 +109,8 @@ def check_source(
     """
     for table in tables:
         if table is not None and not _is_table(table):
-            expected = f"Expected {TABLE_DESCRIPTION} of users or items"
-            raise InputError(f"{expected}, got {table!r}. Check the path.")
+            kind = f"{TABLE_DESCRIPTION} of users or items"
+            raise InputError(f"Expected {kind}, got {table!r}. Check the path.")
     names, path = FAMILIES["datasets"].list_names(), Path(data)
     exists = os.path.exists(path)  # unlike Path.exists, this accepts names that are too long
     if data not in names and exists and not (path.is_file() or path.is_dir()):

@@ -173,8 +173,8 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     claims = []
     for table in listed:
         if not isinstance(table, dict):
-            expected = f"Expected a table as a claim in {path}"
-            raise InputError(f"{expected}, got {table!r:.60}. Write [[claim]].")
+            got = f"{table!r:.60}"
+            raise InputError(f"Expected a table as a claim in {path}, got {got}. Write [[claim]].")
         try:
             claims.append(StatedClaim(**table))
         except InputError as error:

@@ -212,10 +212,10 @@ class CallGate(ABC):
         self.count_steps(len(self.name_reads) + _CALL * len(self.reads))
         for (_, name), (names, value) in self.name_reads.items():
             if names.get(name) is not value:
-                raise StateChanged(f"the code reads {name}, which other code changed. Freeze it")
+                raise StateChanged(f"the code reads {name}, which other code changes. Freeze it")
         for value, before in self.reads.values():
             if _content(value) != before:
-                raise StateChanged("the code reads an object that other code changed. Freeze it")
+                raise StateChanged("the code reads an object that other code changes. Freeze it")
 
     def call_known(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str

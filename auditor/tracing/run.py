@@ -152,8 +152,8 @@ def _run_all(
             # If draws are undecided, the exception may be due to the interpreter.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
-                reason = f"the code raises {name}: {read_message(thrown.error)}"
-                raise NotTraced(reason, get_error_line(thrown)) from None
+                text = read_message(thrown.error)
+                raise NotTraced(f"the code raises {name}: {text}", get_error_line(thrown)) from None
             given, output = None, split_output(ErrorOutput(name))
         except NotTraced as refusal:
             refusal.where = refusal.where or get_error_line(refusal)
@@ -161,8 +161,8 @@ def _run_all(
         except paths.PathTooRare:
             raise
         except Exception as error:  # of the interpreter's own
-            reason = f"tracing failed with {type(error).__name__}: {error}"
-            raise NotTraced(reason, get_error_line(error)) from None
+            failure = f"{type(error).__name__}: {error}"
+            raise NotTraced(f"tracing failed with {failure}", get_error_line(error)) from None
         interpreter.check_unchanged()
         return output
 

@@ -298,7 +298,7 @@ class NpzFile(ArrayFile):
                     if self._indexes(name):
                         if size > self.max_index_bytes:
                             raise ValueError(
-                                f"{size:,} bytes of array {name!r}, over {self.max_index_bytes:,}"
+                                f"{size:,} bytes of {name!r}, more than {self.max_index_bytes:,}"
                             )
                         index[name] = _slice(file, head, slice(None))
         return heads, index
@@ -522,8 +522,8 @@ class MessageFile:
             ids = ids[order]
             pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
-            expected = f"distinct row indices >= 0 of {name!r} in each message"
-            raise self.make_error(expected, "others")
+            where = f"{name!r} in each message"
+            raise self.make_error(f"distinct row indices >= 0 of {where}", got="equal or < 0")
         return pieces
 
     @cached_property
@@ -557,13 +557,13 @@ class MessageFile:
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
-            expected = f"lists of whole numbers as rows and counts of {name!r}"
-            raise self.make_error(expected, "others")
+            parts = f"rows and counts of {name!r}"
+            raise self.make_error(f"lists of whole numbers as {parts}", got="others")
         each = tensors.index_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
-            expected = f"counts of {name!r} that add up to its {total} rows"
-            raise self.make_error(expected, "other counts")
+            got = f"{each[:9].tolist()}"
+            raise self.make_error(f"counts >= 0 of {name!r} that add up to its {total} rows", got)
         return np.concatenate([[0], np.cumsum(each)])
 
     def _read(self, name: str, places: Ints) -> StoredPart:

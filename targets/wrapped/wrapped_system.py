@@ -476,9 +476,9 @@ class WrappedSystem(System):
                         where = f" for a history of {len(history)} items"
                         packing.add_message(client(history, broadcast, structure, seed, {}, where))
                 except InputError as error:
-                    takes[user], raised = False, raised or str(error)
-            if raised:
-                raise transcript.RefusedHistoriesError(raised, takes)
+                    takes[user], first_error = False, first_error or str(error)
+            if first_error:
+                raise transcript.RefusedHistoriesError(first_error, takes)
             sent = packing.pack_components(
                 lambda: self._example(client, structure, broadcast, history)
             )

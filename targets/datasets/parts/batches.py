@@ -94,19 +94,19 @@ class TypedTable:
             entry = get_entry_name(specs[at])
             if column.null_count:
                 gap = self.describe_row(row + pc.index(column.is_null(), True).as_py())
-                raise make_layout_error(gap, f"a {entry}", "no value", FILL_VALUE_ADVICE)
+                raise make_layout_error(gap, f"a {entry}", got="no value", remedy=FILL_VALUE_ADVICE)
             numbers = isinstance(specs[at], Column)
             if not numbers and (limit := _EXACT.get(column.type)):
                 large = np.abs(column.to_numpy()) >= limit
                 if large.any():
                     place = int(np.argmax(large))
                     got = f"{column[place].as_py():.17g}, a {column.type}"
-                    raise make_digit_error(self.describe_row(row + place), entry, got)
+                    raise make_lost_digits_error(self.describe_row(row + place), entry, got)
             values = _numbers(column, specs[at]) if numbers else _identifiers(column)
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
-                expected = f"{entry}s that are {kind}"
-                raise make_layout_error(self.label, expected, f"a column of type {column.type}")
+                got = f"a column of type {column.type}"
+                raise make_layout_error(self.label, f"{entry}s that are {kind}", got=got)
             columns[at] = values
         return RowBlock(
             first_row=row,

@@ -275,8 +275,8 @@ class RowBlock:
         good = (lengths > 0) & (lengths <= MAX_TEXT_BYTES)
         if not good.all():
             entry = get_entry_name(self.column_specs[position])
-            expected = f"a {entry} of 1 to {MAX_TEXT_BYTES} bytes"
-            raise self.make_error(int(np.argmin(good)), position, expected)
+            size = f"1 to {MAX_TEXT_BYTES} bytes"
+            raise self.make_error(int(np.argmin(good)), position, expected=f"a {entry} of {size}")
         return fields.dictionary_encode()
 
     def collect_ids(self, position: int, collected: IdCollector) -> None:
@@ -304,7 +304,7 @@ class RowBlock:
                 row = pc.index(words.indices, place).as_py()
                 where = self.describe_row(self.first_row + row)
                 entry = get_entry_name(self.column_specs[position])
-                raise make_digit_error(where, entry, word.decode())
+                raise make_lost_digits_error(where, entry, got=word.decode())
         collected.add_batch(words)
 
     def collect_cells(self, position: int, collected: IdCollector) -> None:

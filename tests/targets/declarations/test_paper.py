@@ -172,7 +172,7 @@ def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Pape
         ({"claims": CLAIMS.replace("server / round", "server / day")}, "day"),
         ({"claims": CLAIMS.replace("server / round", "round")}, "scope"),
         ({"claims": "= 3"}, "claims.toml"),
-        ({"printed": TABLES.replace("[0.1, 0.2]", "[0.1]")}, "2 numbers, one per column, got 1"),
+        ({"printed": TABLES.replace("[0.1, 0.2]", "[0.1]")}, "expected 2 numbers, got 1"),
     ],
     ids=str,
 )
