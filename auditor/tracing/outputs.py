@@ -264,7 +264,7 @@ def check_forms(
                 return replace(CheckResult.failed(reason), name=FORM_CHECK_NAME)
             if first != second or len(first) > 1:
                 start = sentence[0].lower() + sentence[1:]
-                raise NotTraced(f"{start}, with probabilities that are not compared")
+                raise NotTraced(f"{start}. Return them in one form, whatever the input")
     return None
 
 
