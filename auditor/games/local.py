@@ -213,7 +213,7 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
             yield name, sent
     parts = crowd_game.get_float_arrays(broadcast)
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
-    for text, names in {**groups, "all of it": list(parts)}.items():
+    for text, names in {**groups, "all its arrays": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
         change = f"{crowd_game.MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}"
         yield change, {**broadcast, **grown}

@@ -29,11 +29,12 @@ def load_object(text: str) -> Target:
     if the import fails (see ``import_object``), or if the result is not a system.
     """
     value = import_object(text)
-    target = convert_to_target(value, text)
-    if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
-        module = text.partition(":")[0].rpartition(".")[2]
-        return apply_settings(target, {"title": module.replace("_", "-")}, text)
-    return target
+    with guard_call(f"to read {text!r}", None, "Correct it."):
+        target = convert_to_target(value, text)
+        if get_origin(target).is_external and target.name == DEFAULT_SYSTEM_NAME:
+            module = text.partition(":")[0].rpartition(".")[2]
+            return apply_settings(target, {"title": module.replace("_", "-")}, text)
+        return target
 
 
 def import_object(text: str) -> Any:

@@ -127,6 +127,7 @@ def make_utility_row(
     - ``note``: sentences on choices of this audit, which are added to the paper's conditions; each
       begins with "This audit ".
     """
+    conditions = f"{paper.note.rstrip('.')}." if paper and paper.note else ""
     mean, half = _mean(values, owners, confidence)
     ahead, error = _mean(values - baseline_values, owners, confidence)
     key = metric, protocol
@@ -147,7 +148,7 @@ def make_utility_row(
         ),
         n=len(values),
         paper_value=None if paper is None else paper.value,
-        paper_note=" ".join(filter(None, (f"{paper.note}." if paper and paper.note else "", note))),
+        paper_note=" ".join(filter(None, (conditions, note))),
         unprotected=target.unprotected,
     )
 

@@ -274,7 +274,8 @@ def describe_utility(section: Section, record: Contents) -> str:
 
 def format_trained_rounds(section: Section) -> str:
     """Formats the trained rounds, such as "20 of 400", if the training was cut short; else ""."""
-    cuts = (re.search(r" trained (?:for )?(.+?) rounds", r.paper_note) for r in section.utility)
+    cut_text = r"(?:Quick: trained for|This audit was quick: it trained) (.+?) rounds"
+    cuts = (re.search(cut_text, row.paper_note) for row in section.utility)
     return next((cut[1] for cut in cuts if cut), "")
 
 
