@@ -486,8 +486,8 @@ def _conclude(
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         derived = claim.basis is Basis.DERIVED
-        confidence = f"at {measured.confidence:.4g} confidence"
-        how = "exactly" if measured.confidence == 1.0 else confidence
+        sure = measured.confidence
+        how = "by calculation" if sure == 1.0 else f"at {sure:.4g} confidence"
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         where = "a scope" if claim.scope.covers(scope) else f"[{measured.scope}], a scope"
         reason = (
@@ -583,9 +583,9 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
     except InputError:
         if "vantage" in claim.scope.list_uncovered(scope):
             return (
-                "The claim implies nothing in this scope: the messages that the vantage "
-                f"“{scope.vantage}” shows do not follow from the messages that the vantage "
-                f"“{claim.scope.vantage}” shows."
+                "The claim implies nothing in this scope: what the adversary "
+                f"“{scope.vantage}” sees does not follow from what the adversary "
+                f"“{claim.scope.vantage}” sees."
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")

@@ -265,9 +265,9 @@ class InputTable:
     def defect(self) -> str:
         """Reason why this input table is unusable; an empty string if it is usable."""
         if not np.isfinite(self.products.gram_matrix).all():
-            return "The messages contain numbers that are not finite."
+            return "the messages contain numbers that are not finite."
         if not np.trace(self.products.gram_matrix) > 0:
-            return "All users send the same messages."
+            return "these features are equal for all users."
         return ""
 
 

@@ -184,7 +184,7 @@ def _usage(error: Exception, message: str) -> str:
         got = f", got {wrong[1]!r}"
         near = suggest_names(wrong[1], re.findall(r"'([^']+)'", wrong[2]), "")
     ends = "" if message.endswith("?") else "."
-    return f"{message}{got}{ends} {near}{' ' * bool(near)}See `{path} --help`."
+    return f"{message}{got}{ends} {near}{' ' if near else ''}See `{path} --help`."
 
 
 def _given(names: Sequence[str]) -> str | None:

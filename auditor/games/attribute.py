@@ -43,7 +43,7 @@ _MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the 
 _READINGS = 14
 _FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
 _ALL, _TRUE = "all uploads", "true interaction set"
-_NO_READING = "No rows or columns of the messages move as its categories would, or several do."
+_NO_READING = "no rows or columns of the messages move as its categories would, or several do."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         subjects = readable[attributes[key].has_value[readable]]
         why = _why_impossible(attributes[key], subjects)
         if why:
-            rows.append(game.make_skipped_row(f"{key}: {why}"))
+            rows.append(game.make_skipped_row(f"Inferring {key} is not possible: {why}"))
         elif whole is None:
             new_rows = _rows_without_known(game, subjects, key)
             rows += new_rows
@@ -127,7 +127,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         else:
             rows += _rows_by_learning(game, whole, subjects, key)
     if not_readable:
-        rows.append(game.make_skipped_row(f"{', '.join(not_readable)}: {_NO_READING}"))
+        what = f"Inferring {' or '.join(not_readable)} is not possible"
+        rows.append(game.make_skipped_row(f"{what}: {_NO_READING}"))
     return tuple(rows)
 
 
@@ -182,29 +183,29 @@ def _rows_by_learning(
 
     ``subjects``: indices of the users who have a value of the attribute (n,).
     """
-    usable = [name for name, one in whole.inputs.items() if not one.defect]
-    for name, each in whole.inputs.items():
-        if each.defect:
-            yield game.make_skipped_row(f"{key} from features “{name}”: {each.defect}")
-    wide = _too_wide_readings(game, whole, usable)
-    for name in wide:
+    defects = {name: each.defect for name, each in whole.inputs.items() if each.defect}
+    usable = [name for name in whole.inputs if name not in defects]
+    for name in _too_wide_readings(game, whole, usable):
+        width = f"{whole.inputs[name].width:,} columns"
+        defects[name] = f"{width} are too many in a quick audit. Audit without --quick."
+    if (usable := [name for name in usable if name not in defects]) and (
+        why := _why_not_from_truth(game, subjects)
+    ):
+        defects[_TRUE] = why
+    for name, why in defects.items():
         yield game.make_skipped_row(
-            f"{key} from features “{name}”: {whole.inputs[name].width:,} columns are too many "
-            "in a quick audit. Audit without --quick."
+            f"Inferring {key} from the features “{name}” is not possible: {why}"
         )
-    usable = [name for name in usable if name not in wide]
     if not usable:
         return
-    if why := _why_not_from_truth(game, subjects):
-        yield game.make_skipped_row(f"{key} from {_TRUE}: {why}")
     whole = whole.with_inputs({name: whole.inputs[name] for name in usable})
     shares = QUICK_KNOWN_SHARES if game.is_quick else KNOWN_SHARES
     for share in shares:
         question = _make_question(game, subjects, key, share)
         if not question.backgrounds:
             yield game.make_skipped_row(
-                f"{key}, {share:.0%} known: in every draw, all known users among {len(subjects)} "
-                "are of one class."
+                f"Inferring {key} with {share:.0%} of users known is not possible: in every draw, "
+                f"all known users among {len(subjects)} are of one class."
             )
             continue
         baselines = _baselines(game, whole, question)
@@ -360,7 +361,8 @@ def _row(
     """
     guesses, read = _guess_all(game, view, question)
     key, share, draws = question.key, question.share, len(question.backgrounds)
-    others = " and all users' other attributes" * (question.backgrounds[0].attributes is not None)
+    knows_others = question.backgrounds[0].attributes is not None
+    others = " and all users' other attributes" if knows_others else ""
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
         f"over {draws} random choices of known users; the interval covers choices and users."

@@ -739,7 +739,7 @@ class CanaryGame(ABC):
             setup.world_names,
             scope,
             source=str(scope.vantage),
-            score_description="score of the attack",
+            score_description="the attack's score",
             n_pilot_runs=pilot,
             rng=rng,
             budget=budget,

@@ -52,11 +52,11 @@ class InformativeView:
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.n_unchanged:,} that do not change the model"] if self.n_unchanged else []
+        parts = [f"{self.n_unchanged:,} do not change the model"] if self.n_unchanged else []
         if self.n_oversized:
-            parts.append(f"{self.n_oversized:,} with numbers above {MAX_USABLE_NUMBER:g} or NaN")
-        text = f"Of {self.n_messages:,} messages, {' and '.join(parts)} are left out."
-        return text * bool(parts)
+            parts.append(f"{self.n_oversized:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
+        text = f"Attacks skip some of {self.n_messages:,} messages: {' and '.join(parts)}."
+        return text if parts else ""
 
     @property
     def refusal(self) -> str:

@@ -315,15 +315,15 @@ class LocalGame(canary_game.CanaryGame):
         deltas = self.get_deltas_by_scope(claims)
         if not deltas:
             yield Skip(
-                reason="Expected a claim about a user, a rating, an interaction or an attribute "
-                "against an adversary who sees single messages, got none. Play another game"
+                reason="The game needs a claim about a user, a rating, an interaction or an "
+                "attribute against an adversary who sees single messages. Play another game"
             )
             return
         everybody, opening = crowd_game.run_with_canary(alone, population, rng, case.compute)
         if opening.public.n_silos is not None:
             yield Skip(
-                reason="Expected messages of one client each, got messages of parties, which hold "
-                'several users or a part of each user\'s data. Play "training"'
+                reason="The game needs messages of one client each, but the messages come from "
+                'parties, which hold several users or a part of each user\'s data. Play "training"'
             )
             return
         broadcast = crowd_game.get_broadcast(opening)
@@ -361,7 +361,8 @@ class LocalGame(canary_game.CanaryGame):
                     f"{pair.n_tried_pairs} tried pairs of an invented user's "
                     f"inputs{pair.refusal_text}"
                 ),
-                size_description=f"over {sizes.n_items:,} items ({canaries.N_NEW_ITEMS} new)",
+                size_description=f"over {sizes.n_items:,} items, of which "
+                f"{canaries.N_NEW_ITEMS} are new (rated by no user of the data)",
                 score_description=reading.LOCAL_SCORE_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
                 compute_exact_bound=_make_prover(alone, pair, divisor),

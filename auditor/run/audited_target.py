@@ -49,7 +49,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say import TEXT_TABLES
+from fedrec_auditor.reports.say import TEXT_TABLES, capitalize_first
 from fedrec_auditor.reports.say.metrics import BREACH_NOTE_PREFIX, CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
@@ -336,7 +336,7 @@ class AuditedTarget:
                 rng=audit.make_rng(f"{self.name} trainings on halves of the users"),
             )
         except InputError as error:
-            return None, f"No trainings on halves of the users: {error}"
+            return None, f"Trainings on halves of the users are not possible. {error}"
         return made, ""
 
     @cached_property
@@ -464,9 +464,9 @@ def _skipped_at_route(
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
-            other = why.removeprefix(start).replace(". T", "; t")
-            by, other = TEXT_TABLES["attacker"][vantage], f"{other[:1].lower()}{other[1:]}"
-            new = f"The attack cannot be run {by} either: {other}"
+            other = why.removeprefix(start).replace(". T", "; t").replace("The attack ", "It ", 1)
+            who = capitalize_first(TEXT_TABLES["attacker"][vantage].removeprefix("by "))
+            new = f"{who} cannot run the attack either: {other[:1].lower()}{other[1:]}"
             sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)
 

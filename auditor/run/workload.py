@@ -248,8 +248,8 @@ def count_half_trainings(target: Target, interactions: Interactions, *, quick: b
     if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
         raise InputError(
-            f"Expected {count} trainings on halves of the users within {limit:,.0f} seconds, got "
-            f"settings that need about {seconds:,.0f} seconds. Audit {remedy}."
+            f"These {count} trainings would take about {seconds:,.0f} seconds, but the limit is "
+            f"{limit:,.0f} seconds. Audit {remedy}."
         )
     return count
 

@@ -596,4 +596,4 @@ def get_error_line(error: BaseException) -> str:
             file, line = name, trace.tb_lineno
         trace = trace.tb_next
     code = linecache.getline(file, line).strip()
-    return f" ({Path(file).name}, line {line}{': ' * bool(code)}{code})" if line else ""
+    return f" ({Path(file).name}, line {line}{f': {code}' if code else ''})" if line else ""

@@ -105,7 +105,7 @@ class Verification:
     >>> found.verdict, round(found.epsilon_lower, 6), found.exact
     (<Verdict.VIOLATED: 'VIOLATED'>, 1.0, True)
     >>> found.witness.input_a, found.witness.input_b, found.witness.output
-    ('true bit 0', 'true bit 1', 'uploaded bit 0')
+    ('a bit whose true value is 0', 'a bit whose true value is 1', 'the uploaded bit is 0')
     """
 
     verdict: Verdict

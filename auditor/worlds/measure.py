@@ -94,7 +94,7 @@ def measure_bounds(
     smaller = replace(
         min(bound, second, key=lambda each: each.epsilon),
         samples=(bound.samples or 0) + (second.samples or 0),
-        source=f"{bound.source}; the smaller of two measurements",
+        source=f"{bound.source}; of two measured bounds, the smaller is given",
     )
     return MeasuredBounds(bound=smaller, high_confidence_bound=alarm, is_repeated=True)
 

@@ -9,6 +9,7 @@ privacy.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -44,6 +45,8 @@ from fedrec_auditor.reports.say import metrics, summary
 from fedrec_auditor.reports.say.metrics import describe_trainings, format_ci, format_value
 from fedrec_auditor.reports.say.summary import Summary
 
+# Reason why an attack does not infer an attribute, perhaps from some features only.
+_NOT_INFERRED = re.compile("Inferring (.+?)( from the features “.+”)? is not possible: (.+)")
 # Families of attacks that test each risk.
 _RISKS = {
     "Singling out": ("reconstruction", "user-level membership inference"),
@@ -86,7 +89,7 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
         won, by = metrics.describe_success(row, row.value), metrics.describe_attack(row)
         return f"An attack succeeds{much}: {won} ({by})."
     if rows:
-        names = ", ".join(dict.fromkeys(row.attack for row in rows))
+        names = ", ".join(dict.fromkeys(f"“{row.attack}”" for row in rows))
         gain = describe_max_gain(rows, len(tried))
         return f"No attack is shown to beat guessing (attacks: {names}); {gain}."
     return "No attack tested this risk."
@@ -295,10 +298,11 @@ def _gained(leak: Leak) -> Quantity:
 
 def _value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
+    low = say.format_short(leak.low_limit)
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
-        "" if gain is None else f"{metrics.describe_interval(gain)} above the best guess",
-        f"at least {say.format_short(leak.low_limit)} after correction for multiple testing",
+        gain and f"the score is {metrics.describe_interval(gain)} above the best guess",
+        f"after correction for multiple testing, the score is at least {low}",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
@@ -364,19 +368,19 @@ def _skipped(section: Section) -> Passage:
 def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
     """Returns pairs (names of attacks, reason why they did not run); each reason occurs once.
 
-    A reason that concerns only parts of an attack ("part: reason") begins with these parts.
+    Attributes, and features, that an attack cannot use for the same reason are joined by "or".
     """
-    parts: dict[tuple[str, str], list[str]] = {}
+    texts, parts = list[tuple[str, str]](), dict[tuple[str, str], list[tuple[str, str]]]()
     for row in skipped:
-        part, colon, rest = row.reason.partition(": ")
-        repeated = sum(other.reason.endswith(f": {rest}") for other in skipped) > 1
-        shared = bool(colon) and repeated and ". " not in part  # a name, not a whole sentence
-        reason, names = (rest, [part]) if shared else (row.reason, [])
-        parts.setdefault((row.attack, reason), []).extend(names)
-    return merge_equal_texts(
-        (attack, say.capitalize_first(f"{'; '.join(of)}: {reason}" if of else reason))
-        for (attack, reason), of in parts.items()
-    )
+        if part := _NOT_INFERRED.fullmatch(row.reason):
+            parts.setdefault((row.attack, part[3]), []).append((part[1], part[2] or ""))
+        else:
+            texts.append((row.attack, row.reason))
+    for (attack, reason), pairs in parts.items():
+        for names, features in merge_equal_texts(pairs):
+            of, using = " or ".join(names.rsplit(", ", 1)), re.sub("”  .+? “", "” or “", features)
+            texts.append((attack, f"Inferring {of}{using} is not possible: {reason}"))
+    return merge_equal_texts(texts)
 
 
 _UTILITY: dict[str, Callable[[UtilityRow], FactText]] = {

@@ -72,7 +72,7 @@ class Leak:
         """Clause that describes the result and its baseline, without the name of the system."""
         row = self.row
         return (
-            f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
+            f"attack “{row.attack}” ({row.vantage}) reaches “{row.metric}” = "
             f"{say.format_short(row.value)}, at least "
             f"{say.format_short(self.low_limit)} at {say.to_percent(row.confidence)} confidence "
             f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the "

@@ -132,7 +132,7 @@ def _share(value: float) -> str:
 
 def describe_attack(row: AttackRow) -> str:
     """Describes an attack by its name and the adversary who runs it."""
-    return f"attack {row.attack} {TEXT_TABLES['attacker'][row.vantage]}"
+    return f"attack “{row.attack}” {TEXT_TABLES['attacker'][row.vantage]}"
 
 
 def describe_spread(row: AttackRow) -> str:
@@ -311,8 +311,8 @@ def _verdict(section: Section) -> tuple[str, str]:
     elif gaps and all(low <= 0.0 for low, _, _ in gaps):
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
-        so = "it learned nothing useful about individual users"
-        unsure = ". The system may have learned nothing useful about individual users"
+        so = "what it learned about single users does not improve the recommendations"
+        unsure = ". What the system learned about single users may not improve its recommendations"
     else:
         return "", ""
     on = "this measure" if len(rows) == 1 else f"any of {len(rows)} utility measures"

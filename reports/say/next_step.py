@@ -61,10 +61,10 @@ def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "")
     # instead: the claimed epsilon that the phrase replaces; empty if none.
     at = f" at {say.format_delta(proof.delta)}" if proof.delta else ""
     at += f" (instead of {instead})" if instead else ""
-    epsilon = epsilon or say.format_upper(proof.epsilon)
-    words = f"epsilon {epsilon}{at} for {say.describe_scope(scope)}"
+    epsilon = f"epsilon {epsilon or say.format_upper(proof.epsilon)}{at}"
     pair = f" (neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]})"
-    return say.join_texts(words + pair, say.describe_assumptions(proof))
+    words = f"{epsilon} for {say.describe_scope(scope)}{pair}"
+    return say.join_texts(words, say.describe_assumptions(proof))
 
 
 def _is_shorter(proved: Finding, refuted: Finding) -> bool:
@@ -85,7 +85,8 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     # Each names a repair of the system with which the claim holds, or another claim that holds.
     for proved in section.findings:
         if _is_shorter(proved, finding):
-            yield f"claim it only {say.HORIZON_TEXTS[proved.scope.horizon]}, where it is proved"
+            epsilon, time = finding.claim.epsilon, say.HORIZON_TEXTS[proved.scope.horizon]
+            yield f"claim epsilon {say.format_short(epsilon)} only {time}, where it is proved"
             break
     repaired = finding.repair or next(
         (f.repair for f in section.findings if f.scope == finding.scope and f.repair), ""
@@ -108,8 +109,9 @@ def _of_violated(section: Section, finding: Finding) -> str:
     ways = ["withdraw the claim", *_ways(section, finding)]
     delta = finding.holds_at
     if delta is not None and section.n_users and delta < 1.0 / section.n_users:
-        small = say.format_upper(delta)
-        ways.append(f"state with the claim that it may fail with probability delta = {small}")
+        claimed, new = say.format_short(finding.claim.epsilon), say.format_upper(delta)
+        instead = say.format_number(finding.claim.delta)
+        ways.append(f"keep epsilon {claimed}, but claim it at delta {new} (instead of {instead})")
     return _or(ways) + _proved_at_all(section, finding)
 
 
@@ -120,7 +122,8 @@ def _of_unproved(section: Section, finding: Finding) -> str:
 
 
 def _or(ways: Sequence[str]) -> str:
-    return f"{say.capitalize_first('; or '.join(ways))}."
+    options = (f"Option {i}: {way}." for i, way in enumerate(ways, 1))
+    return " ".join(options) if len(ways) > 1 else f"{say.capitalize_first(ways[0])}."
 
 
 def _proved_at_all(section: Section, finding: Finding) -> str:

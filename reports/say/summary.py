@@ -160,8 +160,8 @@ class Summary:
             return "No claim was judged."
         claim = say.capitalize_first(say.join_texts(self.claim_phrase, self.scope_phrase))
         verdict = say.TEXT_TABLES["sentence"][finding.verdict]
-        little = "The claimed epsilon is so large that it guarantees almost nothing"
-        texts = (verdict, claim, little * finding.vacuous, say.capitalize_first(self.largest_bound))
+        little = say.TEXT_TABLES["note"]["vacuous"] if finding.vacuous else ""
+        texts = (verdict, claim, little, say.capitalize_first(self.largest_bound))
         return f"{say.join_texts(*texts, by='. ')}."
 
     @property
@@ -236,7 +236,7 @@ class Summary:
             above = "" if gain is None else f", {describe_interval(gain)} above the best guess"
             sure = say.to_percent(row.confidence)
             at = f"{sure} confidence, {describe_trainings([row]).removeprefix('in ')}"
-            metric = f"attack {row.attack}, metric “{row.metric}”"
+            metric = f"attack “{row.attack}”, metric “{row.metric}”"
             return f"{metric}: {describe_interval(row)}{above} ({at})"
         return ""
 

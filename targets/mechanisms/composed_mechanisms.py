@@ -393,8 +393,8 @@ class Identity(bases.BitMechanism):
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
             exhaustive=True,
-            name_input="true entry {}".format,
-            name_output="uploaded entry {}".format,
+            name_input="an entry whose true value is {}".format,
+            name_output="the uploaded value is {}".format,
         )
 
     def event(self) -> dp.DpEvent:

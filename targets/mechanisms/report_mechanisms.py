@@ -124,8 +124,8 @@ class BitFlip(BitMechanism):
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
             exhaustive=True,
-            name_input="true bit {}".format,
-            name_output="uploaded bit {}".format,
+            name_input="a bit whose true value is {}".format,
+            name_output="the uploaded bit is {}".format,
         )
 
     def event(self) -> dp.DpEvent:
@@ -300,8 +300,8 @@ class OneCoordinate(Checked):
             inputs=inputs,
             outputs=np.stack([coordinate, bit], axis=-1),
             exhaustive=True,
-            name_input=lambda vector: f"all {len(vector)} entries {vector[0]:+g}",
-            name_output=lambda report: f"entry {report[0]} sent as {'+' if report[1] else '-'}B",
+            name_input=lambda vector: f"all {len(vector)} entries are {vector[0]:+g}",
+            name_output=lambda report: f"entry {report[0]} is sent as {'+' if report[1] else '-'}B",
         )
 
     def event(self) -> dp.DpEvent:

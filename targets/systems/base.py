@@ -179,7 +179,8 @@ class ScopedClaim:
         if self.epsilon_curve is None:
             return None
         epsilon = self.epsilon_curve(delta)
-        statement = f"The formula of the claim for delta {self.claim.delta:g}, at delta {delta:g}."
+        stated = f"The claim states its formula for delta {self.claim.delta:g}"
+        statement = f"{stated}; this audit evaluates it at delta {delta:g}."
         basis = Basis.pick_weaker(self.claim.basis, Basis.COMPUTED)
         claim = replace(self.claim, epsilon=epsilon, delta=delta, statement=statement, basis=basis)
         return replace(self, claim=claim, delta=delta)

@@ -50,7 +50,7 @@ class JointBinomial(base.Estimator):
     """
 
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
-    source = "guesses of the input by a decision rule that was selected on separate draws"
+    source = "a decision rule, selected on separate draws, guesses the input"
 
     def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.

@@ -84,7 +84,7 @@ def test_the_record_shows_the_counterexample_of_asymmetric_flipping(done: Path) 
     violated = next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")
     assert violated["measured"]["epsilon"] == "inf"
     witness = violated["measured"]["witness"]
-    assert witness["output"] == "uploaded bit 0"
+    assert witness["output"] == "the uploaded bit is 0"
     assert min(witness["probability_a"], witness["probability_b"]) == 0.0
 
 

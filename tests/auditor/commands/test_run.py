@@ -25,7 +25,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
     code, text, _ = run("fcf", out, "--fail-on", "leak")
     assert code == 1
     *_, last, pointer = text.strip().splitlines()
-    assert "\nThe worst leak is in fcf: attack interaction-reconstruction (server)" in text
+    assert "\nThe worst leak is in fcf: attack “interaction-reconstruction” (server)" in text
     assert "report.md, overview.svg, junit.xml, report.sarif, report.json" in last
     assert pointer == f"Details: auditor report {out} fcf"
     assert run("fcf", out)[0] == 0

@@ -86,9 +86,9 @@ def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
     assert math.isinf(bound.epsilon)
     witness = bound.witness
     assert (witness.input_a, witness.input_b, witness.output) == (
-        "true bit 0",
-        "true bit 1",
-        "uploaded bit 0",
+        "a bit whose true value is 0",
+        "a bit whose true value is 1",
+        "the uploaded bit is 0",
     )
     assert witness.probability_b == 0.0
     assert "never gives" in witness.note

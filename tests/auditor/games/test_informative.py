@@ -55,7 +55,7 @@ def test_messages_that_move_nothing_are_left_out(kind: Payload, row: int) -> Non
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].to_dense(np.array([0, 2, 3, 5]))
     np.testing.assert_array_equal(left.to_dense(np.arange(4)), expected)
-    assert told.removal_note == "Of 6 messages, 2 that do not change the model are left out."
+    assert told.removal_note == "Attacks skip some of 6 messages: 2 do not change the model."
 
 
 def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:

@@ -436,7 +436,7 @@ def test_messages_that_are_not_finite_are_left_out_and_counted(
     )
     (row,) = [row for row in record.attacks if row.metric == "interaction F1"]
     assert (row.value, row.n) == (1.0, 12 - (len(rounds) == 2))
-    assert f"Of 24 messages, {len(rounds)} with numbers above 1e+13 or NaN are left" in row.note
+    assert f"skip some of 24 messages: {len(rounds)} have numbers above 1e+13 or NaN." in row.note
     (messages,) = record.messages
     assert (messages.sent, messages.n_unusable) == (24, len(rounds))
     assert f"{len(rounds)} of 24 messages hold NaN or infinities: left out." in record.notes

@@ -71,7 +71,7 @@ def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
     assert found.high_confidence_bound.confidence == ALARM_CONFIDENCE
     assert found.high_confidence_bound.epsilon < 2.0
     assert found.bound.samples == 2 * 2 * 4_000
-    assert "the smaller of two measurements" in found.bound.source
+    assert "of two measured bounds, the smaller is given" in found.bound.source
     witness = found.bound.witness
     assert {witness.input_a, witness.input_b} == {"world a", "world b"}
     assert "the answer" in witness.output

@@ -115,9 +115,9 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
     rows = [
-        ("tree", "gender: 9 columns. Draw less."),
-        ("tree", "age: 9 columns. Draw less."),
-        ("knn", "Gender: 9 columns. Draw less."),
+        ("tree", "Inferring gender is not possible: 9 columns. Draw less."),
+        ("tree", "Inferring age is not possible: 9 columns. Draw less."),
+        ("knn", "Inferring job is not possible: 9 columns. Draw less."),
         ("linkage", "It reads whole messages. It runs from: peers."),
         ("rows", "It reads rows. It runs from: peers."),
     ]
@@ -128,10 +128,10 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     assert part.blocks == (
         Facts(
             (
-                ("tree", "Gender; age: 9 columns. Draw less."),
-                ("knn", "Gender: 9 columns. Draw less."),
                 ("linkage", "It reads whole messages. It runs from: peers."),
                 ("rows", "It reads rows. It runs from: peers."),
+                ("tree", "Inferring age or gender is not possible: 9 columns. Draw less."),
+                ("knn", "Inferring job is not possible: 9 columns. Draw less."),
             )
         ),
     )

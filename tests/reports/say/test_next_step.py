@@ -29,9 +29,8 @@ HERE = (
 
 def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     refuted = judged(record, 1.0, 2.2442, 1.6)
-    assert (
-        todo(record, refuted) == f"Withdraw the claim; or claim epsilon 2.25 (instead of 1) {HERE}."
-    )
+    advice = f"Option 1: withdraw the claim. Option 2: claim epsilon 2.25 (instead of 1) {HERE}."
+    assert todo(record, refuted) == advice
     mended = vary(refuted, repair="as_published=false")
     assert "settings to as_published=false, with which the claim is proved" in todo(record, mended)
     endless = judged(record, 1.0, math.inf, math.inf)
@@ -39,13 +38,15 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     room = judged(record, 178.0, 3.286, 2.8)
     assert todo(record, room) == f"You may claim epsilon 3.29 (instead of 178) {HERE}."
     unproved = judged(record, 1.0, 3.7052, None)
-    advice = f"Claim epsilon 3.71 {HERE}; or supply the missing proof of epsilon 1."
+    advice = (
+        f"Option 1: claim epsilon 3.71 {HERE}. Option 2: supply the missing proof of epsilon 1."
+    )
     assert todo(record, unproved) == advice
     little = judged(record, 1.0, 10.76, None, repair="as_published=false")
     assert todo(record, little) == (
-        "Change the settings to as_published=false, with which the claim is proved; or supply the "
-        "missing proof of epsilon 1. The proved epsilon, 10.8, is so large that "
-        "it guarantees almost nothing."
+        "Option 1: change the settings to as_published=false, with which the claim is proved. "
+        "Option 2: supply the missing proof of epsilon 1. The proved epsilon, 10.8, is so large "
+        "that it guarantees almost nothing."
     )
     assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Protect the uploads")
 
@@ -62,7 +63,7 @@ def test_no_delta_is_advised_that_fails_somebody(
 ) -> None:
     """One of 1 / 600 and above; neither as the claim's own nor with a proof."""
     endless = judged(record, 1.0, math.inf, math.inf, holds_at=delta)
-    assert ("delta = " in todo(record, endless)) == told
+    assert ("claim it at delta 0.00" in todo(record, endless)) == told
     proof = upper(2.0, USER, "a proof", delta)
     unproved = judged(record, 1.0, None, None, accounted=proof)
     assert ("laim epsilon 2" in todo(record, unproved)) == told
@@ -73,10 +74,13 @@ def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> Non
     proof = upper(3.7052, USER, "a proof", 1e-5, "the client adds the noise of its proof")
     own = judged(record, 2.0, None, None, accounted=proof)
     game = judged(record, 2.0, None, 1.63, accounted=proof, game="local game over 36 items")
-    said = f"Claim epsilon 3.71 at delta 1e-05 {HERE}, if the client adds the noise of its proof; "
+    said = f"claim epsilon 3.71 at delta 1e-05 {HERE}, if the client adds the noise of its proof."
     for order in ((own, game), (game, own)):
         assert Section("it", order).headline_finding is game
-        assert todo(record, *order) == f"{said}or supply the missing proof of epsilon 2."
+        assert (
+            todo(record, *order)
+            == f"Option 1: {said} Option 2: supply the missing proof of epsilon 2."
+        )
 
 
 def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
@@ -142,7 +146,8 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
             assert said.startswith(
                 f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy the system'}"
             )
-        assert said.startswith("Withdraw") == (one.verdict is Verdict.VIOLATED)
+        withdrawn = said.startswith(("Withdraw", "Option 1: withdraw"))
+        assert withdrawn == (one.verdict is Verdict.VIOLATED)
         assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
 
 
@@ -152,9 +157,9 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
     claim = Claim(epsilon=1.0, scope=wider, statement="s", source="s")
     other = vary(refuted, claim=claim, scope=wider, repair="faithful=false", measured=None)
     assert advise(Section("it", (refuted, other)), leaks=False) == (
-        f"Withdraw the claim; or claim epsilon 2 (instead of 1) {HERE}; or change the settings to "
-        "faithful=false, with which the claim is proved over one round, but not over the whole "
-        "training."
+        f"Option 1: withdraw the claim. Option 2: claim epsilon 2 (instead of 1) {HERE}. Option 3: "
+        "change the settings to faithful=false, with which the claim is proved over one round, "
+        "but not over the whole training."
     )
 
 
@@ -178,8 +183,8 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     held = finding("it", claim, once, upper(250.0, once, "a proof"), None)
     said = advise(Section("it", (refuted, held)), leaks=False)
     assert said == (
-        "Withdraw the claim; or claim it only over one round, where it is proved. The "
-        "proved epsilon, 5,000, is so large that it guarantees almost nothing."
+        "Option 1: withdraw the claim. Option 2: claim epsilon 250 only over one round, where it "
+        "is proved. The proved epsilon, 5,000, is so large that it guarantees almost nothing."
     )
     for other in (
         vary(held, claim=replace(claim, epsilon=260.0)),
@@ -194,8 +199,8 @@ def test_a_proof_under_an_assumption_is_told_with_it(record: Record) -> None:
     proof = upper(2.0, USER, "a proof", 1e-6, "nobody colludes")
     refuted = vary(judged(record, 1.0, 2.0, 1.5), accounted=proof)
     assert todo(record, refuted) == (
-        f"Withdraw the claim; or claim epsilon 2 at delta 1e-06 (instead of 1) {HERE}, if nobody "
-        "colludes."
+        f"Option 1: withdraw the claim. Option 2: claim epsilon 2 at delta 1e-06 (instead of 1) "
+        f"{HERE}, if nobody colludes."
     )
 
 

@@ -247,11 +247,11 @@ def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> 
     return vary(row, baseline=found)
 
 
-NOTHING = "it learned nothing useful about individual users."
+NOTHING = "what it learned about single users does not improve the recommendations."
 NOT = "The system is not"
 ONE, TWO = "on this measure", "on any of 2 utility measures"
 HR = "HR@10 (share of tests with the right item among the first 10)"
-MAYBE = "The system may have learned nothing useful about individual users."
+MAYBE = "What the system learned about single users may not improve its recommendations."
 POPULAR = "recommending popular items"
 
 

@@ -89,7 +89,7 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> 
     mechanism = target.get_mechanism(own.scope, POPULATION)
     bound = find_exact_bound(mechanism, own.scope)
     assert math.isinf(bound.epsilon)
-    assert bound.witness.output == "uploaded bit 0"
+    assert bound.witness.output == "the uploaded bit is 0"
     possible, impossible = bound.witness.probability_a, bound.witness.probability_b
     assert (possible, impossible) == (pytest.approx(1 - math.exp(-1)), 0.0)
     assert compute_delta(target.randomizer, 1.0) == pytest.approx(1 - math.exp(-1))
