@@ -43,7 +43,9 @@ _MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the 
 _READINGS = 14
 _FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
 _ALL, _TRUE = "all uploads", "true interaction set"
-_NO_READING = "no rows or columns of the messages move as its categories would, or several do."
+_NO_READING = (
+    "Inferring {} is not possible: none or several of the rows or columns fit its categories."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +129,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         else:
             rows += _rows_by_learning(game, whole, subjects, key)
     if not_readable:
-        what = f"Inferring {' or '.join(not_readable)} is not possible"
-        rows.append(game.make_skipped_row(f"{what}: {_NO_READING}"))
+        rows.append(game.make_skipped_row(_NO_READING.format(" or ".join(not_readable))))
     return tuple(rows)
 
 
@@ -192,9 +193,9 @@ def _rows_by_learning(
         why := _why_not_from_truth(game, subjects)
     ):
         defects[_TRUE] = why
-    for name, why in defects.items():
+    for of, why in defects.items():
         yield game.make_skipped_row(
-            f"Inferring {key} from the features “{name}” is not possible: {why}"
+            f"Inferring {key} from the features “{of}” is not possible: {why}"
         )
     if not usable:
         return
@@ -361,18 +362,18 @@ def _row(
     """
     guesses, read = _guess_all(game, view, question)
     key, share, draws = question.key, question.share, len(question.backgrounds)
-    knows_others = question.backgrounds[0].attributes is not None
-    others = " and all users' other attributes" if knows_others else ""
+    is_alone = question.backgrounds[0].attributes is None
+    others = "" if is_alone else " and all users' other attributes"
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
         f"over {draws} random choices of known users; the interval covers choices and users."
     )
     if not part and any(read):
-        used = "; ".join(f"{name} ({count})" for name, count in read.most_common())
+        used = ", ".join(f"“{name}” in {count}" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
-            "validation. If no features help, the attack guesses without uploads. "
-            f"Features used to guess {key} (number of random choices with these features): {used}."
+            "validation. If no features help, the attack guesses without uploads. The attack "
+            f"guessed {key} from the features {used} of the random choices of known users."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

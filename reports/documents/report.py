@@ -298,11 +298,10 @@ def _gained(leak: Leak) -> Quantity:
 
 def _value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
-    low = say.format_short(leak.low_limit)
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
         gain and f"the score is {metrics.describe_interval(gain)} above the best guess",
-        f"after correction for multiple testing, the score is at least {low}",
+        f"corrected for multiple testing, the score is at least {say.format_short(leak.low_limit)}",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
@@ -341,7 +340,7 @@ def _map(glance: Summary) -> Passage:
     over = f" {describe_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], FactText]] = {
-        "Attack": lambda row: metrics.describe_attack(row).removeprefix("attack "),
+        "Attack": lambda row: f"{row.attack} {say.TEXT_TABLES['attacker'][row.vantage]}",
         "Measure": lambda row: row.metric.replace("% known)", "% of users known)"),
         "Result [confidence interval]": lambda row: (
             f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"

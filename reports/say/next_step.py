@@ -83,10 +83,11 @@ def _is_shorter(proved: Finding, refuted: Finding) -> bool:
 def _ways(section: Section, finding: Finding) -> Iterator[str]:
     """Yields phrases of advice on a claim that is refuted or not proved, the best first."""
     # Each names a repair of the system with which the claim holds, or another claim that holds.
+    claimed = say.format_short(finding.claim.epsilon)
     for proved in section.findings:
         if _is_shorter(proved, finding):
-            epsilon, time = finding.claim.epsilon, say.HORIZON_TEXTS[proved.scope.horizon]
-            yield f"claim epsilon {say.format_short(epsilon)} only {time}, where it is proved"
+            time = say.HORIZON_TEXTS[proved.scope.horizon]
+            yield f"claim epsilon {claimed} only {time}, where it is proved"
             break
     repaired = finding.repair or next(
         (f.repair for f in section.findings if f.scope == finding.scope and f.repair), ""
@@ -95,8 +96,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
         yield f"change the settings to {repaired}, with which the claim is proved"
     proof = _proved(section, finding)
     if proof is not None and not is_vacuous(proof):
-        refuted = finding.verdict is Verdict.VIOLATED
-        instead = say.format_short(finding.claim.epsilon) if refuted else ""
+        instead = claimed if finding.verdict is Verdict.VIOLATED else ""
         yield f"claim {_statement(proof, finding.scope, instead=instead)}"
     elsewhere = next((f for f in section.violated if f.repair), None)
     if elsewhere is not None and not repaired:
@@ -110,8 +110,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
     delta = finding.holds_at
     if delta is not None and section.n_users and delta < 1.0 / section.n_users:
         claimed, new = say.format_short(finding.claim.epsilon), say.format_upper(delta)
-        instead = say.format_number(finding.claim.delta)
-        ways.append(f"keep epsilon {claimed}, but claim it at delta {new} (instead of {instead})")
+        ways.append(f"keep epsilon {claimed}, but claim it at delta {new}")
     return _or(ways) + _proved_at_all(section, finding)
 
 

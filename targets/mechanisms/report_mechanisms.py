@@ -301,7 +301,7 @@ class OneCoordinate(Checked):
             outputs=np.stack([coordinate, bit], axis=-1),
             exhaustive=True,
             name_input=lambda vector: f"all {len(vector)} entries are {vector[0]:+g}",
-            name_output=lambda report: f"entry {report[0]} is sent as {'+' if report[1] else '-'}B",
+            name_output=lambda sent: f"entry no. {sent[0]} is sent as {'+' if sent[1] else '-'}B",
         )
 
     def event(self) -> dp.DpEvent:

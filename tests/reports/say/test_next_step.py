@@ -146,8 +146,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
             assert said.startswith(
                 f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy the system'}"
             )
-        withdrawn = said.startswith(("Withdraw", "Option 1: withdraw"))
-        assert withdrawn == (one.verdict is Verdict.VIOLATED)
+        assert ("ithdraw the claim." in said) == (one.verdict is Verdict.VIOLATED)
         assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
 
 
