@@ -119,8 +119,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return (game.make_skipped_row(reason),)
     for key in sorted(keys, key=lambda key: (key not in _FIRST, key != _FIRST[0], key)):
         subjects = readable[attributes[key].has_value[readable]]
-        why = _why_impossible(attributes[key], subjects)
-        if why:
+        if why := _why_impossible(attributes[key], subjects):
             rows.append(game.make_skipped_row(f"Inferring {key} is not possible: {why}"))
         elif whole is None:
             new_rows = _rows_without_known(game, subjects, key)
@@ -189,14 +188,12 @@ def _rows_by_learning(
     for name in _too_wide_readings(game, whole, usable):
         width = f"{whole.inputs[name].width:,} columns"
         defects[name] = f"{width} are too many in a quick audit. Audit without --quick."
-    if (usable := [name for name in usable if name not in defects]) and (
-        why := _why_not_from_truth(game, subjects)
-    ):
+    usable = [name for name in usable if name not in defects]
+    if usable and (why := _why_not_from_truth(game, subjects)):
         defects[_TRUE] = why
-    for of, why in defects.items():
-        yield game.make_skipped_row(
-            f"Inferring {key} from the features “{of}” is not possible: {why}"
-        )
+    for name, why in defects.items():
+        what = f"Inferring {key} from the features “{name}” is not possible"
+        yield game.make_skipped_row(f"{what}: {why}")
     if not usable:
         return
     whole = whole.with_inputs({name: whole.inputs[name] for name in usable})

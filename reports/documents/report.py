@@ -319,8 +319,7 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
     first: dict[tuple[str, str], Leak] = {}
     for leak in leaking:
         first.setdefault((leak.row.family, leak.row.metric.partition(" ")[0]), leak)
-    kinds = list(first.values())
-    return [*kinds, *(leak for leak in leaking if leak not in kinds)]
+    return sorted(leaking, key=lambda leak: leak not in first.values())
 
 
 def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:

@@ -87,9 +87,7 @@ def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(spli
     assert any(each.ci_low > each.random for each in rows)
     said = remark(*rows)
     assert "recommending popular items on any" in said
-    assert said.endswith(
-        ": what it learned about single users does not improve the recommendations."
-    )
+    assert said.endswith("learned about single users does not improve the recommendations.")
 
 
 def test_popularity_among_all_items_is_that_of_counting() -> None:

@@ -38,10 +38,8 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     room = judged(record, 178.0, 3.286, 2.8)
     assert todo(record, room) == f"You may claim epsilon 3.29 (instead of 178) {HERE}."
     unproved = judged(record, 1.0, 3.7052, None)
-    advice = (
-        f"Option 1: claim epsilon 3.71 {HERE}. Option 2: supply the missing proof of epsilon 1."
-    )
-    assert todo(record, unproved) == advice
+    two = f"Option 1: claim epsilon 3.71 {HERE}. Option 2: supply the missing proof of epsilon 1."
+    assert todo(record, unproved) == two
     little = judged(record, 1.0, 10.76, None, repair="as_published=false")
     assert todo(record, little) == (
         "Option 1: change the settings to as_published=false, with which the claim is proved. "
@@ -77,10 +75,8 @@ def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> Non
     said = f"claim epsilon 3.71 at delta 1e-05 {HERE}, if the client adds the noise of its proof."
     for order in ((own, game), (game, own)):
         assert Section("it", order).headline_finding is game
-        assert (
-            todo(record, *order)
-            == f"Option 1: {said} Option 2: supply the missing proof of epsilon 2."
-        )
+        other = "supply the missing proof of epsilon 2."
+        assert todo(record, *order) == f"Option 1: {said} Option 2: {other}"
 
 
 def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
