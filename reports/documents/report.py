@@ -300,8 +300,8 @@ def _value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
-        gain and f"the score is {metrics.describe_interval(gain)} above the best guess",
-        f"corrected for multiple testing, the score is at least {say.format_short(leak.low_limit)}",
+        gain and f"{metrics.describe_interval(gain)} above the best guess",
+        f"the score is at least {say.format_short(leak.low_limit)} after multiple-testing correction",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
