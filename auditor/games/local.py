@@ -361,8 +361,8 @@ class LocalGame(canary_game.CanaryGame):
                     f"{pair.n_tried_pairs} tried pairs of an invented user's "
                     f"inputs{pair.refusal_text}"
                 ),
-                size_description=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them new "
-                "(rated by no user)",
+                size_description=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them "
+                "new (rated by no user)",
                 score_description=reading.LOCAL_SCORE_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
                 compute_exact_bound=_make_prover(alone, pair, divisor),

@@ -301,7 +301,7 @@ def _value(leak: Leak) -> Quantity:
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
         gain and f"{metrics.describe_interval(gain)} above the best guess",
-        f"the score is at least {say.format_short(leak.low_limit)} after multiple-testing correction",
+        f"score at least {say.format_short(leak.low_limit)} after multiple-testing correction",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
