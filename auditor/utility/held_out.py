@@ -127,11 +127,11 @@ def make_utility_row(
     - ``note``: sentences on choices of this audit, which are added to the paper's conditions; each
       begins with "This audit ".
     """
-    conditions = f"{paper.note.rstrip('.')}." if paper and paper.note else ""
     mean, half = _mean(values, owners, confidence)
     ahead, error = _mean(values - baseline_values, owners, confidence)
     key = metric, protocol
     paper = next((r for r in target.reported_metrics if (r.metric, r.protocol) == key), None)
+    conditions = f"{paper.note.rstrip('.')}." if paper and paper.note else ""
     return UtilityRow(
         target=target.name,
         metric=metric,
