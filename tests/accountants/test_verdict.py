@@ -76,7 +76,7 @@ CASES = [
     (claimed(1), ROUND, upper(1 + 1e-12), lower(1 + 1e-12), Verdict.CONSISTENT, "The proved"),
     (claimed(1), ROUND, upper(math.inf), lower(1.1), Verdict.VIOLATED, "0.95 confidence"),
     (claimed(1), ROUND, upper(2), lower(math.inf, sure=1.0), Verdict.UNSOUND, "infinite"),
-    (claimed(1), ROUND, None, lower(math.inf, sure=1.0), Verdict.VIOLATED, "exactly"),
+    (claimed(1), ROUND, None, lower(math.inf, sure=1.0), Verdict.VIOLATED, "by calculation"),
     (claimed(1), ROUND, upper(2), lower(0.9), Verdict.UNSUBSTANTIATED, "2"),
     (claimed(1), ROUND, None, lower(0.9), Verdict.UNSUBSTANTIATED, "no accountant"),
     (claimed(1), ROUND, upper(0.5, 1e-6), None, Verdict.UNSUBSTANTIATED, "delta"),
@@ -163,7 +163,7 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
     assert "epsilon at most 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
     assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
     nothing = reason(claimed(1, scope=PEERS), ROUND)
-    assert "“server” shows do not follow from the messages that the vantage “peers”" in nothing
+    assert "“server” sees does not follow from what the adversary “peers” sees" in nothing
     assert "Expected" not in nothing
     # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
     assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
