@@ -114,7 +114,7 @@ def _is_of(node: FunctionNode, code: CodeType) -> bool:
     ]
     if not places:
         # Python 3.12 gives no position to RETURN_CONST, the only instruction of a constant body.
-        _, compiled, *_ = _within(compile(ast.Expression(node), code.co_filename, "eval"))
-        same_code = compiled.co_code == code.co_code
-        return same_code and repr(compiled.co_consts) == repr(code.co_consts)
+        compiled = _within(compile(ast.Expression(node), code.co_filename, "eval"))
+        constants = {(each.co_code, repr(each.co_consts)) for each in compiled}
+        return (code.co_code, repr(code.co_consts)) in constants
     return all(first <= start and end <= last for start, end in places)

@@ -498,7 +498,7 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."
-    yield "ratio of the two probabilities", describe_ratio(measured)
+    yield "ratio of the larger to the smaller", describe_ratio(measured)
     if witness.copies > 1:
         yield "number of independent parts", f"{witness.copies:,}"
     if witness.note:
@@ -550,7 +550,7 @@ def describe_ratio(measured: Bound) -> str:
         return "The ratio is infinite: one of the two inputs can never give this output."
     together = f" of all {witness.copies:,} independent parts" if witness.copies > 1 else ""
     if small == 0.0 or math.isinf(large):
-        text = "The ratio is finite, but outside the range of double-precision numbers"
+        text = "The ratio is finite, but a probability is outside the range of double precision"
         if measured.delta > 0.0 or endless:
             return f"{text}."
         return f"{text}; the log-ratio{together} is {format_number(measured.epsilon)}."
