@@ -300,7 +300,7 @@ def _value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
-        gain and f"{metrics.describe_interval(gain)} above the best guess",
+        f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
         f"score at least {say.format_short(leak.low_limit)} after multiple-testing correction",
         metrics.format_further_metrics(row),
     )
