@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("accountants", "attacks", "auditor", "reports", "src", "targets", "benchmarks")
 PAGES = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "docs/*.md")
-CEILINGS: dict[str, int] = {"name": 60}
+CEILINGS: dict[str, int] = {"name": 59}
 
 _PARTICIPLE = (
     r"(?:\w+ed|\w+wn|told|found|said|seen|held|kept|met|made|sent|given|taken|left|chosen)"

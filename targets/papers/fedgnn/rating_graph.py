@@ -27,7 +27,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True)
 class UserGradients:
-    """UserGradients of n users' losses with respect to all trained parameters.
+    """Gradients of n users' losses with respect to all trained parameters.
 
     The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
     items and dimension d. If user i rated item j, row j of the user's gradient of the item table is

@@ -223,7 +223,7 @@ class FlowerClient:
                     "items. Let every device train, or exclude such devices from the round."
                 ) from error
             if reply.has_error():
-                got = f"got an error: {reply.error.reason}"
+                got = f"got an error: {reply.error.reason.rstrip('.')}."
                 raise InputError(f"Expected a reply of the app, {got} Correct the app.")
         arrays = read_arrays(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
@@ -370,7 +370,7 @@ def encode_value(value: Any) -> NDArray[np.float64]:
 
     - A number becomes an array of shape (1,). An integer that a double cannot represent is
       converted as text.
-    - A text or a list becomes an array of shape (MAX_ELEMENTS + 9,), whatever its length: the
+    - A text or a list becomes an array of shape (MAX_KEPT_ELEMENTS + 9,), whatever its length: the
       length, the first ``MAX_KEPT_ELEMENTS`` bytes or numbers, and an 8-byte digest of the others.
     """
     values = value if isinstance(value, list) else [value]

@@ -212,7 +212,7 @@ class Clipping:
     def get_sensitivity(self, n_ratings: int, with_users: bool) -> float:
         """Returns the largest change of a step's gradient sum by ``n_ratings`` ratings of one user.
 
-        ``count``: number of the user's ratings.
+        ``n_ratings``: number n of the user's ratings.
         ``with_users``: whether the sum has gradients with respect to user embeddings u, besides
             those with respect to item embeddings v.
 
@@ -221,8 +221,8 @@ class Clipping:
         respect to v. The gradients with respect to u of one user's ratings may add up; those with
         respect to v are in different rows. The bounds, which are attained, are
 
-        - for u and v: 2 R^(3/2) sqrt(count^2 + count); the paper has 2 sqrt(2) R^(3/2) count;
-        - for v alone: 2 R^(3/2) sqrt(count); the paper has 2 R^(3/2) count.
+        - for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
+        - for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
 
         If gradients are scaled, the bound is the norm of the user's gradient, or the sum of the
         norms of the ratings' gradients.

@@ -93,7 +93,7 @@ class LocalMf(System):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        ``number``: index of the round.
+        ``round_index``: index of the round.
         ``model``: the broadcast, as arrays by name.
         ``collect_messages``: function that computes the messages of all devices for a broadcast.
         ``rng``: source of the server's randomness.
