@@ -459,7 +459,7 @@ class WrappedSystem(System):
         profiles: interaction histories, one row per client
         broadcast: the model that the clients receive; None if nothing is broadcast
         rng: source of the seeds; every message has a separate seed
-        messages_per_client: number of messages of each client; all messages of a client follow one another
+        messages_per_client: number of messages of each client, which follow one another
 
         Raises RefusedHistoriesError if the client function fails on some of the histories.
         """
