@@ -436,8 +436,8 @@ def judge_claim(
     >>> claim = Claim(epsilon=0.5, scope=scope, statement="It is 0.5-LDP.", source="Theorem 1")
     >>> shown = Bound(epsilon=1.0, side=Side.LOWER, scope=scope, source="exact probabilities")
     >>> print(judge_claim(claim, scope=scope, measured=shown).reason)
-    Epsilon is at least 1, exactly (exact probabilities), above the claimed epsilon, 0.5, in a
-    scope that the claim covers.
+    Epsilon is at least 1, by calculation (exact probabilities), above the claimed epsilon, 0.5, in
+    a scope that the claim covers.
     """
     _check_sides(scope, accounted, measured)
     vacuous = math.isfinite(claim.epsilon) and is_vacuous(claim)

@@ -363,14 +363,14 @@ def _row(
     others = "" if is_alone else " and all users' other attributes"
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users; the interval covers choices and users."
+        f"over {draws} random choices of known users; the interval allows for choices and users."
     )
     if not part and any(read):
-        used = ", ".join(f"“{name}” in {count}" for name, count in read.most_common())
+        used = ", ".join(f"“{name}” in {count} of them" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
-            "validation. If no features help, the attack guesses without uploads. The attack "
-            f"guessed {key} from the features {used} of the random choices of known users."
+            "validation. If no features help, the attack guesses without uploads. In the random "
+            f"choices of known users, the attack selected for {key} the features {used}."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

@@ -60,7 +60,7 @@ def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
     ("words", "said"),
     [
         (("run", "nowhere:system"), "Expected a module 'nowhere'"),
-        (("run", "my_own:none"), "Expected 'none' in my_own, found"),
+        (("run", "my_own:none"), "Expected 'none' in my_own, got"),
         (("run", "my_own:np"), "module without"),
         (("run", "my_own:server"), "to make a system without arguments"),
         (("run", "my_own:system", "--claim", "none.toml"), "a readable file of claims"),
