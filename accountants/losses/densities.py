@@ -223,8 +223,8 @@ class Mixture:
         return places
 
     def compute_log_mass(self, y: Floats) -> Floats:
-        """Computes ln of the probability of every number ``y``; -inf if ``y`` is neither a single
-        point nor on a lattice.
+        """Computes ln of the probability of every number ``y``; -inf if no term has
+        mass at the single number ``y``.
         """
         y = np.asarray(y, dtype=np.float64)
         mass = np.full(y.shape, -np.inf)

@@ -325,7 +325,7 @@ def is_signature(part: Component) -> bool:
 
 
 def find_list_names(components: Mapping[str, Component]) -> frozenset[str]:
-    """Returns the names of components that are lists of integers, some of which exceed 1."""
+    """Returns the names of components that hold lists of integers, if an integer exceeds 1."""
     names_of_lists = []
     for name, part in components.items():
         if len(part.shape) == 1 and len(part) and part.to_dense(np.arange(1)).dtype.kind in "iu":

@@ -181,7 +181,10 @@ class CoordinateReportsReader(MessageReader):
     required_messages = "reports of an item gradient and their distribution"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view has reports of an item gradient with public probabilities."""
+        """Checks whether the view has one-coordinate reports of item gradients, and their epsilon.
+
+        The epsilon of a report gives the probabilities of its randomizer.
+        """
         known = {"epsilon", "reports"} <= set(view.public.settings)
         return known and bool(uploads.read_item_messages(view, (Payload.REPORTS,)))
 

@@ -223,7 +223,7 @@ def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
     """
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in get_float_arrays(broadcast or {}).items():
-        text = f"{MALICIOUS_TEXT} sets {name} to 0"
+        text = f"{MALICIOUS_TEXT} sets the array “{name}” to 0"
         sent[text] = {**(broadcast or {}), name: np.zeros_like(part)}
     return sent
 

@@ -258,8 +258,7 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 
 
 def find_atoms(tables: Sequence[MassTable]) -> MassTable:
-    """Returns the keys (tuples of output values) that have positive probability in any of
-    ``tables``.
+    """Returns the atoms of all ``tables``: keys (tuples of output values) of positive probability.
 
     The result is empty if no table has a density, because atoms are needed only beside densities.
     """

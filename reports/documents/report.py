@@ -366,7 +366,8 @@ def _skipped(section: Section) -> Passage:
 def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
     """Returns pairs (names of attacks, reason why they did not run); each reason occurs once.
 
-    Attributes, and features, that an attack cannot use for the same reason are joined by "or".
+    If an attack cannot infer several attributes (or read several features) for one reason, one pair
+    names them, joined by "or".
     """
     texts, parts = list[tuple[str, str]](), dict[tuple[str, str], list[tuple[str, str]]]()
     for row in skipped:

@@ -312,7 +312,7 @@ def _verdict(section: Section) -> tuple[str, str]:
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
         so = "what it learned about single users does not improve the recommendations"
-        unsure = ". What the system learned about single users may not improve its recommendations"
+        unsure = ". It is not shown that what it learned about users improves recommendations"
     else:
         return "", ""
     on = "this measure" if len(rows) == 1 else f"any of {len(rows)} utility measures"

@@ -404,7 +404,7 @@ def _shape(
         layout = file.layouts[name]
         if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
-                raise file.make_error(f"{name!r} as signs with coordinates", got="other data")
+                raise file.make_error(f"{name!r} as rows of signs and coordinates", got="others")
             continue
         is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:

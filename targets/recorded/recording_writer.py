@@ -98,7 +98,7 @@ class GroundTruth:
                 categories = tuple(arrays[f"{_ATTRIBUTE}{key}:categories"].tolist())
                 codes = arrays[name].astype(np.int64)
                 if len(codes) != len(users) or ((codes < 0) | (codes >= len(categories))).any():
-                    raise ValueError(f"codes of {key} outside its categories")
+                    raise ValueError(f"codes of {key} that are not from 0 to {len(categories) - 1}")
                 attributes[key] = Attribute(codes=codes, categories=categories)
         return cls(
             Interactions(

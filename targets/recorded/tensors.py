@@ -281,7 +281,7 @@ class NpzFile(ArrayFile):
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
-                    raise ValueError(f"the file {info.filename!r:.80}, not an array of unique name")
+                    raise ValueError(f"the file {info.filename!r:.80}: no array, or a second one")
                 if self.only_names and name not in self.only_names:
                     continue
                 with archive.open(info) as file:

@@ -283,7 +283,7 @@ def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_clear_messages() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of shares of the noise variance that an adversary does not learn in LFL-SGDMF.
+    """Yields the claimed and the computed share of LFL-SGDMF's noise variance that stays unknown.
 
     In a round, each device sends two messages, and the second replaces the noise of the first. The
     adversary sees the sum of the first messages and, for the first share, the sum of the second

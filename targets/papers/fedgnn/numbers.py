@@ -120,7 +120,7 @@ def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 0, the claimed F1 of an attack on signed item codes, and the computed F1.
+    """Yields the claimed F1 (0) and the computed F1 of an attack on signed item codes, as a pair.
 
     In the attack, a third party infers a user's items from their codes (``sign_item``).
     """

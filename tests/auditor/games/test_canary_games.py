@@ -229,7 +229,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
     canary, number, _ = found
-    assert "sets items to 0" in tuple(sent)[number]
+    assert "sets the array “items” to 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
     along = projection.estimate_messages(system, canary.histories, chosen, rng, 4).difference
     apart = np.linalg.norm(along["update"])

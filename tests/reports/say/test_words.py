@@ -251,7 +251,7 @@ NOTHING = "what it learned about single users does not improve the recommendatio
 NOT = "The system is not"
 ONE, TWO = "on this measure", "on any of 2 utility measures"
 HR = "HR@10 (share of tests with the right item among the first 10)"
-MAYBE = "What the system learned about single users may not improve its recommendations."
+MAYBE = "It is not shown that what it learned about users improves recommendations."
 POPULAR = "recommending popular items"
 
 
