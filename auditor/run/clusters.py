@@ -9,12 +9,14 @@ call.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -76,10 +78,20 @@ class DaskCluster:
         """
         try:
             from distributed import Client
+            from distributed import comm as comms
         except ImportError as error:
             raise _not_installed_error("dask") from error
         _check_reachable(address)
+
+        async def greet() -> None:
+            comm = await asyncio.wait_for(comms.connect(address, timeout=_LOOK), _LOOK)
+            await comm.close()
+
         try:
+            # A client would wait for ever for a server that is not a scheduler. The thread is for
+            # callers with an event loop of their own, such as notebooks.
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(asyncio.run, greet()).result()
             client = Client(address, timeout=_LOOK, set_as_default=False)
             client.wait_for_workers(1, timeout=_LOOK)
         except (OSError, ValueError, AssertionError) as error:  # a busy scheduler asserts
