@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refutes_assumptions
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
-from fedrec_auditor.reports.say import capitalize_first, format_settings
+from fedrec_auditor.reports.say import format_settings
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
@@ -204,9 +204,7 @@ def judge_scoped_claim(
             reason = explain_infinite_epsilon(event, scoped.delta)
         elif violated:
             reason = ""  # a refuted claim has no proof
-        notes.append(
-            f"No finite epsilon can be proved. {capitalize_first(reason)}" if reason else ""
-        )
+        notes.append(f"No finite epsilon can be proved: {reason}" if reason else "")
     note = " ".join(filter(None, notes))
     return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
 

@@ -216,7 +216,7 @@ def test_a_client_without_a_proof_is_not_said_to_send_in_the_clear() -> None:
     claim = Claim(epsilon=1.0, scope=TRAINING, statement="ours", source="ours")
     stated = (ScopedClaim(claim=claim, scope=TRAINING),)
     system = WrappedSystem(client=lambda history, model, rng: history.dense(), stated_claims=stated)
-    assert noted(system).startswith("No finite epsilon can be proved. No proof was given. Give one")
+    assert noted(system).startswith("No finite epsilon can be proved: No proof was given. Give one")
     assert noted(system, sampled_bounds=[lower(6.0, TRAINING)]) == ""
     clear = noted(replace(system, proof={Horizon.TRAINING: NonPrivateDpEvent()}))
-    assert clear.startswith("No finite epsilon can be proved. A part of the data is sent")
+    assert clear.startswith("No finite epsilon can be proved: A part of the data is sent")
