@@ -235,7 +235,7 @@ def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
         ({"user": "a"}, r"name for the column of items, got none\. .* are: a, b, c\."),
         ({"user": "a", "item": "x"}, r"a column 'x', got none\. The columns of .* are: a, b, c\."),
         ({"user": "a", "item": "a"}, r"a column per key, got one twice"),
-        ({"user": "a", "item": "b", "stars": "c"}, r"columns among user, item.*, got stars"),
+        ({"user": "a", "item": "b", "stars": "c"}, r"keys of columns among user, .*, got stars"),
     ],
 )
 def test_wrong_columns_are_one_error_that_names_those_there_are(
