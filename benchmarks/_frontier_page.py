@@ -51,7 +51,7 @@ def figure(data: str, rows: Sequence[Setting]) -> Picture:
     return Picture(
         name="frontier" if data == FIRST else f"frontier-{data}",
         kind="frontier",
-        title="What protection costs and what it buys, system by system",
+        alt_text="What protection costs and what it buys, system by system",
         caption="",
         svg=drawing.make_svg(_WIDTH, _HEAD + _ROW * len(families), drawn),
     )

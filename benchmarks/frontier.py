@@ -45,11 +45,11 @@ from fedrec_auditor.auditor.sweep.grid import NOISE_AXIS, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import (
-    BREACH_VIEW_SUFFIX,
-    TEXT_BEFORE_DELTA,
-    OverTrainingsRow,
+    BEYOND_PROTOCOL_SUFFIX,
+    SCOPE_DELTA_SEPARATOR,
+    AllTrainingsRow,
     VariantRow,
-    select_quoted_figure,
+    select_headline_utility,
 )
 from fedrec_auditor.reports.record.record import Sweep
 from fedrec_auditor.reports.writers.svg import make_svg_file
@@ -104,14 +104,14 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
     for place, variant in enumerate(found.variants):
         rows = [row for row in found.overall if row.variant == place]
         measured = [row for row in rows if row.kind == "utility"]
-        used = select_quoted_figure(measured) if measured else None
+        used = select_headline_utility(measured) if measured else None
         over = _alike(used, [row for row in found.relative if row.variant == place])
         gains = [
             row
             for row in rows
             if row.kind == "gain"
             and METRICS & set(row.metric.split())
-            and not row.view.endswith(BREACH_VIEW_SUFFIX)
+            and not row.view.endswith(BEYOND_PROTOCOL_SUFFIX)
         ]
         strongest = max(gains, key=lambda row: row.value, default=None)
         most = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
@@ -147,8 +147,8 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
 
 
 def _alike(
-    figure: OverTrainingsRow | None, rows: Sequence[OverTrainingsRow]
-) -> OverTrainingsRow | None:
+    figure: AllTrainingsRow | None, rows: Sequence[AllTrainingsRow]
+) -> AllTrainingsRow | None:
     """The row with the same metric and protocol as ``figure``."""
     if figure is None:
         return None
@@ -156,7 +156,7 @@ def _alike(
     return next((row for row in rows if (row.metric, row.view) == named), None)
 
 
-def _ends(name: str, row: OverTrainingsRow | None) -> dict[str, float]:
+def _ends(name: str, row: AllTrainingsRow | None) -> dict[str, float]:
     """The value and the interval of a row, with keys such as "gain_low"; NaN without a row."""
     values = (None,) * 3 if row is None else (row.value, row.ci_low, row.ci_high)
     names = (name, f"{name}_low", f"{name}_high")
@@ -175,12 +175,12 @@ def _cut(family: Family, variant: VariantRow) -> str:
     return f"{MAX_QUICK_ROUNDS} of {rounds:,}" if family.quick and rounds > MAX_QUICK_ROUNDS else ""
 
 
-def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
+def _whole(rows: Sequence[AllTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
     """The ``kind`` of epsilon (proved or shown) of a whole user against the server."""
     # The first delta with such an epsilon is taken. Without a claim the proved epsilon is infinite.
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
-        if _is_whole(row.view.partition(TEXT_BEFORE_DELTA)[0].split(" / ")):
+        if _is_whole(row.view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")):
             return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
     texts = (f"{variant.target}.{key}={json.dumps(each)}" for key, each in variant.settings.items())
     plan = Plan(settings=members.parse_settings([text.replace('"', "") for text in texts]))

@@ -178,11 +178,11 @@ def _show_rows(rows: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_f
     """
     from rich.console import Console
 
-    from fedrec_auditor.reports.documents.catalogue import build_entry_passage
+    from fedrec_auditor.reports.documents.catalogue import build_entry_section
     from fedrec_auditor.reports.writers.terminal import print_sections, render_catalogue
 
     if in_full:
-        print_sections(map(build_entry_passage, rows), Console())
+        print_sections(map(build_entry_section, rows), Console())
     else:
         render_catalogue(rows, Console(), words)
 
@@ -192,12 +192,12 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports.documents.catalogue import build_table_passage
+    from fedrec_auditor.reports.documents.catalogue import build_table_section
     from fedrec_auditor.reports.writers.terminal import print_sections
 
     printed = catalogue.make_tables(paper, jobs=jobs)
     if show:
-        print_sections(map(build_table_passage, printed), Console())
+        print_sections(map(build_table_section, printed), Console())
     return [row for table in printed for row in table.rows]
 
 

@@ -26,9 +26,9 @@ from fedrec_auditor.auditor.plan.members import (
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.record.frontier import (
-    BREACH_VIEW_SUFFIX,
-    TEXT_BEFORE_DELTA,
-    OverTrainingsRow,
+    BEYOND_PROTOCOL_SUFFIX,
+    SCOPE_DELTA_SEPARATOR,
+    AllTrainingsRow,
     QuantityKind,
     SweepRow,
 )
@@ -338,7 +338,7 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         if row.baseline is not None:
             yield make(kind="ahead", **_interval(row.baseline.difference), baseline=0.0)
     for attack in record.attacks:
-        broken = f", {BREACH_VIEW_SUFFIX}" if is_beyond_protocol(attack) else ""
+        broken = f", {BEYOND_PROTOCOL_SUFFIX}" if is_beyond_protocol(attack) else ""
         metric = f"{attack.attack}: {attack.metric}"
         make = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
         yield make(kind="attack", **_interval(attack), baseline=attack.baseline)
@@ -350,10 +350,10 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
     for finding in record.findings:
         # The bound of a game, with fewer rounds and users, is not a bound for the data.
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
-        view = world + (f"{TEXT_BEFORE_DELTA}{finding.delta:g}" if finding.delta else "")
+        view = world + (f"{SCOPE_DELTA_SEPARATOR}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.lower_bound
         bounds: list[tuple[QuantityKind, float, str, Callable[..., tuple[float, str]]]] = []
-        if finding.is_claimed and claim.basis is not Basis.DERIVED:
+        if finding.is_claimed_in_scope and claim.basis is not Basis.DERIVED:
             bounds.append(("claimed", claim.epsilon, claim.source, min))
         bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
         bounds += [("shown", leak.epsilon, _basis(leak), max)] if leak is not None else []
@@ -392,7 +392,7 @@ def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
 
 def combine_rows(
     rows: Sequence[SweepRow], n_trainings: int, confidence: float
-) -> Iterator[OverTrainingsRow]:
+) -> Iterator[AllTrainingsRow]:
     """Combines the results ``rows`` of several trainings of each variant, and yields one row per
     variant (system with settings) and metric or epsilon.
 
@@ -415,7 +415,7 @@ def combine_rows(
             # Claims and proofs are equal for all trainings, or else the largest one holds for all.
             missing = [0.0] * (n_trainings - len(values))
             value = lower_median([*values, *missing]) if kind == "shown" else max(values)
-            yield OverTrainingsRow(**shared, value=value, trainings=len(values))
+            yield AllTrainingsRow(**shared, value=value, trainings=len(values))
             continue
         lows, highs = (
             [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
@@ -436,7 +436,7 @@ def _combined(
     highs: Sequence[float],
     count: int,
     confidence: float,
-) -> OverTrainingsRow:
+) -> AllTrainingsRow:
     """Combines one metric over several trainings. The result has no interval if fewer than
     ``count`` trainings have the metric.
 
@@ -451,7 +451,7 @@ def _combined(
     figure = combine_trainings(values, lows, highs, confidence)
     complete = figure.n_trainings == count
     several = complete and count > 1
-    return OverTrainingsRow(
+    return AllTrainingsRow(
         **shared,
         value=figure.mean,
         ci_low=figure.ci_low if complete else None,

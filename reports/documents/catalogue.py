@@ -19,11 +19,11 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     BulletList,
+    DocumentSection,
     Facts,
-    FactText,
+    FactValue,
     Paragraph,
-    Passage,
-    make_grid,
+    make_table,
 )
 from fedrec_auditor.reports.record.rows import Finding, Row
 
@@ -74,7 +74,7 @@ class PaperRow(Row):
     symbols: dict[str, str]
 
     @property
-    def role_words(self) -> str:
+    def threat_model_phrase(self) -> str:
         """Phrase with the adversary, the trusted parties, and the section that states them."""
         return f"against {self.adversary}; trusted parties: {self.trusted} ({self.place})"
 
@@ -160,7 +160,7 @@ class CatalogueRow(Row):
     @property
     def symbols(self) -> dict[str, str]:
         """Symbols of the paper that occur in the entry's texts, each with its meaning."""
-        figures = (text for each in self.listed_figures for text in (each.what, each.how))
+        figures = (text for each in self.listed_numbers for text in (each.what, each.how))
         text = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
         return {
             symbol: meaning
@@ -176,16 +176,16 @@ class CatalogueRow(Row):
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
-    def incorrect_figures(self) -> tuple[StatedNumber, ...]:
+    def incorrect_numbers(self) -> tuple[StatedNumber, ...]:
         """Numbers of the entry that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
     @property
-    def listed_figures(self) -> tuple[StatedNumber, ...]:
+    def listed_numbers(self) -> tuple[StatedNumber, ...]:
         """Numbers of the entry that a report lists: at most 6, incorrect numbers first."""
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
-        return (self.incorrect_figures or self.figures)[:_MAX_LISTED]
+        return (self.incorrect_numbers or self.figures)[:_MAX_LISTED]
 
 
 class EpsilonTableRow(Row):
@@ -232,7 +232,7 @@ def describe_labels(row: CatalogueRow) -> str:
     return ", ".join(labels)
 
 
-def describe_claimed(row: CatalogueRow) -> str:
+def format_claimed_formula(row: CatalogueRow) -> str:
     """Formats the claimed formula of an entry, with its value in parentheses.
 
     If the entry has several numbers, the text is the formula without a value.
@@ -254,10 +254,10 @@ def describe_claim(row: CatalogueRow) -> str:
 
     The prefix "derived: " marks a statement that nobody makes, and that was derived here.
     """
-    return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{describe_claimed(row)}"
+    return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{format_claimed_formula(row)}"
 
 
-def describe_correct(row: CatalogueRow) -> str:
+def format_correct_formula(row: CatalogueRow) -> str:
     """Formats the correct formula of an entry, with its value in parentheses.
 
     If the entry has several numbers, the text is the formula without a value.
@@ -299,18 +299,18 @@ def explain_verdict(row: CatalogueRow) -> str:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
         texts.append(say.TEXT_TABLES["meaning"][of][row.arithmetic])
-        if alone and row.incorrect_figures:
-            agreeing = len(row.figures) - len(row.incorrect_figures)
+        if alone and row.incorrect_numbers:
+            agreeing = len(row.figures) - len(row.incorrect_numbers)
             if agreeing and _chosen(row).below:
                 texts.append(f"The statement holds at {agreeing} of {len(row.figures)} settings.")
             texts.append(_corrected(row, _chosen(row)))
     return " ".join(texts)
 
 
-def describe_unlisted(row: CatalogueRow) -> str:
+def describe_omitted_numbers(row: CatalogueRow) -> str:
     """Returns a sentence on the numbers that ``listed_figures`` leaves out; "" without any."""
-    rest = [figure for figure in row.figures if figure not in row.listed_figures]
-    poor = sum(figure in row.incorrect_figures for figure in rest)
+    rest = [figure for figure in row.figures if figure not in row.listed_numbers]
+    poor = sum(figure in row.incorrect_numbers for figure in rest)
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
     text = say.join_texts(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
@@ -355,22 +355,22 @@ def _with(row: CatalogueRow, formula: str, value: str) -> str:
 
 def _chosen(row: CatalogueRow) -> StatedNumber:
     """Selects the number that represents an entry in one line: the first incorrect one, if any."""
-    return (*row.incorrect_figures, *row.figures)[0]
+    return (*row.incorrect_numbers, *row.figures)[0]
 
 
 # Head of the column with the numbers that are compared with those computed here.
 _COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
 _LABELS: list[LabelEnum] = [*Verdict, *NumberLabel]
-_LISTED: dict[str, Callable[[CatalogueRow], FactText]] = {
+_LISTED: dict[str, Callable[[CatalogueRow], FactValue]] = {
     "Number": lambda row: row.number,
     "System": lambda row: row.target,
     "Basis": lambda row: row.basis.value,
     "Statement": lambda row: row.statement,
     "Stated number": describe_claim,
-    "Correct number": describe_correct,
+    "Correct number": format_correct_formula,
     "Verdict": describe_labels,
 }
-_EPSILONS: dict[str, Callable[[EpsilonTableRow], FactText]] = {
+_EPSILONS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
     "Table": lambda row: str(row.table),
     "Sampled clients / users": lambda row: f"{row.clients} / {row.n_users}",
     "Delta": lambda row: say.format_number(row.delta),
@@ -384,7 +384,7 @@ _EPSILONS: dict[str, Callable[[EpsilonTableRow], FactText]] = {
 
 def build_catalogue_document(
     rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]
-) -> Passage:
+) -> DocumentSection:
     """Builds the document of all entries, with the tables of epsilons that papers print."""
     meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in _LABELS)
     papers = {row.paper.title: row.paper for row in rows}.values()
@@ -392,35 +392,35 @@ def build_catalogue_document(
     blocks = (
         Paragraph(describe_label_counts(rows)),
         BulletList(meanings),
-        Passage("Papers", (Facts(about),)),
-        Passage("All entries", (make_grid(rows, _LISTED),)),
+        DocumentSection("Papers", (Facts(about),)),
+        DocumentSection("All entries", (make_table(rows, _LISTED),)),
     )
-    parts = (*map(build_entry_passage, rows), *map(build_table_passage, tables))
-    return Passage("Claims of papers, and the numbers that hold", (*blocks, *parts))
+    parts = (*map(build_entry_section, rows), *map(build_table_section, tables))
+    return DocumentSection("Claims of papers, and the numbers that hold", (*blocks, *parts))
 
 
 def _about(paper: PaperRow) -> str:
     symbols = "; ".join(f"{name} = {meaning}" for name, meaning in paper.symbols.items())
-    return f"the paper promises privacy {paper.role_words}. Symbols: {symbols}"
+    return f"the paper promises privacy {paper.threat_model_phrase}. Symbols: {symbols}"
 
 
-def build_entry_passage(row: CatalogueRow) -> Passage:
+def build_entry_section(row: CatalogueRow) -> DocumentSection:
     """Builds the document of one entry: meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(explain_verdict(row)), Facts(tuple(_facts(row)))]
-    if listed := row.listed_figures:
+    if listed := row.listed_numbers:
         stated = _COLUMN.get(row.basis, "Stated")
-        columns: dict[str, Callable[[StatedNumber], FactText]] = {
+        columns: dict[str, Callable[[StatedNumber], FactValue]] = {
             "Quantity": lambda figure: figure.what,
             stated: lambda figure: format_stated_number(figure, say.format_number),
             "Computed here": lambda figure: format_correct_number(figure, say.format_number),
             "Agreement": lambda figure: say.TEXT_TABLES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }
-        blocks.append(make_grid(listed, columns))
-    if rest := describe_unlisted(row):
+        blocks.append(make_table(listed, columns))
+    if rest := describe_omitted_numbers(row):
         blocks.append(Paragraph(rest))
-    return Passage(
+    return DocumentSection(
         f"{row.number} {row.target}: {describe_labels(row)}{derived}",
         tuple(blocks),
         colour_verdict=row.verdict or row.arithmetic,
@@ -428,11 +428,11 @@ def build_entry_passage(row: CatalogueRow) -> Passage:
     )
 
 
-def build_table_passage(tables: EpsilonTables) -> Passage:
+def build_table_section(tables: EpsilonTables) -> DocumentSection:
     """Builds the section with a paper's printed epsilons, the authors' counts, and the bounds."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
-    return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
+    return DocumentSection(title, (*note, make_table(tables.rows, _EPSILONS)))
 
 
 def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:
@@ -465,11 +465,11 @@ def _count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
     return f"{len(kinds)} {word.label}{known}"
 
 
-def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactText]]:
+def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), describe_claimed(row)
-    yield "Correct number", describe_correct(row)
+    yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)
+    yield "Correct number", format_correct_formula(row)
     if row.finding is not None:
         yield "Proved upper bound", say.make_upper_bound_fact(row.finding)
         yield "Shown lower bound", say.make_lower_bound_fact(row.finding)
@@ -486,7 +486,7 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactText]]:
         yield "Symbol", f"{name} = {meaning}"
     if row.scope is not None:
         yield "Scope", say.describe_full_scope(row.scope)
-    yield "Threat model", row.paper.role_words
+    yield "Threat model", row.paper.threat_model_phrase
     if row.finding is not None:
         yield "Verdict", row.finding.reason
     yield "Command", format_command(row)

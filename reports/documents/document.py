@@ -43,7 +43,7 @@ class Picture:
     """A drawing with its title and caption.
 
     svg: one whole SVG element, whose colours are the CSS variables of templates/glance.css.
-    title: description of the drawing in words, for screen readers.
+    alt_text: description of the drawing in words, for screen readers.
     caption: explanation below the drawing.
     name: file name without extension; it is unique, and does not change from audit to audit.
     kind: "broad" or "narrow" (the overview of systems), "ladder" (each claim's epsilons on one
@@ -52,14 +52,14 @@ class Picture:
     """
 
     svg: str
-    title: str
+    alt_text: str
     caption: str = ""
     name: str = ""
     kind: str = ""
 
 
 # Content of a table's cell or of a fact: a text, or a number with its qualifications.
-FactText = str | Quantity
+FactValue = str | Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Paragraph:
     """A paragraph of a document.
 
     text: the sentences.
-    block: kind of the block, by which writers choose a layout.
+    block_kind: kind of the block, by which writers choose a layout.
     """
 
     text: str
-    block: Literal["paragraph"] = "paragraph"
+    block_kind: Literal["paragraph"] = "paragraph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class BulletList:
     """A bulleted list of a document.
 
     texts: the items of the list.
-    block: kind of the block, by which writers choose a layout.
+    block_kind: kind of the block, by which writers choose a layout.
     """
 
     texts: tuple[str, ...]
-    block: Literal["items"] = "items"
+    block_kind: Literal["items"] = "items"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +91,27 @@ class Facts:
     """A list of facts in a document, such as "Lower bound: ≥ 2.3".
 
     rows: pairs of a name and its text or number.
-    block: kind of the block, by which writers choose a layout.
+    block_kind: kind of the block, by which writers choose a layout.
     """
 
-    rows: tuple[tuple[str, FactText], ...]
-    block: Literal["facts"] = "facts"
+    rows: tuple[tuple[str, FactValue], ...]
+    block_kind: Literal["facts"] = "facts"
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TableBlock:
     """A table of a document, with one row per object.
 
     caption: caption of the table.
     column_heads: head of each column.
     rows: cells of each row, of which the first names the object.
-    block: kind of the block, by which writers choose a layout.
+    block_kind: kind of the block, by which writers choose a layout.
     """
 
     caption: str
     column_heads: tuple[str, ...]
-    rows: tuple[tuple[FactText, ...], ...]
-    block: Literal["table"] = "table"
+    rows: tuple[tuple[FactValue, ...], ...]
+    block_kind: Literal["table"] = "table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +121,15 @@ class Pictures:
     The HTML page shows them, and Markdown links to the files NAME.svg in the same folder.
 
     pictures: the drawings.
-    block: kind of the block, by which writers choose a layout.
+    block_kind: kind of the block, by which writers choose a layout.
     """
 
     pictures: tuple[Picture, ...]
-    block: Literal["pictures"] = "pictures"
+    block_kind: Literal["pictures"] = "pictures"
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class DocumentSection:
     """A section of a document: a title with the blocks below it.
 
     title: the title.
@@ -140,7 +140,7 @@ class Passage:
     is_html_only: whether only the HTML page has the section. A terminal prints its title, and
         Markdown omits it.
     html_id: HTML id of the section in the page; empty without an id.
-    block: kind of the block, by which writers choose a layout.
+    block_kind: kind of the block, by which writers choose a layout.
     """
 
     title: str
@@ -150,7 +150,7 @@ class Passage:
     is_folded: bool = False
     is_html_only: bool = False
     html_id: str = ""
-    block: Literal["part"] = "part"
+    block_kind: Literal["part"] = "part"
 
     @property
     def heading(self) -> str:
@@ -159,29 +159,31 @@ class Passage:
 
 
 # Any block of a document.
-Block = Paragraph | BulletList | Facts | Grid | Pictures | Passage
+Block = Paragraph | BulletList | Facts | TableBlock | Pictures | DocumentSection
 
 
-def make_facts(*rows: tuple[str, FactText]) -> Facts:
+def make_facts(*rows: tuple[str, FactValue]) -> Facts:
     """Returns a block of facts from (name, text) pairs, without the pairs whose text is empty."""
     return Facts(tuple((name, text) for name, text in rows if text))
 
 
-def make_pictures(images: Iterable[Picture]) -> tuple[Pictures, ...]:
+def make_picture_blocks(images: Iterable[Picture]) -> tuple[Pictures, ...]:
     """Returns a tuple with one block that has all drawings; empty if there are no drawings."""
     pictures = tuple(images)
     return (Pictures(pictures),) if pictures else ()
 
 
-def make_grid(
-    rows: Iterable[RowType], columns: Mapping[str, Callable[[RowType], FactText]], caption: str = ""
-) -> Grid:
+def make_table(
+    rows: Iterable[RowType],
+    columns: Mapping[str, Callable[[RowType], FactValue]],
+    caption: str = "",
+) -> TableBlock:
     """Returns a table with the ``caption`` and one row for each object in ``rows``.
 
     ``columns`` maps the head of a column to the function that returns an object's cell.
     """
     cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
-    return Grid(caption, tuple(columns), cells)
+    return TableBlock(caption, tuple(columns), cells)
 
 
 _END = r"(?<=[.!?]) +(?=[A-Z'])"
@@ -229,7 +231,7 @@ def merge_equal_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str]
     return tuple((of, " ".join(group)) for of, group in texts.items())
 
 
-def move_repeats_to_notes(whole: Passage) -> Passage:
+def move_repeats_to_notes(whole: DocumentSection) -> DocumentSection:
     """Replaces text that occurs often in the facts of a document by references to notes.
 
     The numbered notes are listed in a new last section.
@@ -248,7 +250,11 @@ def move_repeats_to_notes(whole: Passage) -> Passage:
         whole = _reworded(whole, partial(_replaced, notes, unit))
     rows = ((f"Note {number}", text) for number, text in enumerate(notes, 1))
     facts = Facts(tuple(rows))
-    return replace(whole, blocks=(*whole.blocks, Passage("Notes", (facts,)))) if notes else whole
+    return (
+        replace(whole, blocks=(*whole.blocks, DocumentSection("Notes", (facts,))))
+        if notes
+        else whole
+    )
 
 
 def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
@@ -261,21 +267,21 @@ def _merged(references: re.Match[str]) -> str:
     return f"See notes {', '.join(re.findall('[0-9]+', references[0]))}."
 
 
-def _texts(part: Passage) -> Iterator[str]:
+def _texts(part: DocumentSection) -> Iterator[str]:
     """Yields all texts in the ``Facts`` of a section and its subsections."""
     # Subsections that are marked ``is_html_only`` are skipped.
     for block in part.blocks:
-        if isinstance(block, Passage) and not block.is_html_only:
+        if isinstance(block, DocumentSection) and not block.is_html_only:
             yield from _texts(block)
         elif isinstance(block, Facts):
             for _, text in block.rows:
                 yield from (text,) if isinstance(text, str) else text.qualifiers
 
 
-def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
+def _reworded(part: DocumentSection, change: Callable[[str], str]) -> DocumentSection:
     """Returns a copy of the section in which ``change`` is applied to each text of its facts."""
 
-    def changed(text: FactText) -> FactText:
+    def changed(text: FactValue) -> FactValue:
         if isinstance(text, str):
             return change(text)
         return replace(text, qualifiers=tuple(map(change, text.qualifiers)))
@@ -283,6 +289,6 @@ def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
     def block(each: Block) -> Block:
         if isinstance(each, Facts):
             return Facts(tuple((name, changed(text)) for name, text in each.rows))
-        return _reworded(each, change) if isinstance(each, Passage) else each
+        return _reworded(each, change) if isinstance(each, DocumentSection) else each
 
     return replace(part, blocks=tuple(map(block, part.blocks)))

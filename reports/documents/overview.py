@@ -20,7 +20,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import FONT_SIZE, SMALL_FONT, AxisScale
-from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import Summary
 
@@ -42,17 +42,17 @@ class EpsilonRow:
     scope_label: second line of the label: scope, delta and game of the finding.
     finding: the judged claim whose scope and delta all marks have; None without one.
     attack_label: name of the best attack, or the reason why there is none; empty in a ladder.
-    attack_gain: share of the gap between guessing and certainty that the attack closes at least; 0
+    attack_advantage: share of the gap between guessing and certainty that the attack closes at least; 0
         without an attack that beats guessing.
-    gain_percent: ``attack_gain`` in percent, rounded down, as text; empty without such an attack.
+    advantage_percent: ``attack_advantage`` in percent, rounded down, as text; empty without such an attack.
     """
 
     name: str
     scope_label: str
     finding: Finding | None
     attack_label: str = ""
-    attack_gain: float = 0.0
-    gain_percent: str = ""
+    attack_advantage: float = 0.0
+    advantage_percent: str = ""
 
     @property
     def drawn_bounds(self) -> tuple[Bound | None, Claim | None, Bound | None]:
@@ -71,7 +71,7 @@ class EpsilonRow:
         if proof is not None and (math.isinf(proof.epsilon) or proof.delta > found.delta):
             proof = None
         proved = None if refutes_assumptions(found.measured, proof) else proof
-        is_claimed = found.is_claimed and found.claim.basis is not Basis.DERIVED
+        is_claimed = found.is_claimed_in_scope and found.claim.basis is not Basis.DERIVED
         return shown, found.claim if is_claimed else None, proved
 
     @property
@@ -91,7 +91,7 @@ class EpsilonRow:
     @property
     def attack_text(self) -> str:
         """Text with the best attack, and the share of the gap to certainty that it closes."""
-        share = self.gain_percent and f"({self.gain_percent} of the gap)"
+        share = self.advantage_percent and f"({self.advantage_percent} of the gap)"
         return say.join_texts(self.attack_label, share, by=" ")
 
     @property
@@ -111,7 +111,9 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     beats guessing, because the lower bound of epsilon already states its success.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
-    best = min(above, key=lambda x: (x.row.family == DISTINGUISHERS, -x.advantage), default=None)
+    best = min(
+        above, key=lambda x: (x.row.family == DISTINGUISHER_FAMILY, -x.advantage), default=None
+    )
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
         row = replace(row, scope_label=_scope_label(finding))
@@ -120,13 +122,13 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
         share = f"≥ {say.to_percent(round_to_digits(best.advantage, math.floor))}"
         row = replace(row, attack_label=attack, attack_gain=best.advantage, gain_percent=share)
-    if not glance.leak_assessment.gap_text:
+    if not glance.leak_assessment.unassessed_text:
         return row
     untested = "none shown" if best is None else row.attack_label
     return replace(row, attack_label=f"{untested}, hardly tested")
 
 
-def make_ladder_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
+def make_claim_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
     """Makes one row per judged claim of a system, with distinct labels."""
     rows, labels = list[EpsilonRow](), Counter[str]()
     for finding in findings:
@@ -187,7 +189,7 @@ def draw_overview(
 
 def draw_ladder(findings: Sequence[Finding]) -> str:
     """Draws the ladder: claimed, proved and shown epsilon of each judged claim, on one axis."""
-    rows = make_ladder_rows(findings)
+    rows = make_claim_rows(findings)
     return _draw(rows, _LADDER, find_axis_exponents(rows))
 
 
@@ -235,14 +237,14 @@ def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iter
     yield _draw_small(0, top + 29, scope, muted=True)
     yield from _epsilons(row, y, place, layout)
     yield _draw_small(layout.start, y + 20, row.epsilons_text, muted=True)
-    if row.gain_percent:
+    if row.advantage_percent:
         yield drawing.draw_rectangle(x, bar - 5, _BAR, 10, "shade")
-        yield drawing.draw_rectangle(x, bar - 5, _BAR * row.attack_gain, 10, "leak")
-        yield _draw_small(x + _BAR + 8, bar + 4, row.gain_percent)
+        yield drawing.draw_rectangle(x, bar - 5, _BAR * row.attack_advantage, 10, "leak")
+        yield _draw_small(x + _BAR + 8, bar + 4, row.advantage_percent)
         bar += 16
     words = row.attack_label if layout is _BROAD else f"best attack: {row.attack_label}"
     if row.attack_label:
-        yield _draw_small(x, bar + 4, words, muted=bool(row.gain_percent))
+        yield _draw_small(x, bar + 4, words, muted=bool(row.advantage_percent))
 
 
 def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:

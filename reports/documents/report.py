@@ -20,24 +20,24 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     BulletList,
+    DocumentSection,
     Facts,
-    FactText,
-    Grid,
+    FactValue,
     Paragraph,
-    Passage,
     Pictures,
     Quantity,
+    TableBlock,
     drop_repeated_sentences,
     make_facts,
-    make_grid,
-    make_pictures,
+    make_picture_blocks,
+    make_table,
     merge_equal_texts,
     move_repeats_to_notes,
     split_sentences,
 )
 from fedrec_auditor.reports.documents.figures import draw_system_figures, select_spread_row
 from fedrec_auditor.reports.documents.overview import draw_overview
-from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_comparable_rows
+from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_rows_with_baseline
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Section, SystemHtmlIds, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
@@ -55,7 +55,7 @@ _RISKS = {
 }
 
 
-def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
+def build_regulator_passage(record: Contents, glance: Summary) -> DocumentSection:
     """Builds the section that answers regulators' questions about one system.
 
     The answers come from the record alone: first the risks of singling out, linkability and
@@ -71,9 +71,9 @@ def build_regulator_passage(record: Contents, glance: Summary) -> Passage:
         f"Measures to take: {glance.advice}",
     )
     text = Paragraph(" ".join(texts))
-    copied = Passage("Paragraph for a data protection impact assessment", (text,))
+    copied = DocumentSection("Paragraph for a data protection impact assessment", (text,))
     blocks = (Facts((*risks, *_epsilon(glance))), copied)
-    return Passage("Answers for regulators", blocks, is_folded=True, is_html_only=True)
+    return DocumentSection("Answers for regulators", blocks, is_folded=True, is_html_only=True)
 
 
 def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
@@ -82,7 +82,7 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     # possible.
     above = (*glance.leaks, *glance.small_leaks)
     best = next((leak for leak in above if leak.row.family in families), None)
-    tried = [row for row in list_comparable_rows(record) if row.target == glance.section.target]
+    tried = [row for row in list_rows_with_baseline(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
         row, much = best.row, ", but learns little more than a guess" if best.is_small else ""
@@ -95,7 +95,7 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     return "No attack tested this risk."
 
 
-def _epsilon(glance: Summary) -> Iterator[tuple[str, FactText]]:
+def _epsilon(glance: Summary) -> Iterator[tuple[str, FactValue]]:
     finding = glance.section.headline_finding
     if finding is None:
         yield "Epsilon", "No claim was judged."
@@ -125,7 +125,7 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
         nothing = "If a quick audit finds nothing, that is not evidence of privacy."
         yield f"The audit was quick{of}. {nothing}"
     yield f"Severity: {glance.assessment.severity_text.lower()}."
-    if gap := glance.assessment.gap_text:
+    if gap := glance.assessment.unassessed_text:
         yield f"Not assessed: {gap}."
 
 
@@ -137,7 +137,7 @@ _MAX_LEAKS = 5
 
 def build_system_document(
     record: Contents, glance: Summary, anchor: SystemHtmlIds | None = None, *, alone: bool = True
-) -> Passage:
+) -> DocumentSection:
     """Builds the document of one system, with all that the audit's record states about it.
 
     record: record of the audit.
@@ -165,25 +165,25 @@ def build_system_document(
     blocks: list[Block] = [
         Paragraph(glance.verdict_sentences),
         main,
-        *make_pictures(each for each in drawn if each not in curves),
-        *build_claim_passages(ordered, page=page),
+        *make_picture_blocks(each for each in drawn if each not in curves),
+        *build_claim_sections(ordered, page=page),
     ]
     if section.other_bounds:
         others = tuple(f"{say.make_bound_fact(other.bound)}" for other in section.other_bounds)
-        blocks.append(Passage("Other lower bounds", (BulletList(others),), is_folded=True))
+        blocks.append(DocumentSection("Other lower bounds", (BulletList(others),), is_folded=True))
     if section.attacks:
-        blocks.append(_attacks(glance, make_pictures(curves), alone=alone))
+        blocks.append(_attacks(glance, make_picture_blocks(curves), alone=alone))
     if section.skipped and alone:
         blocks.append(_skipped(section))
     if section.utility:
         blocks.append(_utility(section))
     blocks.append(build_regulator_passage(record, glance))
-    return Passage(section.target, tuple(blocks), html_id=glance.html_id if alone else "")
+    return DocumentSection(section.target, tuple(blocks), html_id=glance.html_id if alone else "")
 
 
-def build_claim_passages(
+def build_claim_sections(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
-) -> Iterator[Passage]:
+) -> Iterator[DocumentSection]:
     """Builds one section per claim with its findings (judgements in one scope each).
 
     placed: pairs of a finding and its HTML id in the page; "" without a page.
@@ -208,7 +208,7 @@ def build_claim_passages(
             ("Source", above if place and paper in papers else claim.source),
             ("In plain words", say.describe_claimed_guess(claim) if plain and promised else ""),
         )
-        parts = list[Passage]()
+        parts = list[DocumentSection]()
         for (finding, html_id), note in zip(judged, notes, strict=True):
             guess = [Paragraph(say.describe_bounds_guess(finding))] if plain else []
             facts = make_facts(
@@ -218,7 +218,7 @@ def build_claim_passages(
                 ("Note", note),
                 ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),
             )
-            part = Passage(
+            part = DocumentSection(
                 say.join_texts(_scope_words(finding), say.describe_game(finding), by="; "),
                 (*guess, facts, *_witness(finding, page=page)),
                 verdict_label=say.label_verdict(finding),
@@ -233,7 +233,7 @@ def build_claim_passages(
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
             number = say.format_number(claim.epsilon)
             title = say.join_texts(f"{what} {number}", say.describe_basis(claim))
-        yield Passage(title, (about, *parts))
+        yield DocumentSection(title, (about, *parts))
 
 
 def _scope_words(finding: Finding) -> str:
@@ -259,17 +259,17 @@ def _why(finding: Finding) -> str:
     return there or differences
 
 
-def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
+def _witness(finding: Finding, *, page: bool) -> Iterator[DocumentSection]:
     refuted = finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
     title = "Counterexample" if refuted else "The most revealing pair of inputs"
     pairs = say.describe_witness(finding.measured)
     rows = tuple((say.capitalize_first(name), text) for name, text in pairs)
-    yield Passage(title, (Facts(rows),), is_folded=not refuted)
+    yield DocumentSection(title, (Facts(rows),), is_folded=not refuted)
 
 
-def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Passage:
+def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocumentSection:
     """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _varied(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
@@ -282,12 +282,12 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Pas
         )
     ]
     if leaking:
-        blocks.append(make_grid(leaking[:_MAX_LEAKS], _LEAKS, "Results that beat guessing"))
+        blocks.append(make_table(leaking[:_MAX_LEAKS], _LEAKS, "Results that beat guessing"))
     if alone and (notes := list_attack_assumptions(glance)):
-        blocks.append(Passage(ATTACK_NOTES_TITLE, (Facts(notes),), is_folded=True))
+        blocks.append(DocumentSection(ATTACK_NOTES_TITLE, (Facts(notes),), is_folded=True))
     blocks += curves
     blocks.append(_map(glance))
-    return Passage("Attacks", tuple(blocks))
+    return DocumentSection("Attacks", tuple(blocks))
 
 
 def _gained(leak: Leak) -> Quantity:
@@ -307,7 +307,7 @@ def _value(leak: Leak) -> Quantity:
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
 
 
-_LEAKS: dict[str, Callable[[Leak], FactText]] = {
+_LEAKS: dict[str, Callable[[Leak], FactValue]] = {
     "Result of the attack": _gained,
     "Value": _value,
     "Value of guesses without the uploads": lambda leak: metrics.format_baselines(leak.row),
@@ -333,12 +333,12 @@ def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _map(glance: Summary) -> Passage:
+def _map(glance: Summary) -> DocumentSection:
     """Builds the table of all attack results of a system, with the best guess for comparison."""
     rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
     over = f" {describe_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
-    columns: dict[str, Callable[[AttackRow], FactText]] = {
+    columns: dict[str, Callable[[AttackRow], FactValue]] = {
         "Attack": lambda row: f"{row.attack} {say.TEXT_TABLES['attacker'][row.vantage]}",
         "Measure": lambda row: row.metric.replace("% known)", "% of users known)"),
         "Result [confidence interval]": lambda row: (
@@ -352,15 +352,17 @@ def _map(glance: Summary) -> Passage:
     margin = say.to_percent(DEFAULT_LEAK_MARGIN)
     caption = say.fill_text("caption", "figures", over=over, margin=margin)
     title = f"All {say.format_count(len(rows), 'result')} of attacks; {len(above)} beat guessing"
-    return Passage(title, (make_grid(rows, columns, caption),), is_folded=True, is_html_only=True)
+    return DocumentSection(
+        title, (make_table(rows, columns, caption),), is_folded=True, is_html_only=True
+    )
 
 
-def _skipped(section: Section) -> Passage:
+def _skipped(section: Section) -> DocumentSection:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} for some adversaries" if some else ""
     count = len(set(section.attacks_not_run))
     title = f"Attacks that could not run: {count} for all adversaries{also}"
-    return Passage(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
+    return DocumentSection(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
 
 
 def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
@@ -382,7 +384,7 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
     return merge_equal_texts(texts)
 
 
-_UTILITY: dict[str, Callable[[UtilityRow], FactText]] = {
+_UTILITY: dict[str, Callable[[UtilityRow], FactValue]] = {
     "Measure": lambda row: row.metric,
     "Value [confidence interval]": format_value,
     "Value of a recommender without personal data": metrics.describe_baseline,
@@ -393,7 +395,7 @@ _UTILITY: dict[str, Callable[[UtilityRow], FactText]] = {
 }
 
 
-def _utility(section: Section) -> Passage:
+def _utility(section: Section) -> DocumentSection:
     groups: dict[tuple[str, float, int], list[UtilityRow]] = {}
     for row in section.utility:
         groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
@@ -404,7 +406,7 @@ def _utility(section: Section) -> Passage:
             f"Test: {test} ({n:,} test cases). The {sure} confidence intervals account for the "
             f"choice of users, {describe_trainings(rows)}"
         )
-        blocks.append(make_grid(rows, _UTILITY, caption))
+        blocks.append(make_table(rows, _UTILITY, caption))
         for begins in (False, True):  # the conditions of the paper, then the choices of the audit
             notes: dict[str, list[str]] = {}
             for row in rows:
@@ -415,10 +417,10 @@ def _utility(section: Section) -> Passage:
             head = "" if begins else "The paper measured {} under these conditions: "
             blocks += (Paragraph(head.format(", ".join(of)) + x) for x, of in notes.items())
     title = f"Utility in full: {say.format_count(len(section.utility), 'value')}"
-    return Passage(title, tuple(blocks), is_folded=True, is_html_only=True)
+    return DocumentSection(title, tuple(blocks), is_folded=True, is_html_only=True)
 
 
-_SYSTEMS: dict[str, Callable[[Summary], FactText]] = {
+_SYSTEMS: dict[str, Callable[[Summary], FactValue]] = {
     "Severity": lambda glance: glance.assessment.severity_text,
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
@@ -427,7 +429,9 @@ _SYSTEMS: dict[str, Callable[[Summary], FactText]] = {
 }
 
 
-def build_report_document(record: Contents, gate: verdict.Gate = verdict.DEFAULT_GATE) -> Passage:
+def build_report_document(
+    record: Contents, gate: verdict.Gate = verdict.DEFAULT_GATE
+) -> DocumentSection:
     """Builds the document of a whole audit: a summary, one section per system, and shared notes.
 
     The summary states the waivers of ``gate``, the rule for failing CI.
@@ -452,24 +456,26 @@ def build_report_document(record: Contents, gate: verdict.Gate = verdict.DEFAULT
         Paragraph(f"{counts} {summary.describe_protected(record)} {in_full}"),
     ]
     blocks += [Facts(tuple(gaps))] if gaps else []
-    blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
+    blocks += [make_table(summaries, _SYSTEMS)] if summaries else []
     blocks += (build_system_document(record, glance, alone=False) for glance in summaries)
     if record.attacks:
-        known = Passage(ATTACK_NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),))
+        known = DocumentSection(
+            ATTACK_NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),)
+        )
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
         why = _by_attack(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
-        blocks.append(Passage("Attacks that no adversary or only some could run", (why,)))
-    blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
-    return move_repeats_to_notes(Passage("Privacy audit", tuple(blocks)))
+        blocks.append(DocumentSection("Attacks that no adversary or only some could run", (why,)))
+    blocks.append(DocumentSection("Provenance", (Paragraph(", ".join(made)),)))
+    return move_repeats_to_notes(DocumentSection("Privacy audit", tuple(blocks)))
 
 
-def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
+def _by_system(record: Contents, summaries: Sequence[Summary]) -> DocumentSection:
     """Builds the section with a table of attacks (rows) and systems (columns)."""
     # A cell counts the attack's results that beat guessing, and those that were compared with
     # guessing.
     above = {id(x.row) for glance in summaries for x in (*glance.leaks, *glance.small_leaks)}
-    compared = Counter((row.attack, row.target) for row in list_comparable_rows(record))
+    compared = Counter((row.attack, row.target) for row in list_rows_with_baseline(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
     lost = {(attack, g.section.target) for g in summaries for attack in g.section.attacks_not_run}
     names = {row.attack for row in record.attacks} | {row.attack for row in record.skipped}
@@ -482,7 +488,9 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
     caption = "Each cell states how many of the attack's results on the system beat guessing"
     rows = tuple((name, *(cell(name, glance) for glance in summaries)) for name in sorted(names))
     heads = ("Attack", *(glance.section.target for glance in summaries))
-    return Passage("Results of each attack on each system", (Grid(caption, heads, rows),))
+    return DocumentSection(
+        "Results of each attack on each system", (TableBlock(caption, heads, rows),)
+    )
 
 
 def _by_attack(

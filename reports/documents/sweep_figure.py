@@ -103,7 +103,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         right = left + _PANEL
         drawn.append(drawing.draw_line(left, _FLOOR, right, _FLOOR, "ink", 1))
         drawn.append(drawing.draw_line(left, _HEAD, left, _FLOOR, "ink", 1))
-        if system.is_relative:
+        if system.is_relative_to_noiseless:
             drawn.append(drawing.draw_line(left, height(1.0), right, height(1.0), "line", 1))
         for number, level in enumerate(system.baseline_utilities):
             drawn += [_level(left, right, height(end), number) for end in level.distinct_ends]
@@ -145,8 +145,8 @@ def _ends(system: Frontier) -> tuple[float, float]:
     levels = [end for level in system.baseline_utilities for end in level.distinct_ends]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
-    values += [1.0] if system.is_relative else []
-    errors = system.metric in ERROR_METRICS
+    values += [1.0] if system.is_relative_to_noiseless else []
+    errors = system.utility_metric in ERROR_METRICS
     low, high = (min(values) if errors else 0.0), max(values)
     span = high - low or abs(high) or 1.0
     ends = [end for point in system.points for end in point.utility.interval]

@@ -39,7 +39,7 @@ from fedrec_auditor.reports.record.leaks import (
     correct_lower_limit,
     correct_upper_limit,
     find_leaks,
-    list_comparable_rows,
+    list_rows_with_baseline,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import group_by_system
@@ -136,7 +136,7 @@ def pair_by_key(
     return [(row, old[name]) for name, row in index_by_key(now, key).items() if name in old]
 
 
-def make_question_key(finding: Finding) -> tuple[Hashable, ...]:
+def make_pairing_key(finding: Finding) -> tuple[Hashable, ...]:
     """Makes the key by which findings of two audits are paired.
 
     Two findings have equal keys if they are about the same system, and have equal delta, game,
@@ -359,7 +359,7 @@ class Comparison:
         With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """
         record, baseline = drop_waived(record, gate), drop_waived(baseline, gate)
-        both = pair_by_key(record.findings, baseline.findings, make_question_key)
+        both = pair_by_key(record.findings, baseline.findings, make_pairing_key)
         changes = [
             *_verdicts(record, baseline, gate),
             *dict.fromkeys(_epsilons(both)),
@@ -369,8 +369,8 @@ class Comparison:
             *_utility(record, baseline),
         ]
         now, before = (summarize_systems(each, gate.leak_margin) for each in (record, baseline))
-        known = {each.section.target for each in before if not each.leak_assessment.gap_text}
-        unassessed = [each for each in now if each.leak_assessment.gap_text]
+        known = {each.section.target for each in before if not each.leak_assessment.unassessed_text}
+        unassessed = [each for each in now if each.leak_assessment.unassessed_text]
         lost = [each for each in unassessed if each.section.target in known]
         if gate.fail_on is FailOn.NEVER:
             changes, lost = [each for each in changes if each.trend is not Trend.WORSE], []
@@ -384,18 +384,20 @@ class Comparison:
             n_rows=len(_pair_rows(record, baseline)),
             has_claims=bool(record.findings or baseline.findings),
             is_complete=not (record.errors or baseline.errors),
-            unassessed=tuple(each.unassessed_line for each in now if each.assessment.gap_text),
+            unassessed=tuple(
+                each.unassessed_line for each in now if each.assessment.unassessed_text
+            ),
             newly_unassessed=tuple(each.unassessed_line for each in lost),
         )
 
-    def list_sentences(self, trend: Trend) -> tuple[str, ...]:
+    def list_changes(self, trend: Trend) -> tuple[str, ...]:
         """Returns the changes in the direction ``trend``, one sentence per change."""
         return tuple(each.sentence for each in self.changes if each.trend is trend)
 
     @property
     def regressions(self) -> tuple[str, ...]:
         """Changes for the worse, one sentence per change."""
-        return self.list_sentences(Trend.WORSE)
+        return self.list_changes(Trend.WORSE)
 
     @property
     def has_overlap(self) -> bool:
@@ -408,7 +410,7 @@ class Comparison:
 
         The sentence also states whether some parts could not be compared.
         """
-        worse, better = (len(self.list_sentences(each)) for each in (Trend.WORSE, Trend.BETTER))
+        worse, better = (len(self.list_changes(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
             outcome = f"Changes: {worse:,} worse, {better:,} better"
         elif self.has_overlap:
@@ -461,7 +463,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
 
 def _pair_rows(record: Contents, baseline: Contents) -> list[tuple[AttackRow, AttackRow]]:
     """Pairs the attack results of two audits that can be compared with guessing."""
-    return pair_by_key(list_comparable_rows(record), list_comparable_rows(baseline), _row_key)
+    return pair_by_key(list_rows_with_baseline(record), list_rows_with_baseline(baseline), _row_key)
 
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
@@ -533,10 +535,11 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
     """Yields sentences on parts that cannot be compared."""
     # ``moved`` is the number of sampled bounds that differ by no more than noise explains.
-    findings, rows = baseline.findings, list_comparable_rows(baseline)
+    findings, rows = baseline.findings, list_rows_with_baseline(baseline)
     lost = {
         "finding": len(findings) - len(pair_by_key(record.findings, findings, _judged)),
-        "attack result": len(rows) - len(pair_by_key(list_comparable_rows(record), rows, _row_key)),
+        "attack result": len(rows)
+        - len(pair_by_key(list_rows_with_baseline(record), rows, _row_key)),
     }
     if gone := " and ".join(say.format_count(count, what) for what, count in lost.items() if count):
         yield f"This audit lacks {gone} of the baseline, which are not compared."
@@ -558,7 +561,7 @@ def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
 
 
 def _judged(finding: Finding) -> Hashable:
-    return (*make_question_key(finding), finding.claim.epsilon, finding.claim.delta)
+    return (*make_pairing_key(finding), finding.claim.epsilon, finding.claim.delta)
 
 
 def _row_key(row: AttackRow) -> Hashable:

@@ -22,12 +22,12 @@ QuantityKind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved"
 # File name of the record of a sweep in its directory.
 SWEEP_RECORD_FILE = "sweep.json"
 # Text between a scope (with its game, if any) and its delta in ``FigureRow.view``.
-TEXT_BEFORE_DELTA = " at delta "
+SCOPE_DELTA_SEPARATOR = " at delta "
 # Last words of ``FigureRow.view`` if the attack's adversary breaks the protocol.
-BREACH_VIEW_SUFFIX = "beyond the protocol"
+BEYOND_PROTOCOL_SUFFIX = "beyond the protocol"
 # Text between the name of an attack and the reason why it did not run, in a note of a sweep.
 NOT_RUN_SEPARATOR = " did not run. "
-KIND_LABELS: say.TextsByValue = say.TEXT_TABLES["kind"]
+QUANTITY_KIND_LABELS: say.TextsByValue = say.TEXT_TABLES["kind"]
 
 
 class VariantRow(Row):
@@ -46,7 +46,7 @@ class VariantRow(Row):
     twin: int | None = None
 
 
-class FigureRow(Row):
+class NumberRow(Row):
     """A measured or proved number of one variant (a system with its settings) of a sweep.
 
     variant: index of the variant in ``SweepContents.variants``.
@@ -76,7 +76,7 @@ class FigureRow(Row):
     basis: str = ""
 
 
-class SweepRow(FigureRow):
+class SweepRow(NumberRow):
     """A number of one variant (a system with its settings) in the training with one random seed.
 
     seed: the random seed of the training.
@@ -85,7 +85,7 @@ class SweepRow(FigureRow):
     seed: int
 
 
-class OverTrainingsRow(FigureRow):
+class AllTrainingsRow(NumberRow):
     """A number over all trainings of a variant, with an interval at the plan's confidence.
 
     next_low, next_high: ends of the prediction interval for one further training; None if there was
@@ -134,8 +134,8 @@ class SweepContents(Row):
     method: str
     variants: tuple[VariantRow, ...]
     rows: tuple[SweepRow, ...]
-    overall: tuple[OverTrainingsRow, ...]
-    relative: tuple[OverTrainingsRow, ...]
+    overall: tuple[AllTrainingsRow, ...]
+    relative: tuple[AllTrainingsRow, ...]
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 
@@ -154,8 +154,8 @@ class SweepPoint:
     """
 
     name: str
-    utility: OverTrainingsRow
-    gain: OverTrainingsRow | None
+    utility: AllTrainingsRow
+    gain: AllTrainingsRow | None
     epsilons: dict[str, float]
     user_epsilons: dict[str, float] = field(default_factory=dict)
     is_noiseless: bool = False
@@ -205,41 +205,41 @@ class Frontier:
     """The points of one system in the drawing of utility against leakage, and its axes.
 
     target: name of the system.
-    metric, protocol: metric and test protocol of utility.
+    utility_metric, protocol: metric and test protocol of utility.
     attack: attack whose gain over guessing is drawn, with the adversary's view; empty without an
         attack.
     epsilon_scope: scope of the epsilons.
     user_scope: scope of a whole user over the training; empty if it equals ``epsilon_scope``.
     points: one point per combination of settings.
-    is_relative: whether utility is divided by that of the system without noise, which then is one
+    is_relative_to_noiseless: whether utility is divided by that of the system without noise, which then is one
         of the points.
     baseline_utilities: utility of popularity and random ranking, or of user and item means and the
         mean rating.
     """
 
     target: str
-    metric: str
-    protocol: str
+    utility_metric: str
+    utility_protocol: str
     attack: str
     epsilon_scope: str
     user_scope: str
     points: tuple[SweepPoint, ...]
-    is_relative: bool
+    is_relative_to_noiseless: bool
     baseline_utilities: tuple[BaselineUtility, ...]
 
     @property
     def axis_label(self) -> str:
         """Label of the vertical axis: the metric, or its ratio with and without noise."""
-        less = self.metric in ERROR_METRICS
-        if not self.is_relative:
-            return f"{self.metric}, where less is better" if less else self.metric
+        less = self.utility_metric in ERROR_METRICS
+        if not self.is_relative_to_noiseless:
+            return f"{self.utility_metric}, where less is better" if less else self.utility_metric
         ratio = "without noise / with noise" if less else "with noise / without noise"
-        return f"{self.metric} {ratio}"
+        return f"{self.utility_metric} {ratio}"
 
     @property
     def is_reversed(self) -> bool:
         """Whether smaller values are better, so that the vertical axis is reversed."""
-        return self.metric in ERROR_METRICS and not self.is_relative
+        return self.utility_metric in ERROR_METRICS and not self.is_relative_to_noiseless
 
 
 def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
@@ -279,7 +279,7 @@ def describe_unmeasured(swept: SweepContents) -> str:
 
 
 def _frontier(
-    swept: SweepContents, places: Sequence[int], utility: Sequence[OverTrainingsRow]
+    swept: SweepContents, places: Sequence[int], utility: Sequence[AllTrainingsRow]
 ) -> Frontier:
     """Makes the frontier of the variants at the indices ``places``.
 
@@ -287,7 +287,7 @@ def _frontier(
     """
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
-    figure = select_quoted_figure(rows)
+    figure = select_headline_utility(rows)
     chosen = {row.variant: row for row in rows if _same(row, figure)}
     twins = [swept.variants[place].twin for place in places] if relative else []
     beside = {
@@ -300,7 +300,7 @@ def _frontier(
     gains = [row for row in swept.overall if row.kind == "gain"]
     own = [row for row in gains if row.variant in {*places, *twins}]
     # Adversaries who keep the protocol have precedence.
-    own = [row for row in own if not row.view.endswith(BREACH_VIEW_SUFFIX)] or own
+    own = [row for row in own if not row.view.endswith(BEYOND_PROTOCOL_SUFFIX)] or own
     strongest = max(own, key=lambda row: row.value, default=None)
     bounds = [row for row in swept.overall if row.kind in EPSILON_KINDS]
     direct = (row for row in bounds if row.variant in places)
@@ -315,8 +315,8 @@ def _frontier(
     levels = _levels(list((beside if relative else chosen).values()), relative)
     return Frontier(
         target=swept.variants[places[0]].target,
-        metric=figure.metric,
-        protocol=figure.view,
+        utility_metric=figure.metric,
+        utility_protocol=figure.view,
         attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
         epsilon_scope=scope,
         user_scope=wider,
@@ -331,18 +331,18 @@ def _frontier(
             )
             for place, row in chosen.items()
         ),
-        is_relative=relative,
+        is_relative_to_noiseless=relative,
         baseline_utilities=tuple(levels),
     )
 
 
 def _is_whole(view: str) -> bool:
     """Whether the scope in the text ``view`` is a whole user over a training, for the server."""
-    parts = view.partition(TEXT_BEFORE_DELTA)[0].split(" / ")
+    parts = view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
 
-def _same(row: FigureRow, other: FigureRow | None) -> bool:
+def _same(row: NumberRow, other: NumberRow | None) -> bool:
     return other is not None and (row.metric, row.view) == (other.metric, other.view)
 
 
@@ -355,7 +355,7 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
     return ", ".join(words) or ("as given" if variant.settings else "as printed")
 
 
-def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
+def _levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
     """Yields the utility of simple recommenders: popularity and random, or two kinds of means."""
     # The means are those of users and items, and of all ratings. If ``relative``, ``rows`` are
     # those of the systems without noise, and each level is divided by their utility, so that larger
@@ -373,7 +373,7 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Baseli
             yield BaselineUtility(name, min(values), max(values))
 
 
-def select_quoted_figure(rows: Sequence[FigureRow]) -> FigureRow:
+def select_headline_utility(rows: Sequence[NumberRow]) -> NumberRow:
     """Selects the utility row to quote: the first metric and protocol, with the last cutoff.
 
     The cutoff is the k of a metric such as HR@k.
@@ -381,5 +381,5 @@ def select_quoted_figure(rows: Sequence[FigureRow]) -> FigureRow:
     return [row for row in rows if _kind(row) == _kind(rows[0])][-1]
 
 
-def _kind(row: FigureRow) -> tuple[str, str, int]:
+def _kind(row: NumberRow) -> tuple[str, str, int]:
     return row.metric.partition("@")[0], row.view, row.variant

@@ -80,7 +80,7 @@ class Leak:
         )
 
 
-def list_comparable_rows(record: Contents | Section) -> tuple[AttackRow, ...]:
+def list_rows_with_baseline(record: Contents | Section) -> tuple[AttackRow, ...]:
     """Returns the attack rows that have a baseline, and whose metric is in [-1, 1] (1 is best)."""
     return tuple(
         row
@@ -95,7 +95,7 @@ def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
 
     A result whose advantage is below ``margin`` is marked ``is_small``.
     """
-    tried = list_comparable_rows(record)
+    tried = list_rows_with_baseline(record)
     beating = [
         leak
         for target in dict.fromkeys(row.target for row in tried)
@@ -114,7 +114,7 @@ def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None
     systems, games = dict.fromkeys(row.target for row in rows), record.plan.get("games", ())
     attacks = dict.fromkeys(row.attack for row in rows if row.attack not in games)
     table = {attack: dict[str, float | None].fromkeys(systems) for attack in attacks}
-    for row in list_comparable_rows(record):
+    for row in list_rows_with_baseline(record):
         table[row.attack][row.target] = 0.0
     for leak in reversed(rank_leaks(record)):
         table[leak.row.attack][leak.row.target] = leak.advantage
@@ -290,7 +290,7 @@ def describe_leaks(record: Contents, margin: float) -> str:
 
     A leak is an attack result whose advantage over guessing is at least ``margin``.
     """
-    tried, above = list_comparable_rows(record), rank_leaks(record, margin)
+    tried, above = list_rows_with_baseline(record), rank_leaks(record, margin)
     leaking = [leak for leak in above if not leak.is_small]
     by = f"{say.to_percent(margin)} or more of the gap between guessing and certainty"
     less = len(above) - len(leaking)
@@ -316,12 +316,12 @@ def describe_leaks(record: Contents, margin: float) -> str:
 # Version of the rule by which severities are assigned; it grows if the rule changes.
 SEVERITY_RULE_VERSION = 4
 # Minimum advantages of an attack with which a leak has severity critical, or high.
-MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE = 0.5, 0.2
+MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH = 0.5, 0.2
 # Minimum success rate of guesses at one bit, by the lower bound of epsilon, with which a leak has
 # severity medium.
-MIN_MEDIUM_GUESS_RATE = 0.9
+MIN_GUESS_RATE_FOR_MEDIUM = 0.9
 # Family of the attacks that guess which of two worst-case inputs was sent.
-DISTINGUISHERS = "distinguisher"
+DISTINGUISHER_FAMILY = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
 Such an attack alone makes a leak at most medium, because its epsilon states the same."""
@@ -363,20 +363,20 @@ class SeverityAssessment:
     unassessed_parts: str = ""
 
     @property
-    def gap_text(self) -> str:
+    def unassessed_text(self) -> str:
         """Text on the parts that were not assessed; empty if the severity cannot be worse."""
         return "" if self.known_severity is Severity.CRITICAL else self.unassessed_parts
 
     @property
     def severity(self) -> Severity:
         """The known severity, but NOT_ASSESSED instead of LOW if some parts were not assessed."""
-        unknown = self.gap_text and self.known_severity is Severity.LOW
+        unknown = self.unassessed_text and self.known_severity is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.known_severity
 
     @property
     def severity_text(self) -> str:
         """Severity as text, followed by "or worse" if some parts were not assessed."""
-        worse = self.gap_text and self.severity is self.known_severity
+        worse = self.unassessed_text and self.severity is self.known_severity
         return f"{self.severity}{' or worse' if worse else ''}"
 
     def is_at_least(self, worst: Severity) -> bool | None:
@@ -387,7 +387,7 @@ class SeverityAssessment:
         """
         if self.known_severity.rank <= worst.rank:
             return True
-        return None if self.gap_text else False
+        return None if self.unassessed_text else False
 
 
 def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
@@ -399,7 +399,7 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
     """
     finding = section.headline_finding
     claim, leak = assess_claim(finding), assess_leak(section, leaks)
-    gaps = [leak.gap_text]
+    gaps = [leak.unassessed_text]
     if finding is not None and claim is None:
         gaps.insert(0, "claim (not judged in the scope that it states)")
     level = min(leak.known_severity, claim or leak.known_severity, key=lambda each: each.rank)
@@ -438,23 +438,23 @@ def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     shown = [bound.epsilon for bound in list_lower_bounds(section)]
     won = find_max_advantage(leaks)
     guessed = compute_guess_probability(max(shown, default=0.0))
-    if won >= MIN_CRITICAL_ADVANTAGE:
+    if won >= MIN_ADVANTAGE_FOR_CRITICAL:
         level = Severity.CRITICAL
-    elif won >= MIN_HIGH_ADVANTAGE or guessed >= VACUOUS_GUESS_PROB:
+    elif won >= MIN_ADVANTAGE_FOR_HIGH or guessed >= VACUOUS_GUESS_PROB:
         level = Severity.HIGH
     else:
-        level = Severity.MEDIUM if leaks or guessed >= MIN_MEDIUM_GUESS_RATE else Severity.LOW
+        level = Severity.MEDIUM if leaks or guessed >= MIN_GUESS_RATE_FOR_MEDIUM else Severity.LOW
     why = _unassessed(section)
     return SeverityAssessment(level, f"leak ({why})" if why else "")
 
 
 def _unassessed(section: Section) -> str:
     """Returns the reason why the attacks that ran cannot exclude a leak; "" if they suffice."""
-    counts, unplayed = section.messages, len(section.attacks_not_run)
+    counts, unplayed = section.message_counts, len(section.attacks_not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
-    rows = list_comparable_rows(section)
-    if len({r.attack for r in rows if r.family != DISTINGUISHERS}) > unplayed:
+    rows = list_rows_with_baseline(section)
+    if len({r.attack for r in rows if r.family != DISTINGUISHER_FAMILY}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:
@@ -467,7 +467,9 @@ def find_max_advantage(leaks: Sequence[Leak]) -> float:
 
     Attacks that guess which of two worst-case inputs was sent are left out.
     """
-    return max((leak.advantage for leak in leaks if leak.row.family != DISTINGUISHERS), default=0.0)
+    return max(
+        (leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER_FAMILY), default=0.0
+    )
 
 
 def list_lower_bounds(section: Section) -> tuple[Bound, ...]:

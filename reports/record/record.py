@@ -257,7 +257,7 @@ class Sweep(SweepContents):
         """Returns the record of the sweep as one self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
-            "kind": [kind for kind in frontier.KIND_LABELS if self._of(kind)],
+            "kind": [kind for kind in frontier.QUANTITY_KIND_LABELS if self._of(kind)],
             "metric": list(dict.fromkeys(row.metric for row in self.overall)),
         }
         page = fill_template(
@@ -282,7 +282,7 @@ class Sweep(SweepContents):
         """
         return _make_frame(self._table().to_pylist())
 
-    def _of(self, kind: str) -> list[tuple[str, frontier.OverTrainingsRow]]:
+    def _of(self, kind: str) -> list[tuple[str, frontier.AllTrainingsRow]]:
         """Returns pairs (name of the variant, number) of one ``kind`` over all trainings."""
         return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 

@@ -140,7 +140,7 @@ class Finding(Row):
         return None if self.measured is None or self.measured.assumptions else self.measured
 
     @property
-    def is_claimed(self) -> bool:
+    def is_claimed_in_scope(self) -> bool:
         """Whether the claim states an epsilon for the judged scope and delta.
 
         A finite claim does if it covers them, and if there is no condition in ``outside_model``. A

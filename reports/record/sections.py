@@ -41,7 +41,7 @@ class Section:
     attacks: results of attacks on the system.
     skipped: attacks that did not run on the system.
     utility: results of the system's utility.
-    messages: counts of the system's messages; None if they were not counted.
+    message_counts: counts of the system's messages; None if they were not counted.
     other_bounds: lower bounds of epsilon that belong to no finding.
     n_users: number of users in the data; None without data.
     is_quick: whether the audit was quick (fewer samples, repetitions and rounds).
@@ -53,7 +53,7 @@ class Section:
     attacks: tuple[AttackRow, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
-    messages: MessagesRow | None = None
+    message_counts: MessagesRow | None = None
     other_bounds: tuple[Measurement, ...] = ()
     n_users: int | None = None
     is_quick: bool = False
@@ -110,7 +110,7 @@ def group_by_system(record: Contents) -> tuple[Section, ...]:
         return Section(
             target=name,
             **rows,
-            messages=next((row for row in record.messages if row.target == name), None),
+            message_counts=next((row for row in record.messages if row.target == name), None),
             other_bounds=tuple(row for row in measured if (name, row.bound) not in quoted),
             n_users=None if data is None else data.n_users,
             is_quick=quick,

@@ -275,7 +275,9 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 def _severity(record: Contents) -> dict[str, Any]:
     """Returns the version of the severity rule, each system's severity, and unassessed parts."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
-    gaps = {name: each.gap_text for name, each in assessments.items() if each.gap_text}
+    gaps = {
+        name: each.unassessed_text for name, each in assessments.items() if each.unassessed_text
+    }
     return {
         "rule": SEVERITY_RULE_VERSION,
         "targets": {name: str(each.severity) for name, each in assessments.items()},

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants import statements
 from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS_PROB
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.leaks import MIN_MEDIUM_GUESS_RATE, list_lower_bounds
+from fedrec_auditor.reports.record.leaks import MIN_GUESS_RATE_FOR_MEDIUM, list_lower_bounds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.sections import Section
 
@@ -156,5 +156,5 @@ def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
         return Tone.BAD
     proofs = [finding.accounted for finding in findings if finding.accounted is not None]
     rates = [guess(proof.epsilon, proof.delta) for proof in proofs]
-    calm = len(proofs) == len(findings) and max(rates, default=1.0) < MIN_MEDIUM_GUESS_RATE
+    calm = len(proofs) == len(findings) and max(rates, default=1.0) < MIN_GUESS_RATE_FOR_MEDIUM
     return Tone.CALM if calm else Tone.OPEN

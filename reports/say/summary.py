@@ -18,9 +18,9 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    DISTINGUISHERS,
-    MIN_CRITICAL_ADVANTAGE,
-    MIN_HIGH_ADVANTAGE,
+    DISTINGUISHER_FAMILY,
+    MIN_ADVANTAGE_FOR_CRITICAL,
+    MIN_ADVANTAGE_FOR_HIGH,
     Leak,
     Severity,
     SeverityAssessment,
@@ -28,8 +28,8 @@ from fedrec_auditor.reports.record.leaks import (
     assess_severity,
     describe_max_gain,
     find_max_advantage,
-    list_comparable_rows,
     list_lower_bounds,
+    list_rows_with_baseline,
     rank_leaks,
 )
 from fedrec_auditor.reports.record.rows import Contents, Finding
@@ -52,7 +52,7 @@ _FAMILIES = (
     "membership inference",
     "user-level membership inference",
     "linkage",
-    DISTINGUISHERS,
+    DISTINGUISHER_FAMILY,
 )
 
 
@@ -96,7 +96,7 @@ class Summary:
     @property
     def unassessed_line(self) -> str:
         """Line with the parts of the system that were not assessed, with the reason."""
-        gap = self.assessment.gap_text or self.leak_assessment.gap_text
+        gap = self.assessment.unassessed_text or self.leak_assessment.unassessed_text
         return f"{self.section.target}: {gap}"
 
     @property
@@ -184,7 +184,7 @@ class Summary:
     @property
     def message_warning(self) -> str:
         """Warning if most messages of the training are empty or unusable; otherwise empty."""
-        counts = self.section.messages
+        counts = self.section.message_counts
         if counts is None or 2 * counts.n_unusable <= counts.sent:
             return ""
         figures = self.section.utility
@@ -213,7 +213,7 @@ class Summary:
             self.possible_gain,
             by="; ",
         )
-        tested = "the system was hardly tested: " if self.leak_assessment.gap_text else ""
+        tested = "the system was hardly tested: " if self.leak_assessment.unassessed_text else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
         won = describe_result(self.small_leaks[0].row)
@@ -251,17 +251,17 @@ class Summary:
     @property
     def advice(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
-        high = [x.row for x in self.leaks if x.advantage >= MIN_HIGH_ADVANTAGE]
-        much = [row for row in high if row.family != DISTINGUISHERS]
+        high = [x.row for x in self.leaks if x.advantage >= MIN_ADVANTAGE_FOR_HIGH]
+        much = [row for row in high if row.family != DISTINGUISHER_FAMILY]
         alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
-        if find_max_advantage(self.leaks) >= MIN_CRITICAL_ADVANTAGE:
+        if find_max_advantage(self.leaks) >= MIN_ADVANTAGE_FOR_CRITICAL:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
         if self.message_warning:
             why = self.message_warning
             alarms.append(f"Train the system again before you quote a result ({why}).")
-        gap = self.leak_assessment.gap_text
+        gap = self.leak_assessment.unassessed_text
         return advise(self.section, leaks=bool(self.leaks), alarms=alarms, gap=gap)
 
     @property
@@ -298,7 +298,7 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
     claims, and then those with the largest leak. ``margin`` is the minimum advantage over guessing
     of a leak.
     """
-    tried, beating = list_comparable_rows(record), rank_leaks(record, margin)
+    tried, beating = list_rows_with_baseline(record), rank_leaks(record, margin)
     places = assign_html_ids(record)
     summaries = []
     for section in group_by_system(record):
@@ -384,8 +384,10 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     # sent.
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
-    step = sum(leak.advantage >= limit for limit in (MIN_CRITICAL_ADVANTAGE, MIN_HIGH_ADVANTAGE))
-    return family == DISTINGUISHERS, -step, place, -leak.advantage
+    step = sum(
+        leak.advantage >= limit for limit in (MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH)
+    )
+    return family == DISTINGUISHER_FAMILY, -step, place, -leak.advantage
 
 
 def _limit(shown: Bound, words: str) -> str:

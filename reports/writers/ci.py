@@ -145,7 +145,7 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         if not glance.leaks and severity in (Severity.CRITICAL, Severity.HIGH):
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
-        if glance.assessment.gap_text and (glance.section.attacks or glance.section.skipped):
+        if glance.assessment.unassessed_text and (glance.section.attacks or glance.section.skipped):
             yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unassessed_result_line}.")
     for check in checks:
         if check.failed:

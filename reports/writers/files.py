@@ -61,7 +61,7 @@ def format_csv_table(record: Contents, name: str) -> str:
         for row, part in zip(rows, parts, strict=True):
             if isinstance(part, Finding):
                 row["verdict"] = part.verdict.label
-                if not part.is_claimed:
+                if not part.is_claimed_in_scope:
                     row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
     columns = rows[0] if rows else ()
     names = [column for column in columns if not any(_curve(row[column]) for row in rows)]

@@ -13,11 +13,11 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     BulletList,
+    DocumentSection,
     Facts,
-    Grid,
     Paragraph,
-    Passage,
     Pictures,
+    TableBlock,
 )
 from fedrec_auditor.reports.documents.report import build_report_document
 from fedrec_auditor.reports.record.rows import Contents
@@ -35,7 +35,7 @@ def render_markdown(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     return format_document(build_report_document(record, gate))
 
 
-def format_document(part: Passage) -> str:
+def format_document(part: DocumentSection) -> str:
     """Formats a document as Markdown: its title is the first heading, HTML ids are anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
@@ -53,7 +53,7 @@ def escape_markdown(text: str) -> str:
     return _LINKED.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
-def _part(part: Passage, level: int) -> Iterator[str]:
+def _part(part: DocumentSection, level: int) -> Iterator[str]:
     if part.html_id:
         yield from (f'<a id="{escape_markdown(part.html_id)}"></a>', "")
     yield f"{'#' * min(level, _DEEPEST)} {escape_markdown(part.heading)}"
@@ -70,7 +70,7 @@ def _block(block: Block, level: int) -> Iterator[str]:
     elif isinstance(block, Facts):
         for name, text in block.rows:
             yield f"- **{escape_markdown(name)}**: {escape_markdown(str(text))}"
-    elif isinstance(block, Grid):
+    elif isinstance(block, TableBlock):
         if block.caption:
             yield from (escape_markdown(f"{block.caption}."), "")
         yield _line(block.column_heads)
@@ -78,8 +78,8 @@ def _block(block: Block, level: int) -> Iterator[str]:
         yield from (_line(map(str, row)) for row in block.rows)
     elif isinstance(block, Pictures):
         for drawn in block.pictures:
-            yield f"![{escape_markdown(drawn.title)}]({drawn.name}.svg)"
-    elif isinstance(block, Passage) and not block.is_html_only:
+            yield f"![{escape_markdown(drawn.alt_text)}]({drawn.name}.svg)"
+    elif isinstance(block, DocumentSection) and not block.is_html_only:
         yield from _part(block, level + 1)
 
 

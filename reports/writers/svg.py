@@ -27,7 +27,7 @@ def make_svg_file(drawing: Picture) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}" '
         f'viewBox="{x:g} {y:g} {width:g} {height:g}" font-family="{_FONTS}">'
-        f"<title>{escape(say.replace_unsafe_chars(drawing.title))}</title>"
+        f"<title>{escape(say.replace_unsafe_chars(drawing.alt_text))}</title>"
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
         f'fill="{palette["page"]}"/>{painted}</svg>\n'
     )

@@ -13,10 +13,16 @@ from fedrec_auditor.accountants import verdict
 from fedrec_auditor.accountants.verdict import INCOMPLETE, Gate, LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue, overview
-from fedrec_auditor.reports.documents.document import BulletList, Facts, Grid, Paragraph, Passage
+from fedrec_auditor.reports.documents.document import (
+    BulletList,
+    DocumentSection,
+    Facts,
+    Paragraph,
+    TableBlock,
+)
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
 from fedrec_auditor.reports.documents.overview import MARK_SIGNS, EpsilonRow
-from fedrec_auditor.reports.documents.report import build_claim_passages, build_system_document
+from fedrec_auditor.reports.documents.report import build_claim_sections, build_system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
 from fedrec_auditor.reports.record.leaks import Severity, compute_max_advantages
@@ -56,7 +62,7 @@ BLOCK_INDENT = 2
 _LABEL = 16
 
 
-def print_blocks(part: Passage, console: Console, indent: int = 0) -> None:
+def print_blocks(part: DocumentSection, console: Console, indent: int = 0) -> None:
     """Prints the blocks of a section one after another.
 
     A subsection that is only for the HTML page is printed as its title. A row of a table is printed
@@ -72,18 +78,18 @@ def print_blocks(part: Passage, console: Console, indent: int = 0) -> None:
                 label = f"{f'{say.make_printable(name)}:':<{_LABEL}}"
                 hang = min(_LABEL + 1, get_console_width(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
-        elif isinstance(block, Grid):
+        elif isinstance(block, TableBlock):
             for first, *rest in block.rows:
                 named = zip(block.column_heads[1:], rest, strict=True)
                 cells = "; ".join(f"{head}: {cell}" for head, cell in named if cell)
                 print_hanging(console, f"{first}: {cells}", "-", indent=indent)
-        elif isinstance(block, Passage):
+        elif isinstance(block, DocumentSection):
             if place and not block.is_html_only:
                 console.print()
             print_section(block, console, indent)
 
 
-def print_section(part: Passage, console: Console, indent: int = 0) -> None:
+def print_section(part: DocumentSection, console: Console, indent: int = 0) -> None:
     """Prints the title of a section, then its blocks.
 
     If the section is only for the HTML page, just the title is printed.
@@ -96,23 +102,23 @@ def print_section(part: Passage, console: Console, indent: int = 0) -> None:
     print_blocks(part, console, indent + BLOCK_INDENT)
 
 
-def print_sections(parts: Iterable[Passage], console: Console) -> None:
+def print_sections(parts: Iterable[DocumentSection], console: Console) -> None:
     """Prints sections, with a blank line after each."""
     for part in parts:
         print_section(part, console)
         console.print()
 
 
-def build_finding_passages(findings: Sequence[Finding]) -> Iterator[Passage]:
+def build_finding_sections(findings: Sequence[Finding]) -> Iterator[DocumentSection]:
     """Yields one section per system with its findings (judgements of claims), claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
-        yield Passage(target, tuple(build_claim_passages(judged, plain=True)))
+        yield DocumentSection(target, tuple(build_claim_sections(judged, plain=True)))
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Prints findings (judgements of claims) by system and claim, the most severe verdict first."""
-    for part in build_finding_passages(sorted(findings, key=make_severity_key)):
+    for part in build_finding_sections(sorted(findings, key=make_severity_key)):
         print_section(part, console)
 
 
@@ -122,7 +128,7 @@ def format_findings(findings: Sequence[Finding], width: int) -> str:
 
     console = Console(width=width, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        for part in build_finding_passages(findings):
+        for part in build_finding_sections(findings):
             print_section(part, console)
     return captured.get().rstrip("\n")
 
@@ -143,13 +149,15 @@ def render_catalogue(
     if not console.is_terminal:
         for row in selected:
             label = say.EPSILON_LABEL_BY_BASIS[row.claim_basis]
-            claimed = f"{row.statement} {label} {catalogue.describe_claimed(row)}"
-            holds = f"correct {catalogue.describe_correct(row)}; {catalogue.describe_labels(row)}"
+            claimed = f"{row.statement} {label} {catalogue.format_claimed_formula(row)}"
+            holds = (
+                f"correct {catalogue.format_correct_formula(row)}; {catalogue.describe_labels(row)}"
+            )
             print_line(console, f"{row.number} {row.target}: {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
-            print_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
+            print_blocks(DocumentSection(title, tuple(map(_brief, group))), console, 2)
             console.print()
     texts = [catalogue.describe_label_counts(selected)] if selected else []
     if only:
@@ -161,11 +169,11 @@ def render_catalogue(
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
-def _brief(row: catalogue.CatalogueRow) -> Passage:
-    whole = catalogue.build_entry_passage(row)
+def _brief(row: catalogue.CatalogueRow) -> DocumentSection:
+    whole = catalogue.build_entry_section(row)
     (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
     rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
-    return Passage(whole.title, (Facts(rows),), colour_verdict=whole.colour_verdict)
+    return DocumentSection(whole.title, (Facts(rows),), colour_verdict=whole.colour_verdict)
 
 
 def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
@@ -192,7 +200,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         console.print(table)
         levels = system.baseline_utilities
         notes = (
-            f"{system.axis_label}: {system.protocol}",
+            f"{system.axis_label}: {system.utility_protocol}",
             *(f"{level.name}: {frontier.format_baseline_utility(level)}" for level in levels),
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.epsilon_scope}" if system.epsilon_scope else "",
@@ -203,7 +211,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         console.print(Text(say.make_printable(line)))
 
 
-def _sweep_figure(row: frontier.OverTrainingsRow | None) -> str:
+def _sweep_figure(row: frontier.AllTrainingsRow | None) -> str:
     if row is None:
         return "-"
     value = say.format_short(row.value)
@@ -339,7 +347,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     else:
         print_line(console, "Both audits have the same plan, data and versions.")
     for trend, (head, style) in _TRENDS.items():
-        lines = compared.list_sentences(trend)
+        lines = compared.list_changes(trend)
         if lines:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
@@ -410,7 +418,7 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
             scale = f"{scale:<{at}}{label}"
     print_text(console, f"{'epsilon':<{room}} {scale:<{length}}│∞ best attack", "bold")
     for name, row in zip(names, rows, strict=True):
-        track, bar = _track(row, place, length), "█" * int(_BAR * row.attack_gain)
+        track, bar = _track(row, place, length), "█" * int(_BAR * row.attack_advantage)
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
         scope = row.finding and f"epsilon for {say.describe_judged_scope(row.finding)}"
         epsilons = say.join_texts(scope or "", row.epsilons_text, by=": ")

@@ -61,7 +61,9 @@ def _written(record: Record) -> dict[str, str]:
         "report.md": markdown.render_markdown(record),
         "junit.xml": ci.render_junit(record, Gate(FailOn.LEAK)).decode(),
         "report.sarif": ci.render_sarif(record).decode(),
-        "figures.txt": "\n".join(f"{each.name}: {each.title}" for each in draw_all_figures(record)),
+        "figures.txt": "\n".join(
+            f"{each.name}: {each.alt_text}" for each in draw_all_figures(record)
+        ),
         "log.txt": f"{record}\n{record!r}\n",
         "terminal.txt": printed(lambda console: printings(record, console), width=100),
         "sweep.html": _unstyled(SWEEPS[1].page()),

@@ -139,7 +139,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        print_sections(map(catalogue.build_entry_passage, rows), console)
+        print_sections(map(catalogue.build_entry_section, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 

@@ -15,11 +15,11 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import report
 from fedrec_auditor.reports.documents.document import (
     BulletList,
+    DocumentSection,
     Facts,
-    Grid,
     Paragraph,
-    Passage,
     Quantity,
+    TableBlock,
     move_repeats_to_notes,
     split_sentences,
 )
@@ -37,13 +37,13 @@ from tests.reports.writers.test_html import Page
 TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 
-def document(record: Record, target: str, *, page: bool = False) -> Passage:
+def document(record: Record, target: str, *, page: bool = False) -> DocumentSection:
     glance = glance_of(record, target)
     html_ids = assign_html_ids(record)[target] if page else None
     return report.build_system_document(record, glance, html_ids)
 
 
-def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
+def said(part: DocumentSection, *, detail: bool = True) -> Iterator[str]:
     """Every text of a part below its title, in small pieces."""
     for block in part.blocks:
         texts: list[object] = []
@@ -53,9 +53,9 @@ def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
             texts = [*block.texts]
         elif isinstance(block, Facts):
             texts = [text for row in block.rows for text in row]
-        elif isinstance(block, Grid):
+        elif isinstance(block, TableBlock):
             texts = [*block.column_heads[1:], *(cell for row in block.rows for cell in row)]
-        elif isinstance(block, Passage) and (detail or not block.is_html_only):
+        elif isinstance(block, DocumentSection) and (detail or not block.is_html_only):
             yield from (block.title, block.verdict_label, *said(block, detail=detail))
         for text in texts:
             if isinstance(text, Quantity):
@@ -64,11 +64,11 @@ def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
                 yield text
 
 
-def parts_of(part: Passage) -> Iterator[Passage]:
+def parts_of(part: DocumentSection) -> Iterator[DocumentSection]:
     """The part, and all within it, in their order."""
     yield part
     for block in part.blocks:
-        if isinstance(block, Passage):
+        if isinstance(block, DocumentSection):
             yield from parts_of(block)
 
 
@@ -144,7 +144,7 @@ def separate(references: re.Match[str]) -> str:
 def test_references_to_adjacent_notes_are_one_sentence() -> None:
     one, two = (f"Each of these {n} sentences is long enough to become a note." for n in "AB")
     facts = Facts((("Note", f"{one} {two} More."),) * 3)
-    (told, _) = move_repeats_to_notes(Passage("", (facts,))).blocks
+    (told, _) = move_repeats_to_notes(DocumentSection("", (facts,))).blocks
     assert dict(told.rows)["Note"] == "See notes 1, 2. More."
 
 
@@ -164,7 +164,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
     assert f"**linkage, rows on {', '.join(sorted(TARGETS))}**" in text
     whole = report.build_report_document(told)
-    *_, notes = (block for block in whole.blocks if isinstance(block, Passage))
+    *_, notes = (block for block in whole.blocks if isinstance(block, DocumentSection))
     assert notes.title == "Notes"
     named = {name.lower(): str(note).lower() for name, note in notes.blocks[0].rows}
     for name, note in named.items():
@@ -186,7 +186,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
     titles = {}
     for basis in Basis:
         claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
-        (part,) = report.build_claim_passages([(vary(finding, claim=claim), "")])
+        (part,) = report.build_claim_sections([(vary(finding, claim=claim), "")])
         (name, said), *_ = part.blocks[0].rows
         titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
     assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
@@ -199,7 +199,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
     facts, part = report.build_regulator_passage(record, glance_of(record, target)).blocks
     assert isinstance(facts, Facts)
-    assert isinstance(part, Passage)
+    assert isinstance(part, DocumentSection)
     (paragraph,) = part.blocks
     assert isinstance(paragraph, Paragraph)
     return dict(facts.rows), paragraph.text

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.documents import figures, overview
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import place_labels
-from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, group_by_system
@@ -97,7 +97,7 @@ def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> N
     drawing = overview.draw_ladder(findings)
     inside(drawing)
     assert not re.search(r'="[^"]*inf', drawing)
-    labels = [(row.name, row.scope_label) for row in overview.make_ladder_rows(findings)]
+    labels = [(row.name, row.scope_label) for row in overview.make_claim_rows(findings)]
     assert len(labels) == len(set(labels))
 
 
@@ -161,12 +161,12 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
 def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
     glance = glance_of(record, "fcf")
     best = overview.make_overview_row(glance)
-    assert best.attack_gain == max(leak.advantage for leak in glance.leaks)
+    assert best.attack_advantage == max(leak.advantage for leak in glance.leaks)
     assert best.attack_text == "membership (≥ 92.8% of the gap)"
-    games = (vary(row, family=DISTINGUISHERS) for row in record["fcf"].attacks)
+    games = (vary(row, family=DISTINGUISHER_FAMILY) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
     mixed = overview.make_overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
-    assert 0.3 < mixed.attack_gain < 0.4  # as in dplcf-sp
+    assert 0.3 < mixed.attack_advantage < 0.4  # as in dplcf-sp
     none = overview.make_overview_row(glance_of(record, "fmf-ldp"))
     assert none.attack_text == "none shown to beat guessing"
     untested = vary(record, attacks=(), skipped=())
@@ -178,7 +178,7 @@ def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(recor
     summaries = summarize_systems(record)
     for drawn, glance in itertools.product(overview.draw_overview(summaries), summaries):
         assert f">{glance.section.target}<" in drawn.svg
-        for text in (drawn.svg, drawn.title):
+        for text in (drawn.svg, drawn.alt_text):
             assert describe_judged_scope(glance.section.headline_finding) in text
     heads = [
         re.findall(r">([^<]+)</text>", overview.draw_overview(part, summaries)[0].svg)[:5]
@@ -226,7 +226,7 @@ def test_each_figure_stands_alone(record: Record) -> None:
         text = make_svg_file(each)
         assert not re.search(r"var\(|class=", text)
         root = ET.fromstring(text)
-        assert root.findtext(f"{SVG}title") == each.title
+        assert root.findtext(f"{SVG}title") == each.alt_text
         assert len(list(root.iter())) == len(list(ET.fromstring(each.svg).iter())) + 2
 
 

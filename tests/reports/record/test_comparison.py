@@ -58,7 +58,7 @@ def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record
     assert "the proved epsilon is not finite, was at most" in proof
     back = of(before, now)
     assert back.regressions == ()
-    assert back.list_sentences(Trend.BETTER)[0].endswith("; the earlier verdict was unproved.")
+    assert back.list_changes(Trend.BETTER)[0].endswith("; the earlier verdict was unproved.")
     assert of(now, before, "never").regressions == ()
 
 

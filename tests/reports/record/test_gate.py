@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import Exemption, FailOn, Gate, Verdict
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.leaks import DISTINGUISHERS, Severity, find_leaks
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY, Severity, find_leaks
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.say.summary import summarize_systems
@@ -95,7 +95,10 @@ def test_no_output_calls_low_what_was_not_assessed(
     worse = " or worse" in severity_text or severity_text == "Not assessed"
     assert worse == expected
     if not assessed and leak == 0:
-        assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap_text or critical
+        assert (
+            "leak (1 of 2 attacks could not run here)" in glance.assessment.unassessed_text
+            or critical
+        )
         assert glance.leak_assessment.severity_text == "Not assessed"
         assert glance.attack_result.startswith("the system was hardly tested: ")
         page = html.render_html(found)
@@ -154,17 +157,17 @@ def rows_of(found: Record, names: Iterable[str], family: str) -> Record:
 def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record: Record) -> None:
     """Nor do messages of which most could not be read."""
     found = audited(record, Verdict.CONSISTENT)
-    assert summarize_systems(found)[0].assessment.gap_text == ""
+    assert summarize_systems(found)[0].assessment.unassessed_text == ""
     shown = judged(record, 1.0, 1.0, 0.5, game="local game over 36 items")
     nobody = vary(found, findings=(shown,), attacks=())
-    assert summarize_systems(nobody)[0].assessment.gap_text == "leak (no attack ran)"
-    mild = rows_of(found, ["verify"], DISTINGUISHERS)
-    assert summarize_systems(mild)[0].assessment.gap_text == "leak (only verify ran)"
+    assert summarize_systems(nobody)[0].assessment.unassessed_text == "leak (no attack ran)"
+    mild = rows_of(found, ["verify"], DISTINGUISHER_FAMILY)
+    assert summarize_systems(mild)[0].assessment.unassessed_text == "leak (only verify ran)"
     alone = vary(found.attacks[0], baseline=None)
-    assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.gap_text
+    assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.unassessed_text
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)
     broken = vary(found, messages=(empty,))
-    gap_text = summarize_systems(broken)[0].assessment.gap_text
+    gap_text = summarize_systems(broken)[0].assessment.unassessed_text
     assert "(569 of 600 messages reveal nothing)" in gap_text
     for each in (nobody, mild, broken):
         assert each.exit_code(Gate(FailOn.CRITICAL)) == 3

@@ -137,7 +137,10 @@ def test_a_gate_follows_the_severity_that_is_printed(
 def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
     """Worst inputs give the epsilon again; an assumption may be wrong."""
     upheld = judged(record, 1.0, 1.0, 1.0)
-    assert seen(record, upheld, won(record, 0.9, leaks.DISTINGUISHERS)).severity is Severity.MEDIUM
+    assert (
+        seen(record, upheld, won(record, 0.9, leaks.DISTINGUISHER_FAMILY)).severity
+        is Severity.MEDIUM
+    )
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = vary(upheld, measured=assumed)
     assert seen(record, doubtful).leak_assessment.known_severity is Severity.LOW
@@ -267,7 +270,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
         row(record, baseline=0.1, value=1.0, ci_low=-math.inf),
     )
     none = vary(record, attacks=rows)
-    assert leaks.list_comparable_rows(none) == leaks.find_leaks(none) == ()
+    assert leaks.list_rows_with_baseline(none) == leaks.find_leaks(none) == ()
     text = leaks.describe_leaks(none, 0.05)
     assert text.startswith("No leak is shown: none of 0 comparable results")
 

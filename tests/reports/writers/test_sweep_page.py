@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from fedrec_auditor.reports.record.frontier import OverTrainingsRow, VariantRow
+from fedrec_auditor.reports.record.frontier import AllTrainingsRow, VariantRow
 from fedrec_auditor.reports.record.record import Sweep, frontier
 from tests.reports.writers.test_browser import BROWSER, MEASURE, framed
 
@@ -15,7 +15,7 @@ TARGETS = {"own": 3, "other": None, "silent": None, "twin": None}
 
 
 def row(variant, value, metric="HR@10", kind="utility", view="split", **more):
-    return OverTrainingsRow(
+    return AllTrainingsRow(
         variant=variant, kind=kind, metric=metric, view=view, value=value, trainings=2, **more
     )
 
