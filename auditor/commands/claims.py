@@ -179,12 +179,12 @@ def _show_rows(rows: Sequence[CatalogueRow], words: Sequence[LabelEnum], *, in_f
     from rich.console import Console
 
     from fedrec_auditor.reports.documents.catalogue import build_entry_section
-    from fedrec_auditor.reports.writers.terminal import print_sections, render_catalogue
+    from fedrec_auditor.reports.writers.terminal import print_catalogue, print_sections
 
     if in_full:
         print_sections(map(build_entry_section, rows), Console())
     else:
-        render_catalogue(rows, Console(), words)
+        print_catalogue(rows, Console(), words)
 
 
 def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
@@ -206,14 +206,14 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports.writers.terminal import render_catalogue, render_findings
+    from fedrec_auditor.reports.writers.terminal import print_catalogue, print_findings
 
     console = Console()
-    render_findings(findings, console)
+    print_findings(findings, console)
     entries = [entry for entry in catalogue.list_entries() if entry.system[0] == target]
     if entries and with_entries:
         print()
-        render_catalogue(catalogue.judge_entries(entries), console)
+        print_catalogue(catalogue.judge_entries(entries), console)
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:

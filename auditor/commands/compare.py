@@ -36,7 +36,7 @@ def command(
     from fedrec_auditor.reports.record.store import to_json
     from fedrec_auditor.reports.record.waivers import describe_waivers
     from fedrec_auditor.reports.writers.paragraph import print_paragraphs
-    from fedrec_auditor.reports.writers.terminal import render_comparison
+    from fedrec_auditor.reports.writers.terminal import print_comparison
 
     baseline, record = Record.read(before), Record.read(now)
     gate = make_gate(FailOn.VIOLATED, allow, waivers)
@@ -45,6 +45,6 @@ def command(
         print(json.dumps(to_json(dataclasses.asdict(compared)), indent=2))
     else:
         print_paragraphs(console := Console(), describe_waivers(record, gate), "waiver:", "yellow")
-        render_comparison(compared, console)
+        print_comparison(compared, console)
     unknown = compared.unassessed and not gate.allows(Exemption.NOT_ASSESSED)
     raise Exit(gate.check_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))

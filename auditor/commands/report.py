@@ -64,7 +64,7 @@ def command(
                 f"Leave out the options or {shown}."
             )
         if target is None:
-            terminal.render_advantages(record, Console())
+            terminal.print_advantages(record, Console())
         else:
             _show(record, target, run)
         return
@@ -82,7 +82,7 @@ def command(
         first, *others, source = store.RUN_FILE_NAMES
         written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
     with guard_output("The reports are written."):
-        terminal.render_outcome(record, outcome, gate, written, run)
+        terminal.print_outcome(record, outcome, gate, written, run)
     raise Exit(gate.check_expired(0) if before is None else outcome.exit_code)
 
 
@@ -91,14 +91,14 @@ def _show(record: Record, target: str, run: Path) -> None:
 
     from fedrec_auditor.reports.say.summary import summarize_systems
     from fedrec_auditor.reports.writers.paragraph import print_line
-    from fedrec_auditor.reports.writers.terminal import render_system
+    from fedrec_auditor.reports.writers.terminal import print_system
 
     console, glances = Console(), {each.section.target: each for each in summarize_systems(record)}
     if target not in glances:
         hint = suggest_names(target, list(glances), "It has")
         raise InputError(f"Expected a system of the run, got {target!r}. {hint}")
     glance = glances[target]
-    render_system(record, glance, console)
+    print_system(record, glance, console)
     page = (run if run.is_dir() else run.parent) / "report.html"
     if page.is_file():
         console.print()

@@ -108,5 +108,5 @@ def print_and_exit(
     first, *others = store.RUN_FILE_NAMES
     with guard_output(f"Read {out / 'report.md'}."):
         written = make_printable(f"Report: {out / first} (also {', '.join(others)})")
-        terminal.render_outcome(record, outcome, gate, [written], out)
+        terminal.print_outcome(record, outcome, gate, [written], out)
     raise Exit(outcome.exit_code)

@@ -49,7 +49,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say import TEXT_TABLES, capitalize_first
+from fedrec_auditor.reports.say import REPORT_PHRASES, capitalize_first
 from fedrec_auditor.reports.say.metrics import BREACH_NOTE_PREFIX, CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
@@ -458,14 +458,14 @@ def _skipped_at_route(
         return ()
     sentences = [reasons[route]]
     if rows:
-        names = dict.fromkeys(TEXT_TABLES["attacker"][row.vantage] for row in rows)
+        names = dict.fromkeys(REPORT_PHRASES["attacker"][row.vantage] for row in rows)
         sentences.append(f"The attack was run {' and '.join(names)} instead.")
     else:
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
             other = why.removeprefix(start).replace(". T", "; t").replace("The attack ", "It ", 1)
-            who = capitalize_first(TEXT_TABLES["attacker"][vantage].removeprefix("by "))
+            who = capitalize_first(REPORT_PHRASES["attacker"][vantage].removeprefix("by "))
             new = f"{who} cannot run the attack either: {other[:1].lower()}{other[1:]}"
             sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)

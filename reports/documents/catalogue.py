@@ -283,8 +283,12 @@ def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.form
     ``exactly`` is the function that formats a number that is not a bound.
     """
     if figure.side is Side.UPPER:
-        return f"at most {say.format_4_upper(figure.right)}"
-    return f"at least {say.format_4_lower(figure.right)}" if figure.side else exactly(figure.right)
+        return f"at most {say.format_upper_4_digits(figure.right)}"
+    return (
+        f"at least {say.format_lower_4_digits(figure.right)}"
+        if figure.side
+        else exactly(figure.right)
+    )
 
 
 def explain_verdict(row: CatalogueRow) -> str:
@@ -298,7 +302,7 @@ def explain_verdict(row: CatalogueRow) -> str:
     if row.arithmetic is not None:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
-        texts.append(say.TEXT_TABLES["meaning"][of][row.arithmetic])
+        texts.append(say.REPORT_PHRASES["meaning"][of][row.arithmetic])
         if alone and row.incorrect_numbers:
             agreeing = len(row.figures) - len(row.incorrect_numbers)
             if agreeing and _chosen(row).below:
@@ -377,7 +381,7 @@ _EPSILONS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
     "Epsilon by the authors' method": lambda row: f"{row.counted:.4f}",
     "Correct epsilon": lambda row: (
-        f"{say.format_4_lower(row.lower)} to {say.format_4_upper(row.upper)}"
+        f"{say.format_lower_4_digits(row.lower)} to {say.format_upper_4_digits(row.upper)}"
     ),
 }
 
@@ -414,7 +418,7 @@ def build_entry_section(row: CatalogueRow) -> DocumentSection:
             "Quantity": lambda figure: figure.what,
             stated: lambda figure: format_stated_number(figure, say.format_number),
             "Computed here": lambda figure: format_correct_number(figure, say.format_number),
-            "Agreement": lambda figure: say.TEXT_TABLES["agrees"][figure.word],
+            "Agreement": lambda figure: say.REPORT_PHRASES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }
         blocks.append(make_table(listed, columns))
@@ -471,8 +475,8 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
     yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)
     yield "Correct number", format_correct_formula(row)
     if row.finding is not None:
-        yield "Proved upper bound", say.make_upper_bound_fact(row.finding)
-        yield "Shown lower bound", say.make_lower_bound_fact(row.finding)
+        yield "Proved upper bound", say.make_finding_upper_quantity(row.finding)
+        yield "Shown lower bound", say.make_finding_lower_quantity(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim = say.format_4_digits(row.repaired.claim.epsilon)
         epsilon = say.format_range(row.repaired)

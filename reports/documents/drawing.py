@@ -143,7 +143,7 @@ BoxEdges = tuple[float, float, float, float]
 # Distances between a label and the place next to its point.
 LABEL_DISTANCES = (0.0, 9.0, 18.0, 30.0, 44.0)
 # Distance beyond which a line connects the label to its point.
-MAX_DISTANCE_WITHOUT_LINE = LABEL_DISTANCES[1]
+MAX_UNCONNECTED_DISTANCE = LABEL_DISTANCES[1]
 _LETTER, _RADIUS = 0.62, 5.0
 # Costs of covering a label or point: a fixed cost, and a cost per unit of area (1 for a line).
 _COVERED, _MORE = 100.0, 50.0

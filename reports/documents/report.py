@@ -101,13 +101,13 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, FactValue]]:
         yield "Epsilon", "No claim was judged."
         return
     scope, claim = finding.scope, finding.claim
-    yield "Claim", say.make_claim_fact(claim)
+    yield "Claim", say.make_claim_quantity(claim)
     yield "Unit of privacy", f"The protected data are {say.UNIT_TEXTS[scope.unit]}."
     yield ("Neighbouring inputs", f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.")
     time = say.HORIZON_TEXTS[scope.horizon]
     yield "Adversary and horizon", f"The adversary is {say.VANTAGE_TEXTS[scope.vantage]}, {time}."
-    yield "Proved upper bound", say.make_upper_bound_fact(finding)
-    yield "Shown lower bound", say.make_lower_bound_fact(finding)
+    yield "Proved upper bound", say.make_finding_upper_quantity(finding)
+    yield "Shown lower bound", say.make_finding_lower_quantity(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", say.fill_text("note", "floating-point")
 
@@ -169,7 +169,9 @@ def build_system_document(
         *build_claim_sections(ordered, page=page),
     ]
     if section.other_bounds:
-        others = tuple(f"{say.make_bound_fact(other.bound)}" for other in section.other_bounds)
+        others = tuple(
+            f"{say.make_lower_bound_quantity(other.bound)}" for other in section.other_bounds
+        )
         blocks.append(DocumentSection("Other lower bounds", (BulletList(others),), is_folded=True))
     if section.attacks:
         blocks.append(_attacks(glance, make_picture_blocks(curves), alone=alone))
@@ -200,7 +202,7 @@ def build_claim_sections(
         notes = drop_repeated_sentences([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
-        said = say.make_claim_fact(claim) if promised else ""
+        said = say.make_claim_quantity(claim) if promised else ""
         above = f"the paper above, section{place}"
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
@@ -210,10 +212,10 @@ def build_claim_sections(
         )
         parts = list[DocumentSection]()
         for (finding, html_id), note in zip(judged, notes, strict=True):
-            guess = [Paragraph(say.describe_bounds_guess(finding))] if plain else []
+            guess = [Paragraph(say.describe_guesses_by_bounds(finding))] if plain else []
             facts = make_facts(
-                ("Proved upper bound", say.make_upper_bound_fact(finding)),
-                ("Shown lower bound", say.make_lower_bound_fact(finding)),
+                ("Proved upper bound", say.make_finding_upper_quantity(finding)),
+                ("Shown lower bound", say.make_finding_lower_quantity(finding)),
                 ("Reason", _why(finding)),
                 ("Note", note),
                 ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),
@@ -339,7 +341,7 @@ def _map(glance: Summary) -> DocumentSection:
     over = f" {describe_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], FactValue]] = {
-        "Attack": lambda row: f"{row.attack} {say.TEXT_TABLES['attacker'][row.vantage]}",
+        "Attack": lambda row: f"{row.attack} {say.REPORT_PHRASES['attacker'][row.vantage]}",
         "Measure": lambda row: row.metric.replace("% known)", "% of users known)"),
         "Result [confidence interval]": lambda row: (
             f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"
@@ -401,7 +403,10 @@ def _utility(section: Section) -> DocumentSection:
         groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
-        test, sure = say.TEXT_TABLES["protocol"].get(protocol, protocol), say.to_percent(confidence)
+        test, sure = (
+            say.REPORT_PHRASES["protocol"].get(protocol, protocol),
+            say.to_percent(confidence),
+        )
         caption = (
             f"Test: {test} ({n:,} test cases). The {sure} confidence intervals account for the "
             f"choice of users, {describe_trainings(rows)}"
@@ -453,7 +458,7 @@ def build_report_document(
         Paragraph(
             f"Data: {read}; seed {origin.seed}. {limit} {say.fill_text('note', 'intervals')}"
         ),
-        Paragraph(f"{counts} {summary.describe_protected(record)} {in_full}"),
+        Paragraph(f"{counts} {summary.describe_user_hiding(record)} {in_full}"),
     ]
     blocks += [Facts(tuple(gaps))] if gaps else []
     blocks += [make_table(summaries, _SYSTEMS)] if summaries else []

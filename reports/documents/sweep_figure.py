@@ -239,7 +239,7 @@ def _labels(
     boxes = drawing.place_labels(at, words, SMALL_FONT, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
-        if math.dist((x, y), near) > drawing.MAX_DISTANCE_WITHOUT_LINE:
+        if math.dist((x, y), near) > drawing.MAX_UNCONNECTED_DISTANCE:
             yield drawing.draw_line(x, y, *near, "muted", 0.6)
         yield drawing.draw_text(box[0], box[3] - 1.5, name, size=SMALL_FONT)
 

@@ -27,7 +27,7 @@ SCOPE_DELTA_SEPARATOR = " at delta "
 BEYOND_PROTOCOL_SUFFIX = "beyond the protocol"
 # Text between the name of an attack and the reason why it did not run, in a note of a sweep.
 NOT_RUN_SEPARATOR = " did not run. "
-QUANTITY_KIND_LABELS: say.TextsByValue = say.TEXT_TABLES["kind"]
+QUANTITY_KIND_LABELS: say.TextsByValue = say.REPORT_PHRASES["kind"]
 
 
 class VariantRow(Row):

@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 TextsByValue = dict[str, str]
 _WORDS_FILE = Path(__file__).with_name("words.toml")
 # Fixed texts of reports: tables by name, and in a table the texts by the value that they describe.
-TEXT_TABLES: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text("utf-8"))
-UNIT_TEXTS: TextsByValue = TEXT_TABLES["unit"]
-ADJACENCY_TEXTS: TextsByValue = TEXT_TABLES["adjacency"]
-VANTAGE_TEXTS: TextsByValue = TEXT_TABLES["vantage"]
-HORIZON_TEXTS: TextsByValue = TEXT_TABLES["horizon"]
-ADVERSARY_LABELS: TextsByValue = TEXT_TABLES["looker"]
-ADVERSARY_PHRASES: TextsByValue = TEXT_TABLES["view"]
-VERDICT_SIGNS: TextsByValue = TEXT_TABLES["sign"]
-BASIS_TEXTS: TextsByValue = TEXT_TABLES["basis"]
-EPSILON_LABEL_BY_BASIS: TextsByValue = TEXT_TABLES["claimed"]
+REPORT_PHRASES: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text("utf-8"))
+UNIT_TEXTS: TextsByValue = REPORT_PHRASES["unit"]
+ADJACENCY_TEXTS: TextsByValue = REPORT_PHRASES["adjacency"]
+VANTAGE_TEXTS: TextsByValue = REPORT_PHRASES["vantage"]
+HORIZON_TEXTS: TextsByValue = REPORT_PHRASES["horizon"]
+ADVERSARY_LABELS: TextsByValue = REPORT_PHRASES["looker"]
+ADVERSARY_PHRASES: TextsByValue = REPORT_PHRASES["view"]
+VERDICT_SIGNS: TextsByValue = REPORT_PHRASES["sign"]
+BASIS_TEXTS: TextsByValue = REPORT_PHRASES["basis"]
+EPSILON_LABEL_BY_BASIS: TextsByValue = REPORT_PHRASES["claimed"]
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def fill_text(table: str, name: str, **values: object) -> str:
     """Returns the text ``name`` in a ``table`` of words.toml; ``values`` fill its placeholders."""
-    text: str = TEXT_TABLES[table][name]
+    text: str = REPORT_PHRASES[table][name]
     return text.format(**values)
 
 
@@ -342,7 +342,7 @@ def describe_shown_guess(measured: Bound) -> str:
     return f"{how}, {who}, and is right {right}."
 
 
-def describe_bounds_guess(finding: Finding) -> str:
+def describe_guesses_by_bounds(finding: Finding) -> str:
     """Returns sentences on how often an adversary guesses right, by the bounds of a judged claim.
 
     The first sentence follows from the upper bound and is left out if an epsilon is claimed; the
@@ -373,12 +373,12 @@ def format_4_digits(value: float) -> str:
     return f"{value:,.4g}"
 
 
-def format_4_lower(value: float) -> str:
+def format_lower_4_digits(value: float) -> str:
     """Formats a lower bound with 4 significant digits, rounded down."""
     return format_4_digits(round_to_digits(value, math.floor, _digits(value)))
 
 
-def format_4_upper(value: float) -> str:
+def format_upper_4_digits(value: float) -> str:
     """Formats an upper bound with 4 significant digits, rounded up."""
     return format_4_digits(round_to_digits(value, math.ceil, _digits(value)))
 
@@ -396,12 +396,12 @@ def format_limits(lower: float | None, upper: float | None) -> str:
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
-        return format_4_digits(lower) if math.isinf(lower) else f"≥ {format_4_lower(lower)}"
+        return format_4_digits(lower) if math.isinf(lower) else f"≥ {format_lower_4_digits(lower)}"
     if lower is None:
-        return f"≤ {format_4_upper(upper)}"
+        return f"≤ {format_upper_4_digits(upper)}"
     if format_4_digits(lower) == format_4_digits(upper) or math.isclose(lower, upper, rel_tol=1e-6):
         return format_4_digits(upper)
-    return f"{format_4_lower(lower)} to {format_4_upper(upper)}"
+    return f"{format_lower_4_digits(lower)} to {format_upper_4_digits(upper)}"
 
 
 def format_range(finding: Finding) -> str:
@@ -427,7 +427,7 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def make_claim_fact(claim: Claim) -> Quantity:
+def make_claim_quantity(claim: Claim) -> Quantity:
     """Makes the quantity "claimed epsilon", qualified by delta, scope and origin.
 
     The origin is left out if the paper prints the epsilon.
@@ -439,7 +439,7 @@ def make_claim_fact(claim: Claim) -> Quantity:
     return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def make_upper_bound_fact(finding: Finding) -> Quantity:
+def make_finding_upper_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "upper bound" of a judged claim, qualified by delta, method and so on.
 
     The value is "none" without an upper bound.
@@ -453,16 +453,16 @@ def make_upper_bound_fact(finding: Finding) -> Quantity:
     return Quantity(value, _support(proof, finding.scope, ""))
 
 
-def make_lower_bound_fact(finding: Finding) -> Quantity:
+def make_finding_lower_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "lower bound" of a judged claim, qualified by delta, method and so on.
 
     The value is "none" without a lower bound.
     """
     beside = _epsilons(finding.claim, finding.accounted)
-    return make_bound_fact(finding.measured, finding.scope, beside)
+    return make_lower_bound_quantity(finding.measured, finding.scope, beside)
 
 
-def make_bound_fact(
+def make_lower_bound_quantity(
     bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
 ) -> Quantity:
     """Makes a quantity of a lower bound, qualified by delta, confidence, method and assumptions.
@@ -498,7 +498,7 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."
-    yield "ratio of the larger to the smaller", describe_ratio(measured)
+    yield "ratio of the larger to the smaller", describe_probability_ratio(measured)
     if witness.copies > 1:
         yield "number of independent parts", f"{witness.copies:,}"
     if witness.note:
@@ -528,7 +528,7 @@ def label_probability(measured: Bound) -> str:
     return "Density" if max(witness.probability_a, witness.probability_b) > 1 else "Probability"
 
 
-def describe_ratio(measured: Bound) -> str:
+def describe_probability_ratio(measured: Bound) -> str:
     """Formats the ratio of a distinguishing event's two probabilities, the larger over the smaller.
 
     The text is "" if the bound has no distinguishing event.

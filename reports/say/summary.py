@@ -100,7 +100,7 @@ class Summary:
         return f"{self.section.target}: {gap}"
 
     @property
-    def unassessed_result_line(self) -> str:
+    def unassessed_and_attack_line(self) -> str:
         """Line with the parts that were not assessed, and the result of the attacks that ran."""
         return f"Not assessed: {self.unassessed_line}; {self.attack_result}"
 
@@ -159,8 +159,8 @@ class Summary:
         if finding is None:
             return "No claim was judged."
         claim = say.capitalize_first(say.join_texts(self.claim_phrase, self.scope_phrase))
-        verdict = say.TEXT_TABLES["sentence"][finding.verdict]
-        little = say.TEXT_TABLES["note"]["vacuous"] if finding.vacuous else ""
+        verdict = say.REPORT_PHRASES["sentence"][finding.verdict]
+        little = say.REPORT_PHRASES["note"]["vacuous"] if finding.vacuous else ""
         texts = (verdict, claim, little, say.capitalize_first(self.largest_bound))
         return f"{say.join_texts(*texts, by='. ')}."
 
@@ -178,7 +178,7 @@ class Summary:
     @property
     def attack_details(self) -> str:
         """Clause on the result of the attacks, with the best attack and its interval."""
-        texts = (self._won, self.best_attack, self._also, self.message_warning)
+        texts = (self._won, self.best_attack_text, self._also, self.message_warning)
         return say.capitalize_first(say.join_texts(*texts, by="; "))
 
     @property
@@ -226,7 +226,7 @@ class Summary:
         return f"attacks also infer {_listed(others)} better than guessing" if others else ""
 
     @property
-    def best_attack(self) -> str:
+    def best_attack_text(self) -> str:
         """Text on the most harmful result that beats guessing: attack, metric and interval.
 
         The text is empty if no result beats guessing.
@@ -338,7 +338,7 @@ def describe_verdict_counts(record: Contents) -> str:
     return f"Verdicts on the systems' claims: {', '.join(texts) or 'none'}."
 
 
-def describe_protected(record: Contents) -> str:
+def describe_user_hiding(record: Contents) -> str:
     """Returns a sentence with the number of systems that provably hide a user from the server.
 
     A user is hidden if a proof over the whole training keeps the success rate of guesses at one bit

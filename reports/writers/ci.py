@@ -146,7 +146,9 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
         if glance.assessment.unassessed_text and (glance.section.attacks or glance.section.skipped):
-            yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unassessed_result_line}.")
+            yield _Result(
+                _UNKNOWN, glance.section.target, "", f"{glance.unassessed_and_attack_line}."
+            )
     for check in checks:
         if check.failed:
             message = f"{check.check}: {check.reason}"
@@ -248,7 +250,9 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")
     kind = "skipped" if gate.allows(verdicts.Exemption.NOT_ASSESSED) else "error"
     for glance in unknown:
-        yield _Result(_UNKNOWN, glance.section.target, name, glance.unassessed_result_line, kind)
+        yield _Result(
+            _UNKNOWN, glance.section.target, name, glance.unassessed_and_attack_line, kind
+        )
     for position, error in enumerate(record.errors, 1):
         yield _Result("INCOMPLETE", "audit", f"completed {position}", error, "error")
 
@@ -258,8 +262,8 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.describe_claimed_guess(finding.claim)
-    yield f"Upper bound: {say.make_upper_bound_fact(finding)}"
-    yield f"Lower bound: {say.make_lower_bound_fact(finding)}"
+    yield f"Upper bound: {say.make_finding_upper_quantity(finding)}"
+    yield f"Lower bound: {say.make_finding_lower_quantity(finding)}"
 
 
 def _properties(record: Contents) -> Iterator[tuple[str, str]]:

@@ -51,7 +51,7 @@ def _environment() -> Environment:
     environment.globals.update(
         at_once=MAX_UNFOLDED_SYSTEMS,
         assess_claim=assess_claim,
-        count_protected=summary.describe_protected,
+        count_protected=summary.describe_user_hiding,
         margin=DEFAULT_LEAK_MARGIN,
         draw_overview=draw_overview,
         find_rule_address=find_rule_address,

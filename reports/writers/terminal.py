@@ -116,7 +116,7 @@ def build_finding_sections(findings: Sequence[Finding]) -> Iterator[DocumentSect
         yield DocumentSection(target, tuple(build_claim_sections(judged, plain=True)))
 
 
-def render_findings(findings: Sequence[Finding], console: Console) -> None:
+def print_findings(findings: Sequence[Finding], console: Console) -> None:
     """Prints findings (judgements of claims) by system and claim, the most severe verdict first."""
     for part in build_finding_sections(sorted(findings, key=make_severity_key)):
         print_section(part, console)
@@ -137,7 +137,7 @@ def format_findings(findings: Sequence[Finding], width: int) -> str:
 _BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Correct number")
 
 
-def render_catalogue(
+def print_catalogue(
     rows: Sequence[catalogue.CatalogueRow], console: Console, only: Collection[LabelEnum] = ()
 ) -> None:
     """Prints the catalogue's entries paper by paper, in the order of their numbers, then counts.
@@ -259,7 +259,7 @@ def print_audit(record: Contents, console: Console) -> None:
     print_paragraphs(console, record.errors, "error:", "bold red")
 
 
-def render_advantages(record: Contents, console: Console) -> None:
+def print_advantages(record: Contents, console: Console) -> None:
     """Prints a table of attacks and systems with the advantage of each attack over guessing.
 
     The advantage is the share of the gap from guessing to certainty that the attack closes.
@@ -288,14 +288,14 @@ def _share_text(share: float | None) -> str:
     return "<1%" if 0.0 < share < 0.01 else f"{math.floor(100 * share)}%"
 
 
-def render_system(record: Contents, glance: Summary, console: Console) -> None:
+def print_system(record: Contents, glance: Summary, console: Console) -> None:
     """Prints the document of one system: verdict and advice, then claims, attacks and utility."""
     title = f"{glance.section.target}: {glance.assessment.severity_text}"
     print_line(console, title, style=SEVERITY_STYLES.get(glance.severity, "bold"))
     print_blocks(build_system_document(record, glance), console)
 
 
-def render_outcome(
+def print_outcome(
     record: Contents, outcome: GateOutcome, gate: Gate, written: Iterable[str], directory: Path
 ) -> None:
     """Prints an audit, the outcome of its gate, and lines on the files and the worst system.
@@ -309,14 +309,14 @@ def render_outcome(
 
     console = Console()
     print_audit(record, console)
-    render_gate(outcome, gate, console)
+    print_gate(outcome, gate, console)
     print_paragraphs(console, describe_waivers(record, gate), "waiver:", "yellow")
     for line in written:
         console.out(line, highlight=False)
-    render_pointer(record, directory, console)
+    print_details_command(record, directory, console)
 
 
-def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
+def print_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Prints the reasons for the exit code of a gate (the rule for failing CI).
 
     They are leaks, systems that fail or were not assessed, and the comparison with the baseline.
@@ -339,7 +339,7 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
             print_line(console, f"Comparison with the baseline: {compared.conclusion}")
 
 
-def render_comparison(compared: Comparison, console: Console) -> None:
+def print_comparison(compared: Comparison, console: Console) -> None:
     """Prints the differences of plan, data and versions between two audits, then the changes."""
     if compared.differences:
         print_line(console, "The audits differ, which may cause the changes below:", "yellow")
@@ -359,7 +359,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     print_line(console, compared.conclusion, "bold")
 
 
-def render_pointer(record: Contents, directory: Path, console: Console) -> None:
+def print_details_command(record: Contents, directory: Path, console: Console) -> None:
     """Prints the command that shows the worst system in full; nothing if there are no systems."""
     worst = next(iter(summarize_systems(record)), None)
     if worst is not None:

@@ -136,7 +136,7 @@ class ComposedSystem(System):
             sizes[name.partition(".")[0]] += math.prod(shape)
         return sizes
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         ``senders``: number of users per round.

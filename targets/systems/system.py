@@ -166,14 +166,16 @@ class System(Checked, Target, ABC):
         """Estimates time, memory and messages of a training on these interactions.
 
         By default every user sends one message in every round, or none in a central system.
-        ``get_cost_args`` overrides this.
+        ``get_training_cost_args`` overrides this.
         """
         usual = {
             "rounds": self.n_steps,
             "senders": 0 if self.is_central else interactions.n_users,
             "reports": self.sizes.reports or 0,
         }
-        return base.TrainingCost.estimate(interactions, **usual | self.get_cost_args(interactions))
+        return base.TrainingCost.estimate(
+            interactions, **usual | self.get_training_cost_args(interactions)
+        )
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
         """Returns the system with the settings that these data require, and notes on the changes.
@@ -183,7 +185,7 @@ class System(Checked, Target, ABC):
         """
         return self, ()
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name, that replace the defaults.
 
         ``estimate_cost`` has the defaults. An empty result means that all of them apply.

@@ -262,7 +262,7 @@ class WrappedSystem(System):
         believed, doubt = known.drop_refuted_proofs(facts.message_repeater)
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns keyword arguments for ``TrainingCost.estimate``, which estimates training time.
 
         They are the number and size of the messages, and the time of the client's calls.

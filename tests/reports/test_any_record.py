@@ -22,7 +22,7 @@ from fedrec_auditor.reports.record.store import RECORD_SCHEMA_URN
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
 from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table
-from fedrec_auditor.reports.writers.terminal import render_comparison, render_system
+from fedrec_auditor.reports.writers.terminal import print_comparison, print_system
 from tests.reports.conftest import records, vary
 from tests.reports.record.test_gate import check
 from tests.reports.schema import schema
@@ -54,8 +54,8 @@ def in_a_terminal(record: Record, folder: Path) -> None:
         console = Console(file=io.StringIO(), width=60, force_terminal=fancy, color_system=None)
         terminal.print_audit(record, console)
         for glance in summarize_systems(record):
-            render_system(record, glance, console)
-        render_comparison(compared, console)
+            print_system(record, glance, console)
+        print_comparison(compared, console)
         assert all(sign.isprintable() for sign in console.file.getvalue().replace("\n", ""))
 
 

@@ -34,15 +34,15 @@ def printings(record: Record, console: Console) -> None:
     """Print all that a terminal shows of a record, and of it against an earlier one."""
     terminal.print_audit(record, console)
     for glance in summarize_systems(record):
-        terminal.render_system(record, glance, console)
-    terminal.render_findings(record.findings, console)
+        terminal.print_system(record, glance, console)
+    terminal.print_findings(record.findings, console)
     refuted, *rest = record.attacks
     earlier = vary(record, attacks=(vary(refuted, value=0.1, ci_low=0.0, ci_high=0.2), *rest))
     earlier = vary(earlier, findings=record.findings[:-1], plan={"quick": True})
     for gate in (Gate(FailOn.LEAK), Gate(FailOn.MEDIUM)):
-        terminal.render_gate(GateOutcome.evaluate_gate(record, gate, earlier), gate, console)
-    terminal.render_comparison(Comparison.compare(record, earlier), console)
-    terminal.render_pointer(record, Path("run"), console)
+        terminal.print_gate(GateOutcome.evaluate_gate(record, gate, earlier), gate, console)
+    terminal.print_comparison(Comparison.compare(record, earlier), console)
+    terminal.print_details_command(record, Path("run"), console)
 
 
 def _unstyled(page: str) -> str:
@@ -74,7 +74,7 @@ def _written(record: Record) -> dict[str, str]:
         "frontier.svg": make_svg_file(SWEEPS[2].figure()),
         "catalogue.md": markdown.format_document(build_catalogue_document(ROWS, CELLS)),
         "catalogue.txt": "".join(
-            printed(lambda console: terminal.render_catalogue(ROWS, console), terminal=tty)
+            printed(lambda console: terminal.print_catalogue(ROWS, console), terminal=tty)
             for tty in (True, False)
         ),
         **{f"{name}.csv": format_csv_table(record, name) for name in CSV_TABLE_NAMES},

@@ -216,7 +216,7 @@ class ItemKnn(BitUploadSystem):
         """
         return None
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name: the pairs of items.
 
         Their counts are held in memory. They are computed by one fast matrix product, so that the
@@ -324,7 +324,7 @@ class CentralMf(BitUploadSystem):
     init_scale = 0.01
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         They are the entries of a vector, the epochs, and the negatives per positive.

@@ -177,7 +177,7 @@ class RatingGraphSystem(System):
         count = self.count_messages(population) if training else 1
         return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name: a message has all weights."""
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.count_weights(sizes)

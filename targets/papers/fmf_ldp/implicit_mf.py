@@ -209,7 +209,7 @@ class ImplicitMf(System):
         """
         return None
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         Every step of the server counts as one pass over the interactions.

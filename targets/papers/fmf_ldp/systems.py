@@ -343,7 +343,7 @@ class MfNp(system.CentralSystem):
         """Number of steps of the training, one per epoch."""
         return self.epochs
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name: one pass per epoch."""
         return {"width": self.factors, "passes": self.epochs}
 

@@ -254,7 +254,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
     payload: ClassVar[Payload] = Payload.CHANGE
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         They follow from the sizes of the layers, the drawn clients and their local epochs. Dense

@@ -26,7 +26,7 @@ from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, StatedNumber
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import format_4_digits, format_limits, format_settings
-from fedrec_auditor.reports.writers.terminal import print_sections, render_catalogue
+from fedrec_auditor.reports.writers.terminal import print_catalogue, print_sections
 from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
@@ -108,7 +108,7 @@ def listed(
     terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[LabelEnum, ...] = ()
 ) -> str:
     return printed(
-        lambda console: render_catalogue(rows, console, only), width=width, terminal=terminal
+        lambda console: print_catalogue(rows, console, only), width=width, terminal=terminal
     )
 
 

@@ -109,8 +109,8 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
     assert say.format_number(proof.rounded_epsilon) == "0.981124"
-    assert say.make_upper_bound_fact(kept).value == "epsilon ≤ 0.981123"
-    assert say.make_claim_fact(claim).value == "epsilon ≤ 0.981123"
+    assert say.make_finding_upper_quantity(kept).value == "epsilon ≤ 0.981123"
+    assert say.make_claim_quantity(claim).value == "epsilon ≤ 0.981123"
 
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
@@ -171,7 +171,10 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(f"see {name}.") + text.count(f"({name})") >= 3
         text = text.replace(f"see {name}.", note).replace(f"({name})", note)
     for finding in told.findings:
-        for bound in (say.make_upper_bound_fact(finding), say.make_lower_bound_fact(finding)):
+        for bound in (
+            say.make_finding_upper_quantity(finding),
+            say.make_finding_lower_quantity(finding),
+        ):
             assert flat(markdown.escape_markdown(str(bound))) in text
         assert flat(markdown.escape_markdown(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(told))):

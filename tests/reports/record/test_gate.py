@@ -117,7 +117,7 @@ def test_low_is_said_where_it_was_assessed(record: Record) -> None:
 
 def told(record: Record, gate: Gate) -> str:
     console = Console(file=StringIO(), width=200)
-    terminal.render_gate(GateOutcome.evaluate_gate(record, gate), gate, console)
+    terminal.print_gate(GateOutcome.evaluate_gate(record, gate), gate, console)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue().strip()
 

@@ -374,7 +374,7 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
 
 def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     assert "claims: 1 “false”, 2 “proved”, 1 “no claim”." in summary.describe_verdict_counts(record)
-    assert summary.describe_protected(record).startswith("None of 4 systems has a proof")
+    assert summary.describe_user_hiding(record).startswith("None of 4 systems has a proof")
     first = record.findings[0]
     user = scope("user", "training")
     promised = first.claim.__class__(epsilon=1.0, scope=user, statement="s", source="s")
@@ -385,7 +385,7 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     counts = summary.describe_verdict_counts(changed)
     assert "claims: 2 “unproved”, 1 “proved”, 4 “not judged”." in counts
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
-    assert summary.describe_protected(changed).startswith("1 of 7 systems has a proof")
+    assert summary.describe_user_hiding(changed).startswith("1 of 7 systems has a proof")
 
 
 def test_one_target_is_all_that_concerns_it(record: Record) -> None:
@@ -455,7 +455,7 @@ def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> No
     proof = replace(every.accounted, epsilon=1.0)
     sure = vary(every, accounted=proof, measured=None)
     assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
-    said = [summary.describe_protected(with_one(record, each)) for each in (sure, assumed)]
+    said = [summary.describe_user_hiding(with_one(record, each)) for each in (sure, assumed)]
     assert [words.split()[0] for words in said] == ["1", "None"]
 
 

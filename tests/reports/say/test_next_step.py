@@ -16,7 +16,7 @@ from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say.next_step import advise
-from fedrec_auditor.reports.say.summary import describe_protected
+from fedrec_auditor.reports.say.summary import describe_user_hiding
 from tests.reports.conftest import finding, upper, vary
 from tests.reports.record.test_severity import USER, judged, seen, won
 
@@ -161,7 +161,7 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
 def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     small = judged(record, 1.0, 1.0, None, game="local game over 36 items")
     rows = {"findings": (small,), "attacks": (), "utility": (), "skipped": (), "measurements": ()}
-    assert describe_protected(vary(record, **rows)).startswith("None of 1 system")
+    assert describe_user_hiding(vary(record, **rows)).startswith("None of 1 system")
     refuted = judged(record, 1.0, 2.0, 1.5, game="local game over 36 items")
     assert refuted.verdict is Verdict.VIOLATED
     assert "Claim epsilon" not in seen(record, refuted).advice

@@ -28,7 +28,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import describe_ratio, format_probability, metrics
+from fedrec_auditor.reports.say import describe_probability_ratio, format_probability, metrics
 from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.writers import html, markdown, terminal
 from tests.reports.conftest import finding, lower, scope, upper, utility, vary
@@ -44,7 +44,7 @@ from tests.reports.printing import printed
         (Vantage, say.ADVERSARY_LABELS),
         (Vantage, say.ADVERSARY_PHRASES),
         (Basis, say.BASIS_TEXTS),
-        (Verdict, say.TEXT_TABLES["sentence"]),
+        (Verdict, say.REPORT_PHRASES["sentence"]),
         (Horizon, say.HORIZON_TEXTS),
         (Verdict, say.VERDICT_SIGNS),
     ],
@@ -66,22 +66,22 @@ def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
 def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
     measured = _measured(1_102_110.0, math.inf, 0.0)
-    assert "infinite" not in describe_ratio(measured)
-    assert "log-ratio is 1,102,110" in describe_ratio(measured)
+    assert "infinite" not in describe_probability_ratio(measured)
+    assert "log-ratio is 1,102,110" in describe_probability_ratio(measured)
     assert [format_probability(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
         "0.5",
     ]
     vanished = _measured(1500.0, 0.0, 0.0, copies=2)
-    assert "log-ratio of all 2 independent parts is 1,500" in describe_ratio(vanished)
+    assert "log-ratio of all 2 independent parts is 1,500" in describe_probability_ratio(vanished)
 
 
 def test_an_impossible_output_is_called_so() -> None:
     measured = _measured(math.inf, 0.6, 0.0)
-    assert describe_ratio(measured).startswith("The ratio is infinite")
+    assert describe_probability_ratio(measured).startswith("The ratio is infinite")
     assert format_probability(measured, 0.0) == "0"
-    assert describe_ratio(_measured(0.0, 0.0, 0.0)).startswith("The ratio is 0 to 0")
+    assert describe_probability_ratio(_measured(0.0, 0.0, 0.0)).startswith("The ratio is 0 to 0")
 
 
 def test_a_density_is_not_called_a_probability() -> None:
@@ -94,11 +94,11 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
     assert say.label_probability(measured) == "Measured share"
     assert format_probability(measured, 0.0) == "0"
-    assert describe_ratio(measured) == (
+    assert describe_probability_ratio(measured) == (
         "The samples do not bound the ratio: one of the two inputs never gave this output."
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
-    assert describe_ratio(seen).startswith(
+    assert describe_probability_ratio(seen).startswith(
         "The ratio in the samples is 2.5; its natural logarithm is 0.916"
     )
 

@@ -22,7 +22,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, markdown, terminal
-from fedrec_auditor.reports.writers.terminal import render_system
+from fedrec_auditor.reports.writers.terminal import print_system
 from tests.reports.conftest import glance_of, vary
 from tests.reports.printing import printed
 
@@ -195,7 +195,7 @@ TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 def system_shown(record: Record, target: str, width: int = 80, *, tty: bool = True) -> str:
     glance = glance_of(record, target)
-    return printed(lambda c: render_system(record, glance, c), width=width, terminal=tty)
+    return printed(lambda c: print_system(record, glance, c), width=width, terminal=tty)
 
 
 def unwrapped(text: str) -> str:
@@ -213,6 +213,6 @@ def test_it_fits_the_terminal_and_cuts_no_word(record: Record, target: str, widt
 
 def test_a_log_is_plain(record: Record) -> None:
     file = io.StringIO()
-    render_system(record, glance_of(record, "dplcf-ap"), Console(file=file, width=7))
+    print_system(record, glance_of(record, "dplcf-ap"), Console(file=file, width=7))
     assert "\x1b" not in file.getvalue()
     assert 80 < max(map(len, file.getvalue().split("\n"))) <= 100

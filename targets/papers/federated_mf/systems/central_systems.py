@@ -117,7 +117,7 @@ class DpSgld(NoisyMf):
         K steps that sample n' of n rows, and the Lipschitz constant L (Wang, Fienberg and Smola
         2015, Algorithm 2).
         """
-        clipping = descent.Clipping.of_errors(self.bound)
+        clipping = descent.Clipping.for_error_clipping(self.bound)
         drawn = sgd_mf.get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
@@ -194,7 +194,7 @@ class ObjPertb(System):
             return dp.PureDpEvent(self._share)
         return dp.NonPrivateDpEvent()
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         The only message is the published item table. Each of the ``sweeps`` is one pass over the
@@ -354,14 +354,14 @@ class GdDr(system.ReportingSystem, LocalMf):
                 "Give an epsilon in this range times rounds."
             )
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         A message is one report of 5 bytes. Memory includes two tables of the size of the random
         matrix Phi, ``rows`` x n_items, with which gradients are multiplied.
         """
         directions = 2 * self.rows * interactions.n_items
-        return super().get_cost_args(interactions) | {"bytes": 5, "held": directions}
+        return super().get_training_cost_args(interactions) | {"bytes": 5, "held": directions}
 
     @property
     def report_budget(self) -> float:
@@ -448,19 +448,19 @@ class GdDr(system.ReportingSystem, LocalMf):
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))
         return crossed, sgd_mf.project_embeddings(after.astype(np.float32), self.bound)
 
-    def draw_extra_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
+    def draw_broadcast_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
         """Draws the random matrix Phi, (rows, n_items): the array "projection" of every
         broadcast.
         """
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
-    def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def get_checked_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with the initial item embeddings, named "first".
 
         Raises InputError if its random matrix Phi, named "projection", is missing or has another
         shape than (rows, n_items), or if an item table has a wrong shape.
         """
-        sent = super().get_broadcast(broadcast, profiles)
+        sent = super().get_checked_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent

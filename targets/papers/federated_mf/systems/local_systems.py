@@ -78,7 +78,7 @@ class LflLdp(PretrainedMf):
         gradient for adding or removing a user, and the largest distance of two gradients for other
         changes.
         """
-        apart = descent.Clipping.of_embeddings(self.bound).max_user_distance
+        apart = descent.Clipping.for_embedding_projection(self.bound).max_user_distance_ratio
         z = self.noise_multiplier / (1.0 if scope.protects_user_presence else apart)
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
@@ -170,7 +170,7 @@ class LflSgdmf(PretrainedMf):
         return self.colluding > 0.0
 
     @property
-    def is_lying(self) -> bool:
+    def has_lying_server(self) -> bool:
         """Whether the server announces too large a number of survivors.
 
         Survivors are the devices whose first message arrived.
@@ -247,7 +247,11 @@ class LflSgdmf(PretrainedMf):
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = 1.0 if presence else descent.Clipping.of_embeddings(self.bound).max_user_distance
+        apart = (
+            1.0
+            if presence
+            else descent.Clipping.for_embedding_projection(self.bound).max_user_distance_ratio
+        )
         z = self.noise_multiplier * math.sqrt(left) / apart
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
@@ -275,7 +279,7 @@ class LflSgdmf(PretrainedMf):
         assert isinstance(clean, SparseRows)
         no_ids, no_values = clean.row_ids[:0], clean.values[:0]
         nothing = replace(clean, indptr=0 * clean.indptr, row_ids=no_ids, values=no_values)
-        second = noise_rounds.ReplacementMessage(before, after, not self.as_published)
+        second = noise_rounds.ReplacementRandomizer(before, after, not self.as_published)
         replacement = components.RandomizedMessages(nothing, second, streams)
         return {"update": update, "replacement": replacement}, users
 
@@ -310,14 +314,14 @@ class LflSgdmf(PretrainedMf):
         moved = (items - step * total).astype(np.float32)
         return crossed, sgd_mf.project_embeddings(moved, self.bound)
 
-    def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def get_checked_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with all arrays that a device needs.
 
         Missing numbers "users" and "survivors" (of devices in all, and of devices whose first
         message arrived) are set to 1. Raises InputError if one of them is below 1, or if an item
         table has a wrong shape.
         """
-        sent = dict(super().get_broadcast(broadcast, profiles))
+        sent = dict(super().get_checked_broadcast(broadcast, profiles))
         for name in ("users", "survivors"):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
@@ -386,7 +390,7 @@ class LflPretrained(NoUploadSystem):
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         Each of the ``fitting`` steps that fit user embeddings is one pass over the ratings.
@@ -432,7 +436,7 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
 
     tuned_values = MappingProxyType({"spread": 0.1, "rounds": 50})
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         A message has the rows of the items that its sender rated. Every local step of a round, and
@@ -457,7 +461,7 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
             learning_rate=self.learning_rate,
             n_steps=math.inf,
             sampling_rate=1.0,
-            clipping=descent.Clipping.of_embeddings(self.bound),
+            clipping=descent.Clipping.for_embedding_projection(self.bound),
         )
         n = len(users)
         for block in sgd_mf.iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):

@@ -102,7 +102,7 @@ class FedGnn(RatingGraphSystem):
         """
         return 2.0 * self.clip / self.noise
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         A round has ``cohort`` senders; a message stores the item rows that are sent, and the layer.
@@ -110,7 +110,7 @@ class FedGnn(RatingGraphSystem):
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8) + 4 * self.dimension**2
-        return super().get_cost_args(interactions) | {"senders": senders, "bytes": sent}
+        return super().get_training_cost_args(interactions) | {"senders": senders, "bytes": sent}
 
     def count_messages(self, population: Population) -> int:
         """Returns the largest number of messages of one user in a training: one per round."""

@@ -99,9 +99,9 @@ class FedPerGnn(RatingGraphSystem):
         widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name: one sender (batch) per round."""
-        return super().get_cost_args(interactions) | {"senders": 1}
+        return super().get_training_cost_args(interactions) | {"senders": 1}
 
     def count_batches(self, n_users: int) -> int:
         """Returns the number of full batches per epoch, at least 1.

@@ -18,7 +18,7 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Payload, 
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import GradientRandomizer
 from fedrec_auditor.targets.settings import BestRating, Count, NonNegative, Positive, Probability
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import system
@@ -55,7 +55,7 @@ class LocalMf(System):
 
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         A message is stored as one row of the item table and 24 further bytes. Every round, and each
@@ -99,7 +99,7 @@ class LocalMf(System):
         ``rng``: source of the server's randomness.
         """
 
-    def draw_extra_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
+    def draw_broadcast_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
         """Draws further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
@@ -112,7 +112,7 @@ class LocalMf(System):
         ratings = sgd_mf.check_ratings(interactions, self.bound)
         first = sgd_mf.init_embeddings(rng.random((m, self.factors)), self.bound, self.spread)
         users, items = self.init_user_embeddings(ratings, first), first
-        constant = self.draw_extra_arrays(m, rng)
+        constant = self.draw_broadcast_arrays(m, rng)
 
         def send(model: Broadcast) -> dict[str, Component]:
             nonlocal users
@@ -132,7 +132,10 @@ class LocalMf(System):
         Systems that need the number of users read it from the array "users" of the broadcast; if
         the array is missing, the number is taken to be 1.
         """
-        model, owners = self.get_broadcast(request.broadcast, request.profiles), request.profile_ids
+        model, owners = (
+            self.get_checked_broadcast(request.broadcast, request.profiles),
+            request.profile_ids,
+        )
         ratings = sgd_mf.check_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[owners]
         return self.run_devices(sparse.csr_array(ratings[owners]), users, model, request.streams)[0]
@@ -145,7 +148,9 @@ class LocalMf(System):
         asked, items = interactions.take_users(users), model.arrays["items"]
         return sgd_mf.predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
-    def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
+    def get_checked_broadcast(
+        self, broadcast: Broadcast | None, profiles: Interactions
+    ) -> Broadcast:
         """Checks a broadcast, and returns it with the initial item embeddings, named "first".
 
         If "first" is missing, the current item embeddings ("items") take its place. Raises
@@ -261,4 +266,4 @@ class PretrainedMf(LocalMf):
             kind=Payload.GRADIENT,
             learning_rate=-1.0,
         )
-        return RandomizedMessages(gradient, MaskedGradient(noise_sigma), streams)
+        return RandomizedMessages(gradient, GradientRandomizer(noise_sigma), streams)

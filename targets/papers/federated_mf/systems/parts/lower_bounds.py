@@ -30,11 +30,11 @@ class LowerBoundMechanism(Checked):
     The neighbouring inputs are data with a value, such as a rating, and data without it.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows``: probability that a run is one of those that are meant to follow the mechanism. It
+    ``p_follows_mechanism``: probability that a run is one of those that are meant to follow the mechanism. It
         is the same with and without the value, and the adversary can recognize these runs.
-    ``error_present``: largest probability that one of these runs deviates from the mechanism after
+    ``p_deviates_with_value``: largest probability that one of these runs deviates from the mechanism after
         all, for data with the value.
-    ``error_absent``: the largest such probability for data without the value.
+    ``p_deviates_without_value``: the largest such probability for data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
     set S, that of the system is at least
@@ -45,9 +45,9 @@ class LowerBoundMechanism(Checked):
     """
 
     mechanism: Mechanism
-    p_follows: Probability = 1.0
-    error_present: Probability = 0.0
-    error_absent: Probability = 0.0
+    p_follows_mechanism: Probability = 1.0
+    p_deviates_with_value: Probability = 0.0
+    p_deviates_without_value: Probability = 0.0
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -84,10 +84,10 @@ class LowerBoundMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
-        accidents = self.error_present
-        if self.error_absent > 0.0:
-            accidents += self.error_absent * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
+        accidents = self.p_deviates_with_value
+        if self.p_deviates_without_value > 0.0:
+            accidents += self.p_deviates_without_value * math.exp(min(epsilon, 700.0))
+        return max(0.0, self.p_follows_mechanism * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of ``mechanism``; some runs deviate from it."""
@@ -123,7 +123,7 @@ The bound remains valid, because fewer rounds reveal less. The learning rates of
 fall faster, so that the rates within a round do not become more equal."""
 
 
-def find_min_rate_ratio(rounds: int, local_steps: int) -> float:
+def find_min_learning_rate_ratio(rounds: int, local_steps: int) -> float:
     """Finds the smallest ratio, over rounds, of a round's last learning rate to its average rate.
 
     The average is the root mean square. The round with the smallest ratio is the last one in which
@@ -158,7 +158,9 @@ def _falling(total: int) -> int:
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
-def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMechanism | None:
+def make_rating_bound_mechanism(
+    system: NoisyMf, n_users: int, n_items: int
+) -> LowerBoundMechanism | None:
     """Returns a lower bound for adding or removing one rating that turns its user's embedding.
 
     The user has ``count`` other ratings x. In the rows of their items the gradients are -2 u (x -
@@ -183,7 +185,7 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
-    shifts, even = [], find_min_rate_ratio(system.rounds, system.local_steps)
+    shifts, even = [], find_min_learning_rate_ratio(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
         rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
@@ -194,7 +196,9 @@ def make_rating_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBound
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMechanism | None:
+def make_user_bound_mechanism(
+    system: NoisyMf, n_users: int, n_items: int
+) -> LowerBoundMechanism | None:
     """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings.
 
     A step that samples the user moves the gradient sum by 2 R^(3/2) sqrt(theta), for the largest
@@ -222,7 +226,7 @@ def make_user_bound(system: NoisyMf, n_users: int, n_items: int) -> LowerBoundMe
     start, moved, lost = place
     rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
     error = system.bound - own * (start + moved) - rest * moved
-    even = find_min_rate_ratio(system.rounds, system.local_steps)
+    even = find_min_learning_rate_ratio(system.rounds, system.local_steps)
     shift = 2.0 * math.sqrt(count) * own * error * even
     return _at_least(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
@@ -273,4 +277,6 @@ def _at_least(
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBoundMechanism(mechanism=sums, error_present=lost, error_absent=mistaken)
+    return LowerBoundMechanism(
+        mechanism=sums, p_deviates_with_value=lost, p_deviates_without_value=mistaken
+    )

@@ -196,7 +196,9 @@ class UserItemNoise(GradientNoise):
         ``clip``: C, the largest norm of a gradient.
         ``unit``: data whose gradient is scaled, "rating" or "user".
         """
-        return cls(noise_multiplier=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
+        return cls(
+            noise_multiplier=z, sigma=z * clip, clipping=Clipping.for_gradient_scaling(clip, unit)
+        )
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
@@ -230,9 +232,9 @@ class UserItemNoise(GradientNoise):
             if not sigma > 0:
                 return dp.NonPrivateDpEvent()
             alone = sigma / clipping.get_sensitivity(drawn, with_users)
-            apart = alone / clipping.max_user_distance
+            apart = alone / clipping.max_user_distance_ratio
             if presence:  # an added user takes the place of a user in another row of U
-                apart = sigma / clipping.bound_row_distance(drawn, with_users)
+                apart = sigma / clipping.bound_user_distance(drawn, with_users)
             reach = far * clipping.get_sensitivity(1 if single else row, with_users)
             noise = StepNoise(
                 descent=descent,
@@ -249,14 +251,14 @@ class UserItemNoise(GradientNoise):
 class ItemNoise(GradientNoise):
     """Gaussian noise on item gradients alone, for parties that hold users.
 
-    ``has_fitted_users``: whether user embeddings are computed, without noise, from all ratings of
+    ``has_fitted_user_embeddings``: whether user embeddings are computed, without noise, from all ratings of
         the user. Then one rating changes the user's embedding, and with it the gradients of all of
         that user's items (``bound_gradient_change``).
     ``has_moving_users``: whether the embeddings of sampled users also move in noisy steps.
     ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
     """
 
-    has_fitted_users: bool
+    has_fitted_user_embeddings: bool
     has_moving_users: bool
 
     has_user_noise: ClassVar[bool] = False
@@ -276,7 +278,7 @@ class ItemNoise(GradientNoise):
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
         return cls(
             noise_multiplier=z,
-            clipping=Clipping.of_embeddings(mf.bound),
+            clipping=Clipping.for_embedding_projection(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
             has_fitted_users=follows,
             has_moving_users=moves and follows,
@@ -288,9 +290,9 @@ class ItemNoise(GradientNoise):
         ``scope`` states these data, which are at one party. The event has the true sensitivity, not
         the claimed one. One round is charged with its T' steps.
         """
-        unit = Unit.USER if self.has_fitted_users else Unit.RATING
+        unit = Unit.USER if self.has_fitted_user_embeddings else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
-        m, limit, fitted = population.n_items, mf.max_ratings, self.has_fitted_users
+        m, limit, fitted = population.n_items, mf.max_ratings, self.has_fitted_user_embeddings
         scopes = scope, drawn
         changes = [bound_gradient_change(self.clipping, s, m, limit, fitted) for s in scopes]
         z, alone = (self.sigma / change for change in changes)
@@ -299,8 +301,8 @@ class ItemNoise(GradientNoise):
             party_sizes=party_mf.get_party_sizes(population.n_users, mf.parties),
             multiplier=z,
             unit_multiplier=alone,
-            row_multiplier=alone / self.clipping.max_user_distance,
-            has_memory=self.has_moving_users,
+            row_multiplier=alone / self.clipping.max_user_distance_ratio,
+            has_noiseless_row_steps=self.has_moving_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
         return noise.get_event(scope, steps)
@@ -320,7 +322,7 @@ class StepNoise:
         or a user).
     ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
         another.
-    ``has_memory``: whether a step also changes the party's stored embeddings of sampled rows,
+    ``has_noiseless_row_steps``: whether a step also changes the party's stored embeddings of sampled rows,
         without noise.
     """
 
@@ -329,7 +331,7 @@ class StepNoise:
     multiplier: float
     unit_multiplier: float
     row_multiplier: float
-    has_memory: bool = False
+    has_noiseless_row_steps: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
@@ -363,13 +365,15 @@ class StepNoise:
             return make_gaussian_event(self.multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
-        if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_memory)):
+        if scope.unit is not Unit.USER or not (
+            presence or (replaced and not self.has_noiseless_row_steps)
+        ):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
             return make_gaussian_event(self.multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
             return make_gaussian_event(self.row_multiplier, steps, fixed)
-        if self.has_memory:
+        if self.has_noiseless_row_steps:
             return make_gaussian_event(self.row_multiplier / rows, steps)
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
@@ -413,4 +417,4 @@ def bound_gradient_change(
         return clipping.get_sensitivity(count, False)
     if scope.unit in RATING_UNITS and presence and max_ratings is None:
         return clipping.get_sensitivity(2 * count - 1, False)
-    return clipping.get_sensitivity(count, False) * clipping.max_user_distance
+    return clipping.get_sensitivity(count, False) * clipping.max_user_distance_ratio

@@ -194,7 +194,7 @@ class PartyMf(System):
         """Number of steps of the training generator: the rounds, or 1 if parties train alone."""
         return 1 if self.exchange.is_one_step else self.rounds
 
-    def get_cost_args(self, interactions: Interactions) -> dict[str, float]:
+    def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
 
         Each party sends one table per round; the larger of the user and the item table is assumed.

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, s
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_device_embeddings
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     LowerBoundMechanism,
-    find_min_rate_ratio,
+    find_min_learning_rate_ratio,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -197,15 +197,17 @@ def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     total = rounds * steps
     rates = np.array([sgd_mf.get_learning_rate(step, total, 1.0) for step in range(total)])
     found = min(row.min() / math.sqrt((row**2).mean()) for row in rates.reshape(rounds, steps))
-    assert find_min_rate_ratio(rounds, steps) == pytest.approx(found, rel=1e-13)
-    assert find_min_rate_ratio(rounds, steps) <= 1.0
+    assert find_min_learning_rate_ratio(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert find_min_learning_rate_ratio(rounds, steps) <= 1.0
 
 
 def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
-    assert 0.9 < find_min_rate_ratio(10, 10) < 1.0
-    assert find_min_rate_ratio(10, 10**9) == pytest.approx(find_min_rate_ratio(10, 10**4), rel=1e-4)
-    assert find_min_rate_ratio(10, 10) < find_min_rate_ratio(10**9, 10) < 1.0
-    assert find_min_rate_ratio(100, 1) == find_min_rate_ratio(10**9, 1) == 1.0
+    assert 0.9 < find_min_learning_rate_ratio(10, 10) < 1.0
+    assert find_min_learning_rate_ratio(10, 10**9) == pytest.approx(
+        find_min_learning_rate_ratio(10, 10**4), rel=1e-4
+    )
+    assert find_min_learning_rate_ratio(10, 10) < find_min_learning_rate_ratio(10**9, 10) < 1.0
+    assert find_min_learning_rate_ratio(100, 1) == find_min_learning_rate_ratio(10**9, 1) == 1.0
 
 
 def test_parties_draw_whole_rows() -> None:
@@ -258,7 +260,7 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
     share = (own / sigma >= 1 / bound.mechanism.noise_multiplier).mean()
-    assert share > bound.p_follows - 6 * 0.5 / math.sqrt(2 * runs)
+    assert share > bound.p_follows_mechanism - 6 * 0.5 / math.sqrt(2 * runs)
     assert 1 / bound.mechanism.noise_multiplier == pytest.approx(
         0.49 / math.sqrt(2) / 1.8, rel=1e-3
     )
@@ -293,10 +295,10 @@ def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
 
 def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     found = bound_of(vertical())
-    assert found.error_present < 1e-6
-    assert found.error_absent < 1e-15
+    assert found.p_deviates_with_value < 1e-6
+    assert found.p_deviates_without_value < 1e-15
     faster = bound_of(vertical(learning_rate=1e-13))
-    assert found.error_present < faster.error_present < 1e-3
+    assert found.p_deviates_with_value < faster.p_deviates_with_value < 1e-3
     assert vertical(learning_rate=1e-6).get_mechanism(make_claim_scope("rating"), CROWD) is None
 
 
