@@ -82,16 +82,16 @@ def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, wh
 class Component(ABC):
     """One named part, such as the item table, of the messages that all clients send in a round.
 
-    client_fields: names of the fields that have one entry per client: arrays, sparse arrays, random
+    per_client_fields: names of the fields that have one entry per client: arrays, sparse arrays, random
         streams, or other components
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. If the first of its ``client_fields`` is a component, kind, learning rate and shape
+    ``kind``. If the first of its ``per_client_fields`` is a component, kind, learning rate and shape
     are those of that component by default. Arguments ``clients`` are indices among the clients.
     """
 
     __slots__ = ()
-    client_fields: ClassVar[tuple[str, ...]] = ()
+    per_client_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
     def kind(self) -> Payload:
@@ -116,7 +116,7 @@ class Component(ABC):
 
     def __len__(self) -> int:
         """Number of clients."""
-        return len(getattr(self, self.client_fields[0]))
+        return len(getattr(self, self.per_client_fields[0]))
 
     @abstractmethod
     def to_dense(self, clients: Ints) -> NDArray[Any]:
@@ -201,7 +201,7 @@ class SelectedRows(Component):
     messages: Component
     rows: slice | Ints
 
-    client_fields = ("messages",)
+    per_client_fields = ("messages",)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -242,7 +242,7 @@ class Dense(Component):
     kind: Payload = field()  # without a default, although the base class has a property
     learning_rate: float | None = None
 
-    client_fields = ("values",)
+    per_client_fields = ("values",)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -284,7 +284,7 @@ class Bits(Component):
     randomizer: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
     streams: Streams | None = None
 
-    client_fields = ("entries", "streams")
+    per_client_fields = ("entries", "streams")
     kind, learning_rate = Payload.BITS, None
 
     @property
@@ -314,7 +314,7 @@ class RankOneMessages(Component):
 
     user_vectors: the user vectors x_u (n, F)
     item_vectors: the broadcast item matrix V (M, F)
-    corrections: the sparse vectors s_u (n, M), s_ui = c_i (p_i - x_u.v_i) + x_u.v_i
+    sparse_vectors: the sparse vectors s_u (n, M), s_ui = c_i (p_i - x_u.v_i) + x_u.v_i
 
     G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over items i.
     c_i is the weight of item i, and p_i the value that the product x_u.v_i should have.
@@ -322,9 +322,9 @@ class RankOneMessages(Component):
 
     user_vectors: Floats
     item_vectors: Floats
-    corrections: sparse.csr_array
+    sparse_vectors: sparse.csr_array
 
-    client_fields = ("user_vectors", "corrections")
+    per_client_fields = ("user_vectors", "corrections")
     kind, learning_rate = Payload.GRADIENT, 0.5
 
     @property
@@ -335,39 +335,39 @@ class RankOneMessages(Component):
     def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the gradients of ``clients`` (indices), shape (len(clients), M, F)."""
         x = self.user_vectors[clients]
-        left = self.corrections[clients].toarray() - x @ self.item_vectors.T
+        left = self.sparse_vectors[clients].toarray() - x @ self.item_vectors.T
         return np.asarray(left[:, :, None] * x[:, None, :])
 
     def bound_magnitude(self) -> float:
         """Returns the bound (max |s| + max |v_i| max |x_u|) max |x_u| of the absolute values.
 
-        |s| are absolute values of ``corrections``; |v_i| and |x_u| are Euclidean norms of item and
+        |s| are absolute values of ``sparse_vectors``; |v_i| and |x_u| are Euclidean norms of item and
         user vectors.
         """
         item, user = (_longest(rows) for rows in (self.item_vectors, self.user_vectors))
-        limit = (_largest(self.corrections.data) + item * user) * user
+        limit = (_largest(self.sparse_vectors.data) + item * user) * user
         return math.inf if math.isnan(limit) else limit
 
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' gradients, S^T X - V (X^T X), from the factors.
 
-        S are the ``corrections``, X the ``user_vectors``, and V the ``item_vectors``.
+        S are the ``sparse_vectors``, X the ``user_vectors``, and V the ``item_vectors``.
         """
         x = self.user_vectors
-        return np.asarray(self.corrections.T @ x - self.item_vectors @ (x.T @ x))
+        return np.asarray(self.sparse_vectors.T @ x - self.item_vectors @ (x.T @ x))
 
     def drop_rows(self, count: int) -> RankOneMessages:
         """Returns the gradients without the rows of the first ``count`` items."""
-        corrections = sparse.csr_array(self.corrections[:, count:])
+        corrections = sparse.csr_array(self.sparse_vectors[:, count:])
         return RankOneMessages(self.user_vectors, self.item_vectors[count:], corrections)
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected rows of each client's gradient, shape (n, k, F).
 
         ``rows`` (n, k) holds the indices of k items for each of the n ``clients``. Only these rows
-        of ``item_vectors`` and ``corrections`` are read.
+        of ``item_vectors`` and ``sparse_vectors`` are read.
         """
-        x, s = self.user_vectors[clients], self.corrections
+        x, s = self.user_vectors[clients], self.sparse_vectors
         held, entries = _located(s.indptr, s.indices, clients, rows)
         left = -np.einsum("nkf,nf->nk", self.item_vectors[rows], x)
         left[held] += s.data[entries[held]]
@@ -501,7 +501,7 @@ class OverlaidTables(Component):
     table: Component
     rows: SparseRows
 
-    client_fields = ("rows", "table")
+    per_client_fields = ("rows", "table")
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the tables of some clients, shape (len(clients), number of rows, row length)."""
@@ -579,7 +579,7 @@ class RandomizedMessages(Component):
     randomizer: Randomizer
     streams: Streams
 
-    client_fields = ("clean_messages", "streams")
+    per_client_fields = ("clean_messages", "streams")
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the noisy messages of ``clients`` (indices), shape (len(clients), *shape)."""
@@ -636,7 +636,7 @@ class Reports(Component):
     shape: tuple[int, int] = field()
     clean_messages: Component | None = None
 
-    client_fields = ("coordinates", "is_positive", "clean_messages")
+    per_client_fields = ("coordinates", "is_positive", "clean_messages")
     kind, learning_rate = Payload.REPORTS, None
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
@@ -696,7 +696,7 @@ def _longest(rows: NDArray[Any]) -> float:
 
 
 def _first(made: Component) -> Component:
-    first: Component = getattr(made, made.client_fields[0])
+    first: Component = getattr(made, made.per_client_fields[0])
     return first
 
 

@@ -103,7 +103,7 @@ class DeviceCode(Protocol):
         ...
 
     @property
-    def size_range(self) -> tuple[int, int]:
+    def items_per_user_range(self) -> tuple[int, int]:
         """Smallest and largest number of items per user of the data, among users with items."""
         ...
 
@@ -297,8 +297,8 @@ class RoundView:
     broadcast: the model sent to the clients
     uploads: the messages, linked to their senders
     shuffled: the messages in random order, by component (named part of a message)
-    aggregate: sums of the messages over all ``senders``, by component
-    senders: indices of the clients in the sums, which the server knows (n,)
+    aggregate: sums of the messages over all ``sum_senders``, by component
+    sum_senders: indices of the clients in the sums, which the server knows (n,)
     cleartext: messages that stay linked to their senders even under secure aggregation
 
     Components in other storage formats are converted to ``ComponentView``, which hides how messages
@@ -309,7 +309,7 @@ class RoundView:
     uploads: Uploads | None = None
     shuffled: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
-    senders: Ints | None = None
+    sum_senders: Ints | None = None
     cleartext: Uploads | None = None
 
     def __post_init__(self) -> None:
@@ -465,7 +465,7 @@ class View:
         rounds = [replace(r, uploads=cut(r.uploads), cleartext=None) for r in self.rounds]
         return replace(self, rounds=tuple(rounds))
 
-    def find_component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
+    def find_linked_rounds(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
         """Finds the rounds in which the message part ``name`` is linked to its senders.
 
         Returns one pair per such round: all uploads of the round, and the part ``name`` of them.
@@ -487,14 +487,14 @@ class Transcript:
 
     public: public knowledge of the training
     rounds: messages of each round
-    release: the model that is published at the end; None if nothing is published
+    published_model: the model that is published at the end; None if nothing is published
     max_vantage: strongest adversary position whose view can be derived from the transcript. A log
         that has only sums, for example, has no view of single messages
     """
 
     public: PublicInfo
     rounds: tuple[Round, ...]
-    release: Broadcast | None = None
+    published_model: Broadcast | None = None
     max_vantage: Vantage = Vantage.SERVER
 
     @property
@@ -544,10 +544,10 @@ class Transcript:
                 for r in self.rounds
             ]
         elif vantage is Vantage.PEERS:
-            models = (*(r.broadcast for r in self.rounds), self.release)
+            models = (*(r.broadcast for r in self.rounds), self.published_model)
             views = [make_round_view(broadcast=model) for model in models]
         else:
-            views = [make_round_view(broadcast=self.release)]
+            views = [make_round_view(broadcast=self.published_model)]
         return View(vantage=vantage, public=self.public, rounds=tuple(views))
 
 

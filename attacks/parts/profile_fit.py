@@ -170,7 +170,9 @@ def _is_exact(view: View) -> bool:
         return False
     client = view.public.device_code
     assert client is not None, "checked by can_solve_sums"
-    met = draw_histories(_TRIED, view.public.n_items, client.size_range, np.random.default_rng(0))
+    met = draw_histories(
+        _TRIED, view.public.n_items, client.items_per_user_range, np.random.default_rng(0)
+    )
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
         histories = sparse.csr_array(met[some].astype(np.float32))

@@ -116,7 +116,10 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
     rounds = choose_rounds(view)
-    known, sizes = (FormReaders(readers, replace(view, rounds=tuple(rounds))), client.size_range)
+    known, sizes = (
+        FormReaders(readers, replace(view, rounds=tuple(rounds))),
+        client.items_per_user_range,
+    )
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
         taken, sent, _ = run_on_accepted(

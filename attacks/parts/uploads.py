@@ -185,7 +185,7 @@ def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
     """Returns the participants of each sum of messages; empty if the senders are silos."""
     if view.public.n_silos is not None:
         return []
-    return [seen.senders for seen in view.rounds if seen.senders is not None]
+    return [seen.sum_senders for seen in view.rounds if seen.sum_senders is not None]
 
 
 def make_refusal(view: View, needed: str) -> str:
@@ -538,7 +538,9 @@ def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
 def _sources(seen: RoundView, table: Floats) -> list[Floats]:
     """Returns the changes of the item table in a round: one per linked sender, or their sum."""
     if seen.aggregate is not None:
-        return _summed(seen.aggregate, table, 0 if seen.senders is None else len(seen.senders))
+        return _summed(
+            seen.aggregate, table, 0 if seen.sum_senders is None else len(seen.sum_senders)
+        )
     parts = seen.shuffled if seen.uploads is None else seen.uploads.components
     for part in _items_first(parts or {}):
         if part.shape != table.shape or not len(part):

@@ -377,7 +377,7 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
         is divided.
     """
     received = projection.get_received(pair.broadcast, projection.CANARY_ROWS)
-    code = target.get_client_code(pair.canary.histories, received)
+    code = target.get_message_function(pair.canary.histories, received)
     if code is None or len(code[1]) != 2:
         return None
     message, histories = code

@@ -234,7 +234,7 @@ def compute_features(
     if view.vantage is Vantage.AGGREGATE:
         sums, clear = [], []
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
-            count = 0 if seen.senders is None else len(seen.senders)
+            count = 0 if seen.sum_senders is None else len(seen.sum_senders)
             moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_ratio(moved, expected.difference, expected.message_sum))
             if seen.cleartext is not None:

@@ -187,7 +187,7 @@ class ClientRowOrder:
         max_count = int(min(shadow_reader.MAX_SHADOWS, in_memory, in_time))
         results: dict[str, tuple[Ints | None, float]] = {}
         for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
-            histories = draw_histories(count, public.n_items, client.size_range, rng)
+            histories = draw_histories(count, public.n_items, client.items_per_user_range, rng)
 
             def send(some: NDArray[np.intp], drawn: Bits = histories) -> Mapping[str, Component]:
                 return client(drawn[some], broadcast, rng).components
@@ -258,7 +258,7 @@ class _InOrder:
 
     @property
     def size_range(self) -> tuple[int, int]:
-        return self.code.size_range
+        return self.code.items_per_user_range
 
     def __call__(self, met: Any, broadcast: Broadcast | None, rng: np.random.Generator) -> Uploads:
         raw = dict(broadcast or {})

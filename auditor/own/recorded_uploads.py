@@ -151,7 +151,7 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
             if public.protocol_vantage is Vantage.AGGREGATE:
                 sums = {key: part.sum_all() for key, part in record.uploads.components.items()}
                 writer.aggregate(sums, users[record.uploads.users])
-        writer.close(transcript.release)
+        writer.close(transcript.published_model)
 
 
 def attack_recording(

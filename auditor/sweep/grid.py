@@ -229,7 +229,7 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
     """
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
-    name, knob = made.unprotected, made.noise_setting
+    name, knob = made.unprotected_name, made.noise_setting
     fields = _fields(target)
     if knob is not None and knob.noiseless_value is not None:
         off = dict.fromkeys(knob.noise + knob.budgets, knob.noiseless_value)

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, FormsByKey, Outp
 from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.rewriting import get_error_line
 from fedrec_auditor.auditor.tracing.symbols import Symbol
-from fedrec_auditor.targets.wrapped.client import read_message
+from fedrec_auditor.targets.wrapped.client import get_error_text
 
 # Total number of replays, approximate number of draws in them, and minimum number of replays of one
 # input. More replays are added until every value has occurred.
@@ -152,7 +152,7 @@ def _run_all(
             # If draws are undecided, the exception may be due to the interpreter.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
-                text = read_message(thrown.error)
+                text = get_error_text(thrown.error)
                 raise NotTraced(f"the code raises {name}: {text}", get_error_line(thrown)) from None
             given, output = None, split_output(ErrorOutput(name))
         except NotTraced as refusal:

@@ -149,7 +149,7 @@ def make_utility_row(
         n=len(values),
         paper_value=None if paper is None else paper.value,
         paper_note=" ".join(filter(None, (conditions, note))),
-        unprotected=target.unprotected,
+        unprotected=target.unprotected_name,
     )
 
 

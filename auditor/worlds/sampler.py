@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_l
 from fedrec_auditor.auditor.worlds.fields import OutputEncoder, are_unique_texts, canonicalize
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_outputs
 from fedrec_auditor.targets.mechanisms.base import format_value
-from fedrec_auditor.targets.wrapped.client import read_message
+from fedrec_auditor.targets.wrapped.client import get_error_text
 
 T = TypeVar("T")
 # Scope of a bound on a sampler: one report, any pair of inputs.
@@ -175,7 +175,7 @@ class Sampler:
         except (Exception, SystemExit) as error:
             raise UnknownFormError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
-                f"{read_message(error)}. Correct the callable, or omit that input.",
+                f"{get_error_text(error)}. Correct the callable, or omit that input.",
                 [{"raised": type(error).__name__}],
             ) from error
 

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope, Witness
 from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.worlds.fields import OutputEncoder
-from fedrec_auditor.targets.wrapped.client import read_message
+from fedrec_auditor.targets.wrapped.client import get_error_text
 
 # Maximum number of outputs in one block of draws, and maximum number of array entries in a block.
 # Both limit the memory. The first block is small, because the size of an output is not yet known.
@@ -215,7 +215,7 @@ def as_array(drawn: Any, origin: str) -> NDArray[Any]:
     except Exception as error:  # a foreign class may raise anything on conversion to an array
         raise InputError(
             f"Expected outputs that numpy can convert to an array for {origin}, got the error "
-            f"{type(error).__name__}: {read_message(error)}. Return a numpy array."
+            f"{type(error).__name__}: {get_error_text(error)}. Return a numpy array."
         ) from error
 
 

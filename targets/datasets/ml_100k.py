@@ -14,7 +14,7 @@ from fedrec_auditor.targets.cache import find_cached_data_set, get_cache_path, s
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, classify_age
 from fedrec_auditor.targets.datasets.parts import joined
 from fedrec_auditor.targets.datasets.parts.joined import MovieLens, UserColumn, join_files
-from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.source import DataFiles
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
 # Names of the official files, and of the files in the RecBole package: ratings, users, movies.
@@ -38,14 +38,14 @@ OCCUPATIONS = (
 )  # fmt: skip
 # Attributes of users. Both layouts also have a zip code, which is not read.
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=2, label="a gender", categories=joined.MOVIELENS_GENDERS),
+    "gender": UserColumn(position=2, cell_name="a gender", categories=joined.MOVIELENS_GENDERS),
     "age_group": UserColumn(
         position=1,
-        label="an age",
+        cell_name="an age",
         categories=AGE_GROUPS,
         category_by_word={str(age): classify_age(age) for age in range(1, 121)},
     ),
-    "occupation": UserColumn(position=3, label="an occupation", categories=OCCUPATIONS),
+    "occupation": UserColumn(position=3, cell_name="an occupation", categories=OCCUPATIONS),
 }
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")
@@ -80,7 +80,7 @@ class Ml100k(MovieLens):
         """
         return super().load(path or find_cached_data_set(self.name) or _download())
 
-    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+    def read(self, source: DataFiles, layout: tuple[str, ...]) -> Interactions:
         """Reads users, movies and ratings from the files in ``source`` that ``layout`` names."""
         official = layout == OFFICIAL_FILES
         rated, people, films = (
@@ -95,7 +95,7 @@ class Ml100k(MovieLens):
             )
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
-        words = joined.make_word_reader(3, ALL_GENRES, " ")
+        words = joined.make_genre_parser(3, ALL_GENRES, " ")
         genres = joined.make_flag_readers(5, ALL_GENRES) if official else words
         stars = joined.InteractionRows.read(rated, joined.MOVIELENS_RATING_COLUMNS)
         return join_files(self.name, stars, people, ATTRIBUTE_COLUMNS, films, genres, ALL_GENRES)
@@ -131,4 +131,6 @@ def _download() -> Path:
                 f"Expected the wheel of {RECBOLE_PACKAGE} with SHA-256 {RECBOLE_WHEEL_SHA256}, "
                 f"got {sha256}. {hint}"
             )
-        return store_data_set("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))
+        return store_data_set(
+            "ml-100k", DataFiles(wheels[0], "ml-100k").read_files((RECBOLE_FILES,))
+        )

@@ -9,11 +9,11 @@ from fedrec_auditor.targets.datasets.parts import joined
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable, read_parquet
 from fedrec_auditor.targets.datasets.parts.columns import copy_to_arrow, make_layout_error
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows, MovieLens, UserColumn
-from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.source import DataFiles
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
-USER_MOVIE_PAIR_FILES = ("interactions.parquet", "users.dat", "movies.dat")
-PAIR_COLUMN_BY_ROLE = {"user": "userID", "item": "movieID"}
+LAYOUT_WITHOUT_RATINGS = ("interactions.parquet", "users.dat", "movies.dat")
+INTERACTION_COLUMN_BY_ROLE = {"user": "userID", "item": "movieID"}
 AGE_GROUP_BY_CODE = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
     "other", "educator", "artist", "clerical", "college student", "customer service", "doctor",
@@ -21,13 +21,16 @@ OCCUPATIONS = (
     "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
 )  # fmt: skip
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=1, label="a gender", categories=joined.MOVIELENS_GENDERS),
+    "gender": UserColumn(position=1, cell_name="a gender", categories=joined.MOVIELENS_GENDERS),
     "age_group": UserColumn(
-        position=2, label="an age code", categories=AGE_GROUPS, category_by_word=AGE_GROUP_BY_CODE
+        position=2,
+        cell_name="an age code",
+        categories=AGE_GROUPS,
+        category_by_word=AGE_GROUP_BY_CODE,
     ),
     "occupation": UserColumn(
         position=3,
-        label="an occupation code",
+        cell_name="an occupation code",
         categories=OCCUPATIONS,
         category_by_word={str(code): code for code in range(len(OCCUPATIONS))},
     ),
@@ -57,9 +60,9 @@ class Ml1m(MovieLens):
     """
 
     name = "ml-1m"
-    layouts = (("ratings.dat", "users.dat", "movies.dat"), USER_MOVIE_PAIR_FILES)
+    layouts = (("ratings.dat", "users.dat", "movies.dat"), LAYOUT_WITHOUT_RATINGS)
 
-    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+    def read(self, source: DataFiles, layout: tuple[str, ...]) -> Interactions:
         """Reads users, movies, and either ratings or user-movie pairs, from ``source``.
 
         ``layout`` is the set of file names in ``layouts`` that exists.
@@ -70,22 +73,22 @@ class Ml1m(MovieLens):
             )
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
-        alone = layout == USER_MOVIE_PAIR_FILES
+        alone = layout == LAYOUT_WITHOUT_RATINGS
         columns, genre_names = joined.MOVIELENS_RATING_COLUMNS, joined.MOVIELENS_GENRES
         pairs = _pairs(source) if alone else InteractionRows.read(rated, columns)
         name = f"{self.name} (pairs only)" if alone else self.name
-        genres = joined.make_word_reader(2, genre_names)
+        genres = joined.make_genre_parser(2, genre_names)
         return joined.join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, genre_names)
 
 
-def _pairs(source: Source) -> InteractionRows:
+def _pairs(source: DataFiles) -> InteractionRows:
     """Reads the user-movie pairs in the columns userID and movieID of interactions.parquet."""
-    place = source.describe_file(USER_MOVIE_PAIR_FILES[0])
-    data = copy_to_arrow(b"".join(source.read_blocks(USER_MOVIE_PAIR_FILES[0], in_memory=True)))
+    place = source.describe_file(LAYOUT_WITHOUT_RATINGS[0])
+    data = copy_to_arrow(b"".join(source.read_blocks(LAYOUT_WITHOUT_RATINGS[0], in_memory=True)))
     file = TypedTable(label=place, open_batches=partial(read_parquet, [data]))
     names = file.read_names()
     wanted: dict[str, tuple[int, str]] = {}
-    for role, name in PAIR_COLUMN_BY_ROLE.items():
+    for role, name in INTERACTION_COLUMN_BY_ROLE.items():
         what = f"column {name} of integers without gaps"
         if name not in names:
             raise make_layout_error(place, expected=f"a {what}", got="no such column")

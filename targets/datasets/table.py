@@ -15,7 +15,7 @@ from fedrec_auditor.targets.datasets.parts import table_file
 from fedrec_auditor.targets.datasets.parts.columns import (
     NUMBER_REGEX,
     REPAIR_FILE_ADVICE,
-    Column,
+    NumberColumn,
     TimeColumn,
     to_unix_seconds,
 )
@@ -44,10 +44,10 @@ HEADER_IS_ROW_ADVICE = (
 ZERO_RATING_MODES = ("missing", "rating")
 # Number that is stored instead of a rating of 0, because a stored 0 means no interaction.
 STORED_ZERO_RATING = np.finfo(np.float32).tiny
-ROLE_COLUMN_SPECS: Mapping[str, Column | str] = {
+ROLE_COLUMN_SPECS: Mapping[str, NumberColumn | str] = {
     "user": "user",
     "item": "item",
-    "rating": Column(
+    "rating": NumberColumn(
         entry_name="rating",
         low=-np.inf,
         high=np.inf,

@@ -80,7 +80,7 @@ class ComputedNumber(NumberDescription):
     basis: Basis = Basis.PRINTED
 
     @property
-    def word(self) -> NumberLabel:
+    def label(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
         "Loose" is an upper bound above ``right``, which is valid. "Unstated" is a value that

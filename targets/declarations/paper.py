@@ -134,7 +134,7 @@ class TrainedRows(TomlTable):
     said: str = ""
 
 
-class AttackedRows(TomlTable):
+class RemeasuredAttackRows(TomlTable):
     """Rows of a paper's tables of attacks that are measured again here, with one training per row.
 
     rows: names of the rows
@@ -178,7 +178,7 @@ class AttackTables(TomlTable):
     cutoff: int
     drawn: str = ""
     components: ComponentAttackFigure = ComponentAttackFigure()
-    trained: tuple[AttackedRows, ...]
+    trained: tuple[RemeasuredAttackRows, ...]
 
 
 class ReportedRanking(TomlTable):

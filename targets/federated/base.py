@@ -199,7 +199,7 @@ class RoundClaim:
     ``statement``: the claim in one or two sentences, in this project's words.
     ``second_delta``: a second delta, above 0, at which the claim is compared with bounds; 0 if the
         claim is compared only at delta 0.
-    ``outside_model``: a part of the audited protection that the authors do not state and this
+    ``unstated_part``: a part of the audited protection that the authors do not state and this
         project chose, such as a distribution. If not empty, no bound refutes the claim.
     """
 
@@ -207,7 +207,7 @@ class RoundClaim:
     unit: Unit
     statement: str
     second_delta: float = 0.0
-    outside_model: str = ""
+    unstated_part: str = ""
 
 
 class Protection(Protocol):

@@ -189,7 +189,7 @@ class ComposedSystem(System):
                 scope=make_local_scope(promise.unit, Vantage.SERVER, Horizon.ROUND),
                 statement=promise.statement,
                 source=f"{self.paper}, {self.place}",
-                basis=Basis.DERIVED if promise.outside_model else self.basis,
+                basis=Basis.DERIVED if promise.unstated_part else self.basis,
             )
             own = claim.scope, 0.0, ""
             claims += [
@@ -198,7 +198,7 @@ class ComposedSystem(System):
                     scope=scope,
                     delta=delta,
                     note=note,
-                    outside_model=promise.outside_model,
+                    outside_model=promise.unstated_part,
                 )
                 for scope, delta, note in (own, *self._wider(promise, population))
             ]

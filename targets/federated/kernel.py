@@ -92,15 +92,15 @@ class DeviceTables(NamedTuple):
 class AdamMoments(NamedTuple):
     """First and second moments of Adam for the parameters of all n devices.
 
-    ``dense_params``: moments of ``DeviceTables.dense_params``, shape (2, n, P).
-    ``item_rows``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d).
+    ``dense_moments``: moments of ``DeviceTables.dense_params``, shape (2, n, P).
+    ``row_moments``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d).
     ``epochs_done``: number of finished epochs.
 
     The first dimension is 0 instead of 2 if no moments are kept between calls.
     """
 
-    dense_params: F32
-    item_rows: F32
+    dense_moments: F32
+    row_moments: F32
     epochs_done: int
 
 
@@ -110,7 +110,7 @@ class DeviceData(NamedTuple):
     ``item_rows``: item embeddings of the examples, shape (k, d), trained in place.
     ``is_positive``: whether an example is one of the device's own items, shape (k,).
     ``features``: features of the device's user, shape (d1,).
-    ``linear_rows``: coefficients of the linear term of the loss for ``item_rows``, of equal shape;
+    ``linear_row_coefficients``: coefficients of the linear term of the loss for ``item_rows``, of equal shape;
         empty without such a term.
     ``visit_order``: index of the example visited at each step, per epoch, shape (epochs, k or
         more).
@@ -119,7 +119,7 @@ class DeviceData(NamedTuple):
     item_rows: F32
     is_positive: BoolArray
     features: F32
-    linear_rows: F32
+    linear_row_coefficients: F32
     visit_order: Int32Array
 
 
@@ -230,7 +230,7 @@ def _train(
     d_rows, held = row_state[0].reshape(size, d), 0
     for i in range(size):
         held += positive[i]
-    part = np.float32(1) / np.float32(held) if settings.neighbours != 0 else np.float32(0)
+    part = np.float32(1) / np.float32(held) if settings.neighbour_use != 0 else np.float32(0)
     steps = done * ((size + settings.batch - 1) // settings.batch)
     decay_1, decay_2 = BETA_1**steps, BETA_2**steps
     for epoch in range(order.shape[0]):
@@ -241,7 +241,7 @@ def _train(
             _look_up(z, mean, own, positive, visit, part)
             multiply_vector(z_u, e, features)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
-            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
+            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbour_use)
             if settings.has_mlp:
                 score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
                 compute_loss_slopes(logit, positive, visit, settings.is_squared)
@@ -250,7 +250,7 @@ def _train(
                 multiply_vector(logit, z[:b], user)
                 compute_loss_slopes(logit, positive, visit, settings.is_squared)
                 compute_product_gradients(d_user, dz, logit, z, user)
-            if settings.neighbours == 2:
+            if settings.neighbour_use == 2:
                 backprop_embedding(d_z_u, d_mean, d_user, user, inner, mean, p, g)
             else:
                 copy_into(d_z_u, d_user)
@@ -303,11 +303,11 @@ def train_block(
         device = DeviceData(own, positive, tables.features[at], drawn, block.visit_order[:, place])
         moments = np.zeros((2, length), np.float32)
         row_state = np.zeros((3, len(own) * d), np.float32)
-        for which in range(len(adam.dense_params)):
-            copy_into(moments[which], adam.dense_params[which, at])
-            copy_into(row_state[1 + which], adam.item_rows[which, first:end].ravel())
+        for which in range(len(adam.dense_moments)):
+            copy_into(moments[which], adam.dense_moments[which, at])
+            copy_into(row_state[1 + which], adam.row_moments[which, first:end].ravel())
         _train(device, term, has_term, s, p, g, settings, moments, row_state, adam.epochs_done)
-        for which in range(len(adam.dense_params)):
-            copy_into(adam.dense_params[which, at], moments[which])
-            copy_into(adam.item_rows[which, first:end].ravel(), row_state[1 + which])
+        for which in range(len(adam.dense_moments)):
+            copy_into(adam.dense_moments[which, at], moments[which])
+            copy_into(adam.row_moments[which, first:end].ravel(), row_state[1 + which])
         store_params(tables.dense_params[at], p, settings.has_mlp)

@@ -126,7 +126,7 @@ def draw_linear_term(
     return drawn.reshape(len(streams), *shapes[name])
 
 
-def draw_linear_rows(
+def draw_row_coefficients(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
     """Draws the linear term of each device's loss for the item rows of its examples, (nnz, d).
@@ -182,7 +182,7 @@ class TrainingJob:
     """Data, parameters and random streams of the devices that are trained in one call.
 
     ``shapes``: shape of each component (named array) of the model.
-    ``local``: settings of the local training.
+    ``local_settings``: settings of the local training.
     ``streams``: one random stream per device.
     ``examples``: training examples of the devices.
     ``tables``: data of the devices, and their parameters, which are trained in place.
@@ -192,7 +192,7 @@ class TrainingJob:
     """
 
     shapes: dict[str, tuple[int, ...]]
-    local: LocalSettings
+    local_settings: LocalSettings
     streams: Streams
     examples: Examples
     tables: kernel.DeviceTables
@@ -317,14 +317,14 @@ def _work(
         dense_params=np.repeat(first[None], len(clients), axis=0),
         item_rows=model["item"][examples.item_ids],
         linear_coefficients=_linear_term(objective, local, shapes, dense),
-        linear_row_coefficients=draw_linear_rows(objective, local, shapes, examples),
+        linear_row_coefficients=draw_row_coefficients(objective, local, shapes, examples),
     )
     if clients.user_embeddings is not None:
         split_params(tables.dense_params, shapes)["user.E"][:] = clients.user_embeddings
     copies = (2 if local.epoch_noise else 0,)
     return TrainingJob(
         shapes=shapes,
-        local=local,
+        local_settings=local,
         streams=clients.streams,
         examples=examples,
         tables=tables,
@@ -367,12 +367,14 @@ def _disturb(work: TrainingJob, epoch: int) -> None:
     place.
     """
     for name, values in split_params(work.tables.dense_params, work.shapes).items():
-        if name in work.local.epoch_noise:
-            values[:] = work.local.epoch_noise[name](values, _epoch_streams(work, name, epoch))
-    if "item" in work.local.epoch_noise:
+        if name in work.local_settings.epoch_noise:
+            values[:] = work.local_settings.epoch_noise[name](
+                values, _epoch_streams(work, name, epoch)
+            )
+    if "item" in work.local_settings.epoch_noise:
         streams, examples = _epoch_streams(work, "item", epoch), work.examples
         rows = work.tables.item_rows
-        rows[:] = work.local.epoch_noise["item"].add_noise_to_rows(
+        rows[:] = work.local_settings.epoch_noise["item"].add_noise_to_rows(
             rows, streams, examples.indptr, examples.item_ids
         )
 
@@ -383,9 +385,11 @@ def _disturbed(work: TrainingJob, rows: SparseRows) -> Component:
     """
     none, indptr = np.zeros(0, dtype=np.int64), np.zeros_like(rows.indptr)
     table: Component = replace(rows, indptr=indptr, row_ids=none, values=rows.values[none])
-    for epoch in range(work.local.epochs - 1):
+    for epoch in range(work.local_settings.epochs - 1):
         streams = _epoch_streams(work, "item", epoch)
-        table = components.RandomizedMessages(table, work.local.epoch_noise["item"], streams)
+        table = components.RandomizedMessages(
+            table, work.local_settings.epoch_noise["item"], streams
+        )
     return table
 
 
@@ -401,7 +405,9 @@ def _run(work: TrainingJob, epochs: range, compute: Machine) -> None:
         for place, epoch in enumerate(epochs):
             order[place] = draw_visit_orders(streams, sizes, epoch)
         block = kernel.DeviceBlock(devices, examples.indptr[devices], sizes, order)
-        batch = min(work.local.batch, int(sizes.max()))  # scratch arrays have this many rows
+        batch = min(
+            work.local_settings.batch, int(sizes.max())
+        )  # scratch arrays have this many rows
         kernel.train_block(block, work.tables, work.settings._replace(batch=batch), moments)
 
     blocks = work.iter_device_blocks(_ORDERED // max(1, len(epochs)) // compute.threads)

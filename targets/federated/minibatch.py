@@ -26,7 +26,7 @@ _part = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS)
 class KernelSettings(NamedTuple):
     """Settings of a model and of its training, as the compiled code needs them.
 
-    ``neighbours``: how the user's embedding uses the mean item row: 0 not at all, 1 as a summand, 2
+    ``neighbour_use``: how the user's embedding uses the mean item row: 0 not at all, 1 as a summand, 2
         by a convolution (``local_training.NeighbourUse``).
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
     ``is_squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
@@ -35,7 +35,7 @@ class KernelSettings(NamedTuple):
     ``batch``: examples per minibatch.
     """
 
-    neighbours: int
+    neighbour_use: int
     has_mlp: bool
     is_squared: bool
     is_adam: bool
@@ -51,10 +51,10 @@ class Layers(NamedTuple):
 
     ``flat``: all parameters, shape (P,).
     ``feature_weights``: E, shape (d, number of features).
-    ``mean_weights``: W1, shape (d, d).
+    ``mean_row_weights``: W1, shape (d, d).
     ``outer_weights``: W2, shape (d, d).
     ``bias``: b, shape (d,).
-    ``from_user``, ``from_item``: the two halves of the MLP's first weights, applied to the user's
+    ``user_half_weights``, ``item_half_weights``: the two halves of the MLP's first weights, applied to the user's
         embedding and (transposed) to the item's, shape (d, d).
     ``mlp_tail``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
 
@@ -63,11 +63,11 @@ class Layers(NamedTuple):
 
     flat: F32
     feature_weights: F32
-    mean_weights: F32
+    mean_row_weights: F32
     outer_weights: F32
     bias: F32
-    from_user: F32
-    from_item: F32
+    user_half_weights: F32
+    item_half_weights: F32
     mlp_tail: F32
 
 
@@ -83,7 +83,7 @@ class ScratchArrays(NamedTuple):
     ``inner_vector``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
     ``user_embedding``: the user's embedding, shape (d,).
     ``own_gradient``: gradient of ``own_vector``, shape (d,).
-    ``mean_gradient``: gradient of ``mean_row``, shape (d,).
+    ``mean_row_gradient``: gradient of ``mean_row``, shape (d,).
     ``embedding_gradient``: gradient of ``user_embedding``, shape (d,).
     ``first_bias_gradient``: gradient of the MLP's first bias, shape (d,).
     """
@@ -97,7 +97,7 @@ class ScratchArrays(NamedTuple):
     inner_vector: F32
     user_embedding: F32
     own_gradient: F32
-    mean_gradient: F32
+    mean_row_gradient: F32
     embedding_gradient: F32
     first_bias_gradient: F32
 
@@ -126,7 +126,7 @@ def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Laye
     end = d * width
     e = flat[:end].reshape(d, width)
     w_1, w_2, bias, from_user, from_item = e, e, flat, e, e
-    if settings.neighbours == 2:
+    if settings.neighbour_use == 2:
         w_1 = flat[end : end + d * d].reshape(d, d)
         w_2 = flat[end + d * d : end + 2 * d * d].reshape(d, d)
         end += 2 * d * d + d
@@ -159,12 +159,12 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
     """
     copy_into(layers.flat, theta)
     if has_mlp:
-        d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
+        d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
-                layers.from_user[h, k] = weight[h, k]
-                layers.from_item[k, h] = weight[h, d + k]
+                layers.user_half_weights[h, k] = weight[h, k]
+                layers.item_half_weights[k, h] = weight[h, d + k]
 
 
 @_part
@@ -177,12 +177,12 @@ def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
     """
     copy_into(theta, layers.flat)
     if has_mlp:
-        d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
+        d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
-                weight[h, k] = layers.from_user[h, k]
-                weight[h, d + k] = layers.from_item[k, h]
+                weight[h, k] = layers.user_half_weights[h, k]
+                weight[h, d + k] = layers.item_half_weights[k, h]
 
 
 @_part
@@ -345,9 +345,9 @@ def compute_mlp_gradients(
         d_first[h] = to_first
         g.mlp_tail[d + h] = to_last
         g.mlp_tail[h] = to_first
-    np.dot(hidden.T, p.from_item.T, dz)
-    np.dot(z.T, hidden.T, g.from_item)
-    _outer(g.from_user, d_user, p.from_user, d_first, user)
+    np.dot(hidden.T, p.item_half_weights.T, dz)
+    np.dot(z.T, hidden.T, g.item_half_weights)
+    _outer(g.user_half_weights, d_user, p.user_half_weights, d_first, user)
 
 
 @_part
@@ -382,4 +382,4 @@ def backprop_embedding(
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k]
     _outer(g.outer_weights, d_z_u, p.outer_weights, d_user, inner)
-    _outer(g.mean_weights, d_mean, p.mean_weights, d_z_u, mean)
+    _outer(g.mean_row_weights, d_mean, p.mean_row_weights, d_z_u, mean)

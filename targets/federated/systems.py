@@ -269,7 +269,7 @@ class FederatedSystem(ComposedSystem):
                 "Expected the arrays of a model as the broadcast, got none. Give those of the "
                 "learner's init_model."
             )
-        clients = self._devices(request.profiles, request.streams, request.profile_ids)
+        clients = self._devices(request.profiles, request.streams, request.sender_rows)
         return self._send(clients, request.broadcast, request.compute)[0]
 
     def update_model(self, model: Broadcast, uploads: Uploads, adam: FedAdam) -> Broadcast:

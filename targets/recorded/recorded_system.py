@@ -71,7 +71,7 @@ class RecordedMessages(Component):
     round_sums: Mapping[str, NDArray[Any]] | None = None
     n_items: int = 0
 
-    client_fields = ("message_indices", "file_indices")
+    per_client_fields = ("message_indices", "file_indices")
 
     @property
     def dtype(self) -> np.dtype[Any]:

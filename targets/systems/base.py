@@ -394,7 +394,7 @@ class Target(Claimant, Protocol):
         ...
 
     @property
-    def unprotected(self) -> str:
+    def unprotected_name(self) -> str:
         """Name of the same system without protection on the command line; "" if there is none."""
         ...
 
@@ -460,7 +460,7 @@ class Target(Claimant, Protocol):
         """
         return ()
 
-    def get_client_code(
+    def get_message_function(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
         """Returns the function that computes one device's message, and a list of its inputs.

@@ -74,7 +74,7 @@ class UploadRequest:
     compute: Machine = DEFAULT_MACHINE
 
     @cached_property
-    def profile_ids(self) -> Ints:
+    def sender_rows(self) -> Ints:
         """Sender of each message, as a row index of ``profiles``, shape (n_messages,)."""
         return np.repeat(np.arange(self.profiles.n_users), self.messages_per_client)
 
@@ -84,12 +84,12 @@ class UploadRequest:
 
         Every client's row is repeated ``messages_per_client`` times.
         """
-        return self.profiles.take_users(self.profile_ids)
+        return self.profiles.take_users(self.sender_rows)
 
     @cached_property
     def streams(self) -> Streams:
         """One random stream per message, seeded from ``rng`` on first use."""
-        return Streams.spawn(self.rng, len(self.profile_ids))
+        return Streams.spawn(self.rng, len(self.sender_rows))
 
 
 TrainingRounds = Generator[Round | None, Round | None, TrainingResult]
@@ -120,7 +120,7 @@ class System(Checked, Target, ABC):
     """
 
     evaluation: ClassVar[base.UtilityTest]
-    unprotected: ClassVar[str] = ""
+    unprotected_name: ClassVar[str] = ""
     noise_setting: ClassVar[NoiseSetting | None] = None
     tuned_values: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -255,7 +255,7 @@ class System(Checked, Target, ABC):
         transcript = Transcript(
             public=self.get_public_info(interactions),
             rounds=tuple(rounds),
-            release=trained.release,
+            published_model=trained.release,
             max_vantage=self.max_vantage,
         )
         model = Model(arrays=trained.scoring_arrays)
@@ -309,7 +309,7 @@ class System(Checked, Target, ABC):
         In the result, all messages of a client follow one another.
         """
         request = UploadRequest(profiles, messages_per_client, broadcast, rng, compute)
-        return Uploads(request.profile_ids, self.make_messages(request))
+        return Uploads(request.sender_rows, self.make_messages(request))
 
     def make_messages(self, request: UploadRequest) -> Messages:
         """Computes the requested messages, and returns them as named arrays (components).

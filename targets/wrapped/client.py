@@ -131,7 +131,7 @@ def block_exits() -> Iterator[None]:
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise ProcessExit(f"{type(error).__name__}: {read_message(error)}") from error
+        raise ProcessExit(f"{type(error).__name__}: {get_error_text(error)}") from error
     finally:
         os._exit = leave
         for name, (number, copy) in copies.items():
@@ -173,11 +173,11 @@ def convert_errors(name: str) -> Iterator[None]:
         where = f"{foreign[-1].filename.rpartition('/')[2]}:{foreign[-1].lineno}"
         raise InputError(
             f"Expected {name} to return a result, got {type(error).__name__}: "
-            f"{read_message(error)} ({where}). Correct this code."
+            f"{get_error_text(error)} ({where}). Correct this code."
         ) from error
 
 
-def read_message(error: BaseException) -> str:
+def get_error_text(error: BaseException) -> str:
     """Returns the message of an exception in one line.
 
     If reading the message raises an error, the result is a text that states this.
@@ -364,7 +364,7 @@ def describe_error(error: Exception, function: OwnerFunction | None) -> str:
     last = (own or known or frames)[-1]
     kind = "" if isinstance(error, ProcessExit) else f"{type(error).__name__}: "
     where = f" ({last.filename.rpartition('/')[2]}:{last.lineno})"
-    return f"{kind}{read_message(error):.160}{'' if isinstance(error, SyntaxError) else where}"
+    return f"{kind}{get_error_text(error):.160}{'' if isinstance(error, SyntaxError) else where}"
 
 
 def seed_everything(seed: int) -> None:

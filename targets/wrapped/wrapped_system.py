@@ -204,10 +204,10 @@ class WrappedSystem(System):
 
         Empty if no proof is used.
         """
-        return (PROOF_ASSUMPTION,) if self.proof and not self.unused_proof else ()
+        return (PROOF_ASSUMPTION,) if self.proof and not self.unused_proof_note else ()
 
     @property
-    def unused_proof(self) -> str:
+    def unused_proof_note(self) -> str:
         """Note that no claim fits the caller's proof, which is therefore not used.
 
         Empty if the proof is used, or if none was given.
@@ -260,7 +260,7 @@ class WrappedSystem(System):
             or getattr(self.client, "upload_seconds", _CALL) + facts.upload_bytes / _BYTES,
         )
         believed, doubt = known.drop_refuted_proofs(facts.message_repeater)
-        return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
+        return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof_note)))
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns keyword arguments for ``TrainingCost.estimate``, which estimates training time.
@@ -486,7 +486,7 @@ class WrappedSystem(System):
             sent[PRESENCE_ARRAY] = _bits(packing.has_message)
         return Uploads(np.repeat(np.arange(profiles.n_users), messages_per_client), sent)
 
-    def get_client_code(
+    def get_message_function(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
         """Returns a function (history, generator) that computes a message, and its histories.

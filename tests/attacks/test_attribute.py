@@ -62,7 +62,7 @@ def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: A
 def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
     bits = flipped(SKEWED, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
     total = sum(
-        one.to_dense(np.arange(120)).astype(float) for _, one in bits.find_component("bits")
+        one.to_dense(np.arange(120)).astype(float) for _, one in bits.find_linked_rounds("bits")
     )
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
     np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)

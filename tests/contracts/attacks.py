@@ -219,8 +219,8 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
             broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
             aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
             senders=None
-            if one.senders is None
-            else np.sort(rng.permutation(n)[: len(one.senders)]),
+            if one.sum_senders is None
+            else np.sort(rng.permutation(n)[: len(one.sum_senders)]),
             cleartext=None,
         )
         for one in rewritten(view, renamed).rounds

@@ -349,7 +349,7 @@ class SendsItsName(Short):
 
     def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
         run = super().run(interactions, rng, *more, **how)
-        named = {**(run.transcript.release or {}), "who": interactions.users}
+        named = {**(run.transcript.published_model or {}), "who": interactions.users}
         return replace(run, transcript=replace(run.transcript, release=named))
 
 

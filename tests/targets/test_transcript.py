@@ -145,8 +145,8 @@ def test_a_view_is_cut_to_a_group_of_its_components() -> None:
     view = view_of(**parts)
     assert view.group_names == ("user", "item")
     assert view.keep_group("user").group_names == ("user",)
-    assert not view.keep_group("user").find_component("item")
-    assert [uploads.users.tolist() for uploads, _ in view.find_component("item")] == [
+    assert not view.keep_group("user").find_linked_rounds("item")
+    assert [uploads.users.tolist() for uploads, _ in view.find_linked_rounds("item")] == [
         EVERY.tolist()
     ]
     assert view.drop_uploads().rounds == (RoundView(broadcast=None),)
@@ -164,7 +164,7 @@ def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     public = PublicInfo(algorithm="any", n_users=5, n_items=9)
     made = Transcript(public=public, rounds=(Round(None, uploads),))
     (one,) = made.view(Vantage.AGGREGATE).rounds
-    np.testing.assert_array_equal(one.senders, [0, 2, 4])
+    np.testing.assert_array_equal(one.sum_senders, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
     assert one.uploads is one.shuffled is one.cleartext is None
 
@@ -198,12 +198,12 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
     sent = Uploads(many, {"all": every, "reports": reports})
     public = PublicInfo(algorithm="any", n_users=500, n_items=5)
     rounds = (Round(None, sent, cleartext=sent),)
-    made = Transcript(public=public, rounds=rounds, release={"model": EVERY})
+    made = Transcript(public=public, rounds=rounds, published_model={"model": EVERY})
     views = [made.view(vantage, np.random.default_rng(seed)) for seed in (1, 2)]
     for one, (part, vantages) in itertools.product(views[0].rounds, SEEN_BY.items()):
         assert (getattr(one, part) is not None) == (vantage in vantages), part
     if vantage is Vantage.RELEASE:
-        assert [one.broadcast for one in views[0].rounds] == [made.release]
+        assert [one.broadcast for one in views[0].rounds] == [made.published_model]
     if vantage is Vantage.SHUFFLED:
         for name in sent.components:
             first, second = (view.rounds[0].shuffled[name].to_dense(many) for view in views)
@@ -215,7 +215,7 @@ def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
         "bits": ComponentView.create(np.eye(5), Payload.BITS),
         "noise": ComponentView.create(np.eye(5), Payload.CHANGE),
     }
-    summed = RoundView(broadcast=None, senders=EVERY, cleartext=Uploads(EVERY, parts))
+    summed = RoundView(broadcast=None, sum_senders=EVERY, cleartext=Uploads(EVERY, parts))
     single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
     public = PublicInfo(algorithm="any", n_users=5, n_items=5)
     view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).add_cleartext()

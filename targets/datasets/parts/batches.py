@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.columns import (
     FILL_VALUE_ADVICE,
     AnyColumn,
-    Column,
+    NumberColumn,
     RowBlock,
     SpecByPosition,
     TimeColumn,
@@ -95,7 +95,7 @@ class TypedTable:
             if column.null_count:
                 gap = self.describe_row(row + pc.index(column.is_null(), True).as_py())
                 raise make_layout_error(gap, f"a {entry}", got="no value", remedy=FILL_VALUE_ADVICE)
-            numbers = isinstance(specs[at], Column)
+            numbers = isinstance(specs[at], NumberColumn)
             if not numbers and (limit := _EXACT.get(column.type)):
                 large = np.abs(column.to_numpy()) >= limit
                 if large.any():

@@ -141,7 +141,7 @@ FILL_VALUE_ADVICE = "Fill it in, or leave the row out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class NumberColumn:
     """Expected content of a column: finite numbers in [low, high].
 
     entry_name: name of one number of the column in error messages, such as "rating"
@@ -207,7 +207,7 @@ class AnyColumn:
 
 # Expected content of columns, by their position in the file: numbers (``Column``), cells of any
 # type (``AnyColumn``), or identifiers (a str: the name of one identifier in error messages).
-SpecByPosition = Mapping[int, Column | AnyColumn | str]
+SpecByPosition = Mapping[int, NumberColumn | AnyColumn | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,7 @@ class RowBlock:
         Raises InputError at the first number outside the column's allowed range.
         """
         fields, column = self.columns[position], self.column_specs[position]
-        assert isinstance(column, Column)
+        assert isinstance(column, NumberColumn)
         text = pa.types.is_binary(fields.type)
         values = column.parse_fields(fields) if text else np.asarray(fields.to_numpy())
         good = column.is_allowed(values)
@@ -342,7 +342,7 @@ class RowBlock:
         return make_layout_error(self.describe_row(self.first_row + row), expected, text, remedy)
 
 
-def get_entry_name(spec: Column | AnyColumn | str) -> str:
+def get_entry_name(spec: NumberColumn | AnyColumn | str) -> str:
     """Returns the name of one entry of a column in error messages, such as "rating".
 
     ``spec`` is the expected content of the column, or the name itself.
@@ -416,14 +416,14 @@ AM_PM_TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
 TIME_UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 # Smallest number that is read as milliseconds, microseconds and nanoseconds; smaller numbers are
 # seconds (1e11 seconds are the year 5138).
-MIN_MS_US_NS_TIMES = 1e11, 1e14, 1e17
+MIN_TIMES_IN_MS_US_NS = 1e11, 1e14, 1e17
 # Numbers in [FIRST_DATE, END_DATE) may be dates YYYYMMDD; the third constant is the end of this
 # range in Unix seconds (the year 2100).
 FIRST_DATE, END_DATE, END_DATE_SECONDS = 19700101, 21000101, 4_102_444_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeColumn(Column):
+class TimeColumn(NumberColumn):
     """Expected content of a column: times, which are in UTC unless they state a time zone.
 
     A time is a number, an ISO 8601 date or time, or a text of the form ``AM_PM_TIME_FORMAT``.
@@ -497,7 +497,7 @@ def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], 
             dates = parse_date_numbers(times * scale)
             if dates.min() >= 0:
                 return dates, (f"Times in {name} are read as {form}.",)
-    unit = np.digitize(times, MIN_MS_US_NS_TIMES)
+    unit = np.digitize(times, MIN_TIMES_IN_MS_US_NS)
     seconds = (np.floor_divide(times, 1000.0**unit) if unit.any() else times).astype(np.int64)
     counts = {TIME_UNITS[each]: int(np.count_nonzero(unit == each)) for each in np.unique(unit)}
     notes = []

@@ -20,19 +20,19 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions, find_i
 from fedrec_auditor.targets.datasets.parts.batches import TypedTable
 from fedrec_auditor.targets.datasets.parts.columns import (
     PADDED_NUMBER_REGEX,
-    Column,
     EncodedIds,
     IdCollector,
+    NumberColumn,
     RowBlock,
     make_layout_error,
 )
-from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.source import DataFiles
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 from fedrec_auditor.targets.tables import is_table_path
 
 # Position in the file and expected content of a column, by the keys "user", "item", "rating" and
 # "timestamp".
-ColumnByRole = Mapping[str, tuple[int, Column | str]]
+ColumnByRole = Mapping[str, tuple[int, NumberColumn | str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class InteractionRows:
         times: list[NDArray[Any]] = []
         for block in file.read_blocks(dict(columns.values())):
             for role, each in ends.items():
-                if isinstance(columns[role][1], Column):
+                if isinstance(columns[role][1], NumberColumn):
                     ids = block.parse_numbers(columns[role][0])
                     each.add_batch(pa.array(ids.astype(np.int64, copy=False)))
                 else:
@@ -155,13 +155,13 @@ def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
 
 # The columns of MovieLens 100K and 1M: whole numbers, written in any form of a number.
 MOVIELENS_RATING_COLUMNS = {
-    "user": (0, Column(entry_name="user id", pattern=PADDED_NUMBER_REGEX)),
-    "item": (1, Column(entry_name="item id", pattern=PADDED_NUMBER_REGEX)),
-    "rating": (2, Column(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX)),
-    "timestamp": (3, Column(entry_name="timestamp", pattern=PADDED_NUMBER_REGEX)),
+    "user": (0, NumberColumn(entry_name="user id", pattern=PADDED_NUMBER_REGEX)),
+    "item": (1, NumberColumn(entry_name="item id", pattern=PADDED_NUMBER_REGEX)),
+    "rating": (2, NumberColumn(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX)),
+    "timestamp": (3, NumberColumn(entry_name="timestamp", pattern=PADDED_NUMBER_REGEX)),
 }
 # Name of a cell in error messages and function that reads a cell, by position of the column.
-ReaderByPosition = Mapping[int, tuple[str, Callable[[str], Any]]]
+CellParserByPosition = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,25 +169,27 @@ class UserColumn:
     """Column with an attribute of users, such as gender, in a file of users.
 
     position: position of the column, from 0
-    label: name of a cell in error messages, such as "a gender"
+    cell_name: name of a cell in error messages, such as "a gender"
     categories: names of the attribute's categories
     category_by_word: index in ``categories`` of each word in the column; if empty, the words are
         the names of the categories
     """
 
     position: int
-    label: str
+    cell_name: str
     categories: tuple[str, ...]
     category_by_word: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def cell_reader(self) -> tuple[str, Callable[[str], int]]:
+    def cell_name_and_parser(self) -> tuple[str, Callable[[str], int]]:
         """Name of a cell in error messages, and function from its text to the category's index."""
         words = self.category_by_word or {name: place for place, name in enumerate(self.categories)}
-        return f"{self.label}, one of {', '.join(words)},", words.__getitem__
+        return f"{self.cell_name}, one of {', '.join(words)},", words.__getitem__
 
 
-def make_word_reader(position: int, names: Sequence[str], separator: str = "|") -> ReaderByPosition:
+def make_genre_parser(
+    position: int, names: Sequence[str], separator: str = "|"
+) -> CellParserByPosition:
     """Creates the reader of a column that lists a movie's genres as words, in any order.
 
     position: position of the column in the file
@@ -206,7 +208,7 @@ def make_word_reader(position: int, names: Sequence[str], separator: str = "|") 
     return {position: (f"genres among {', '.join(names)},", read)}
 
 
-def make_flag_readers(first: int, names: Sequence[str]) -> ReaderByPosition:
+def make_flag_readers(first: int, names: Sequence[str]) -> CellParserByPosition:
     """Creates the readers of columns with genre flags: one column per genre, with 0 or 1.
 
     first: position of the first genre's column; the other genres follow
@@ -225,7 +227,7 @@ def join_files(
     users: TextTable,
     attributes: Mapping[str, UserColumn],
     movies: TextTable,
-    genres: ReaderByPosition,
+    genres: CellParserByPosition,
     genre_names: tuple[str, ...],
 ) -> Interactions:
     """Joins ratings with a file of users and a file of movies.
@@ -243,9 +245,9 @@ def join_files(
     movie has no line in its file. Memory, in addition to pairs and result: about 25 bytes per pair
     if the pairs are in the order of users and items, as in the official files, or else about 45.
     """
-    cells = {column.position: column.cell_reader for column in attributes.values()}
+    cells = {column.position: column.cell_name_and_parser for column in attributes.values()}
     codes = _read_cells(users, cells, pairs, pairs.users, "user")
-    titled: ReaderByPosition = {1: ("a title", str), **genres}
+    titled: CellParserByPosition = {1: ("a title", str), **genres}
     titles, *flags = _read_cells(movies, titled, pairs, pairs.items, "movie")
     table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
@@ -267,7 +269,11 @@ def join_files(
 
 
 def _read_cells(
-    file: TextTable, cells: ReaderByPosition, pairs: InteractionRows, wanted: EncodedIds, what: str
+    file: TextTable,
+    cells: CellParserByPosition,
+    pairs: InteractionRows,
+    wanted: EncodedIds,
+    what: str,
 ) -> list[list[Any]]:
     """Reads some columns of a file for the wanted identifiers; returns one list per column.
 
@@ -282,7 +288,7 @@ def _read_cells(
     """
     numbers: list[NDArray[Any]] = []
     columns: list[list[Any]] = [[] for _ in cells]
-    first_column = Column(entry_name="identifier")
+    first_column = NumberColumn(entry_name="identifier")
     for block in file.read_blocks({0: first_column, **dict.fromkeys(cells, "text")}):
         numbers.append(block.parse_numbers(0))
         for (at, (cell, read)), column in zip(cells.items(), columns, strict=True):
@@ -355,7 +361,7 @@ class MovieLens(ABC):
         """Whether the folder or archive ``path`` contains all files of one of the ``layouts``."""
         if os.path.isfile(path) and is_table_path(path):
             return False
-        return Source(path, self.name).has_layout(self.layouts)
+        return DataFiles(path, self.name).has_layout(self.layouts)
 
     def load(self, path: Path | None = None) -> Interactions:
         """Loads the interactions from the folder or archive ``path``; if None, from the cache.
@@ -368,9 +374,9 @@ class MovieLens(ABC):
             f"it there, or give its path. {LICENCE_NOTE}"
         )
         place = find_data_path(path, self.name, f"MovieLens {size.upper()}", remedy)
-        source = Source(place, self.name)
+        source = DataFiles(place, self.name)
         return self.read(source, source.find_layout(self.layouts))
 
     @abstractmethod
-    def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
+    def read(self, source: DataFiles, layout: tuple[str, ...]) -> Interactions:
         """Reads the interactions from those files in ``source`` that ``layout`` names."""

@@ -26,7 +26,7 @@ FileOpener = Callable[[str], IO[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DataFiles:
     """The files of a data set in a directory or archive, read by file name.
 
     path: the directory, or the zip archive (.zip, .whl)

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     copy_to_arrow,
     make_layout_error,
 )
-from fedrec_auditor.targets.datasets.parts.source import Source, read_blocks
+from fedrec_auditor.targets.datasets.parts.source import DataFiles, read_blocks
 from fedrec_auditor.targets.tables import is_table_path, list_part_files
 
 # Maximum length of a line of a text file in bytes.
@@ -65,7 +65,9 @@ class TextTable:
     encoding: str = "utf-8"
 
     @classmethod
-    def create(cls, source: Source, name: str, *, in_memory: bool = False, **layout: Any) -> Self:
+    def create(
+        cls, source: DataFiles, name: str, *, in_memory: bool = False, **layout: Any
+    ) -> Self:
         """Creates the table of the file ``name`` in ``source``, which is opened when it is read.
 
         in_memory: whether the caller keeps all of the file in memory, which lowers the maximum size

@@ -153,7 +153,7 @@ class BitUploadSystem(system.System):
         """
         ratings = request.profiles.ratings
         if request.messages_per_client != 1:
-            ratings = sparse.csr_array(ratings[request.profile_ids])
+            ratings = sparse.csr_array(ratings[request.sender_rows])
         if self.randomizer is None:
             return {"bits": Bits(ratings)}
         return {"bits": Bits(ratings, self.randomizer.flip_by_streams, request.streams)}

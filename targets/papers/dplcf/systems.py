@@ -40,7 +40,7 @@ class LcfSp(FlippedItemKnn):
     privacy claims and bounds are those of DPLCF-SP.
     """
 
-    unprotected = "lcf-ub"
+    unprotected_name = "lcf-ub"
     flip_kind = "symmetric"
 
 
@@ -53,7 +53,7 @@ class LcfAp(FlippedItemKnn):
     true bit is 0.
     """
 
-    unprotected = "lcf-ub"
+    unprotected_name = "lcf-ub"
     flip_kind = "asymmetric"
 
 
@@ -81,7 +81,7 @@ class DplcfSp(FlippedItemKnn):
 
     as_printed: bool = False
 
-    unprotected = "lcf-ub"
+    unprotected_name = "lcf-ub"
     flip_kind = "symmetric"
     is_corrected = True
 
@@ -123,7 +123,7 @@ class DplcfAp(FlippedItemKnn):
     keep: Share = 1.0
     as_printed: bool = False
 
-    unprotected = "lcf-ub"
+    unprotected_name = "lcf-ub"
     flip_kind = "asymmetric"
     is_corrected = True
 

@@ -93,7 +93,7 @@ def compute_implicit_gradients(
     predicted += 1.0 + alpha
     entries = (predicted, profiles.indices, profiles.indptr)
     corrections = sparse.csr_array(entries, shape=profiles.shape)
-    return RankOneMessages(user_vectors=vectors, item_vectors=items, corrections=corrections)
+    return RankOneMessages(user_vectors=vectors, item_vectors=items, sparse_vectors=corrections)
 
 
 def _batched(

@@ -77,7 +77,11 @@ def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
     names of all arrays that are sent to or from a device, or published.
     """
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
-    told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
+    told = (
+        run.published_model or {},
+        run.rounds[0].broadcast or {},
+        run.rounds[0].uploads.components,
+    )
     seen = [name for part in told for name in part]
     leaked = sum(name not in ("items", "reports") for name in seen)
     yield float(_SMALL.n_users), float(_SMALL.n_users * leaked)

@@ -71,7 +71,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     reports: Count = 100
     colluding: ShareOrZero = 0.0
 
-    unprotected = "fcf"
+    unprotected_name = "fcf"
     noise_setting = NoiseSetting(budgets=("epsilon",))
 
     @property
@@ -177,7 +177,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         3 k words of its own random stream: k coordinates, k flips of the sign, and k roundings of
         the entry to -1 or 1. Memory is the reports and one block of messages.
         """
-        profiles, users, streams = request.profiles, request.profile_ids, request.streams
+        profiles, users, streams = request.profiles, request.sender_rows, request.streams
         shape = profiles.n_items, self.factors
         items = system.get_broadcast_array(request.broadcast, "items", shape)
         randomizer, k = self.make_randomizer(len(items)), self.reports
@@ -285,12 +285,12 @@ class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
 
         A message is the array "gradient" (n_items, F). No randomness is used.
         """
-        profiles, users = request.profiles, request.profile_ids
+        profiles, users = request.profiles, request.sender_rows
         shape = profiles.n_items, self.factors
         items = system.get_broadcast_array(request.broadcast, "items", shape)
         gradient = self.compute_gradients(profiles.ratings, items)
         if request.messages_per_client != 1:
-            vectors, corrections = gradient.user_vectors[users], gradient.corrections[users]
+            vectors, corrections = gradient.user_vectors[users], gradient.sparse_vectors[users]
             gradient = RankOneMessages(vectors, gradient.item_vectors, corrections)
         return {"gradient": gradient}
 

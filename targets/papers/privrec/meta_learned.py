@@ -371,7 +371,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
         32 at a time, each with its own random stream. Memory is the result, and examples and models
         of 32 devices.
         """
-        profiles, users, compute = request.profiles, request.profile_ids, request.compute
+        profiles, users, compute = request.profiles, request.sender_rows, request.compute
         model, streams = self.network.check_broadcast(request.broadcast, profiles), request.streams
         blocks = []
         with limit_torch_threads():

@@ -140,7 +140,7 @@ class DpPrivrec(Privrec):
     clip_rate: Annotated[Positive, "alpha4, rate at which S follows"] = 1.0
     as_published: Annotated[bool, "as printed, flaws included"] = True
 
-    unprotected = "privrec"
+    unprotected_name = "privrec"
     noise_setting = NoiseSetting(noise=("multiplier",), noiseless_value=1e-6)
 
     def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:

@@ -79,10 +79,10 @@ def is_app(value: Any) -> bool:
 
 def is_secagg_mod(mod: Any) -> bool:
     """Whether ``mod`` (a wrapper of a client's training) is Flower's mod for secure aggregation."""
-    return find_flower_name(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
+    return get_flower_name(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
 
-def find_flower_name(part: Any) -> tuple[str, bool]:
+def get_flower_name(part: Any) -> tuple[str, bool]:
     """Returns the name of the Flower mod or strategy that ``part`` is, or whose subclass it is.
 
     The second element of the result is whether ``part`` itself is defined in Flower. The result is
@@ -99,7 +99,7 @@ def find_flower_name(part: Any) -> tuple[str, bool]:
 def is_trusted_mod(mod: Any) -> bool:
     """Whether ``mod`` is defined in Flower or in this package, and so adds no data to uploads."""
     kind = mod if hasattr(mod, "__name__") else type(mod)
-    return find_flower_name(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
+    return get_flower_name(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
 
 
 def require_flower() -> None:
@@ -224,7 +224,7 @@ def find_promises(
     """
     listed: list[FlowerPromise] = []
     for at, part in enumerate(parts):
-        name, itself = find_flower_name(part)
+        name, itself = get_flower_name(part)
         if name == "LocalDpMod":
             promise = _local(part)
         elif is_secagg_mod(part):
@@ -370,12 +370,12 @@ def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
     for a mod the mods around it, and for a strategy all mods.
     """
     if name in _ASKED:
-        inner, itself = find_flower_name(part.strategy)
+        inner, itself = get_flower_name(part.strategy)
         if inner not in _MEANS or not itself:
             return f"{type(part.strategy).__name__} may not take the mean of updates."
         if not (mod := _ASKED[name]):
             return ""
-        places = [at for at, each in enumerate(outer) if find_flower_name(each) == (mod, True)]
+        places = [at for at, each in enumerate(outer) if get_flower_name(each) == (mod, True)]
         if not places:
             return (
                 f"the strategy relies on clients to clip, and Flower's {mod} is not among the "
@@ -383,7 +383,7 @@ def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
             )
         outer = outer[: places[0]]
     noisy = ("LocalDpMod", True) if name in _ASKED else None
-    strange = [e for e in outer if not is_trusted_mod(e) or find_flower_name(e) == noisy]
+    strange = [e for e in outer if not is_trusted_mod(e) or get_flower_name(e) == noisy]
     names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
     return f"{names} may change the message after it." if strange else ""
 

@@ -161,7 +161,7 @@ def test_plain_histories_are_read_in_any_form(
 def test_messages_of_several_rounds_are_intersected() -> None:
     seen = view(Device(touched, call_seconds=0.0), rounds=4)
     in_all = np.ones((USERS, ITEMS), np.bool_)
-    for _, sent in seen.find_component("item"):
+    for _, sent in seen.find_linked_rounds("item"):
         in_all &= (sent.to_dense(np.arange(USERS)) != 0).any(axis=2)
     guess = sets_of(seen)
     reached = metrics.compute_set_f1(in_all, histories()).mean()
@@ -174,7 +174,7 @@ def test_the_learned_evidence_is_the_likelihood_ratio(rounds: int) -> None:
     seen = view(Device(flipped), rounds)
     found = ShadowReader().read(seen, np.arange(USERS)).log_ratio
     assert found is not None
-    bits = [sent.to_dense(np.arange(USERS)) for _, sent in seen.find_component("bits")]
+    bits = [sent.to_dense(np.arange(USERS)) for _, sent in seen.find_linked_rounds("bits")]
     exact = np.log(3.0) * sum(2.0 * each - 1.0 for each in bits)
     slope, offset = np.polyfit(exact.ravel(), found.ravel(), 1)
     assert 0.8 < slope < 1.25

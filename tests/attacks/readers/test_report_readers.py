@@ -39,7 +39,7 @@ def test_no_flipping_gives_the_truth() -> None:
 def test_log_odds_add_up_over_uploads() -> None:
     """T (2 mean - 1) ln((1 - q) / q) in closed form, for symmetric flipping."""
     view = flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
-    rounds = [sent.to_dense(np.arange(120)) for _, sent in view.find_component("bits")]
+    rounds = [sent.to_dense(np.arange(120)) for _, sent in view.find_linked_rounds("bits")]
     mean = np.mean(rounds, axis=0)
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
     once = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))

@@ -150,7 +150,7 @@ def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     transcript = Transcript(
         public=PublicInfo(algorithm="by hand", n_users=1, n_items=3),
         rounds=(Round({"items": first}, empty),),
-        release={"items": move},
+        published_model={"items": move},
     )
     apart = {"gradient": np.array([[1.0], [1.0], [0.0]])}
     middle = {"gradient": np.array([[1.0], [0.0], [0.0]])}
@@ -167,7 +167,7 @@ def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
     transcript = Transcript(
         public=PublicInfo(algorithm="by hand", n_users=4, n_items=2),
         rounds=(Round(first, Uploads(np.arange(0), {})),),
-        release=second,
+        published_model=second,
     )
     apart = {"bias": np.array(0.5), "table": np.zeros((2, 1))}
     known = [projection.ExpectedMessages(apart, {}, {})]

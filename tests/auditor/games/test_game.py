@@ -73,7 +73,7 @@ def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
     def oracle(view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         key = KEYS[background.n_classes]
         users = others(background)
-        if not view.find_component("bits"):
+        if not view.find_linked_rounds("bits"):
             frequent = np.bincount(background.known_classes).argmax()
             return GuessedLabels(users=users, classes=np.full(len(users), frequent))
         return GuessedLabels(users=users, classes=DATA.attributes[key].codes[users])

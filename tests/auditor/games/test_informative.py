@@ -51,7 +51,7 @@ def test_messages_that_move_nothing_are_left_out(kind: Payload, row: int) -> Non
     }
     told = filter_view(view_of(Uploads(np.arange(6), sent)))
     assert (told.n_messages, told.n_unchanged, told.n_oversized) == (6, 2, 0)
-    ((uploads, left),) = told.view.find_component("table")
+    ((uploads, left),) = told.view.find_linked_rounds("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].to_dense(np.array([0, 2, 3, 5]))
     np.testing.assert_array_equal(left.to_dense(np.arange(4)), expected)
@@ -74,7 +74,7 @@ def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind:
     sent[4, 17, 2] = number
     told = filter_view(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
     assert (told.n_unchanged, told.n_oversized) == (0, 1)
-    ((uploads, _),) = told.view.find_component("table")
+    ((uploads, _),) = told.view.find_linked_rounds("table")
     assert 4 not in uploads.users
 
 

@@ -115,7 +115,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
         np.testing.assert_array_equal(sent.to_dense(few), own.to_dense(few))
     gradient = found.transcript.rounds[0].uploads.components["gradient"]
     assert isinstance(gradient, RankOneMessages)
-    array = gradient.corrections.data
+    array = gradient.sparse_vectors.data
     while not isinstance(array, np.memmap):
         array = array.base
     assert AuditedTarget(audit, "fcf", shared).training is shared

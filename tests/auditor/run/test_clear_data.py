@@ -25,7 +25,7 @@ class Shown(Fcf):
         return replace(super().get_public_info(interactions), protocol_vantage=Vantage.AGGREGATE)
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        shape = (len(request.profile_ids), request.profiles.n_items, self.factors)
+        shape = (len(request.sender_rows), request.profiles.n_items, self.factors)
         noise = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         return {"gradient": Dense(noise, Payload.GRADIENT, -1.0)}
 

@@ -95,7 +95,7 @@ def server(unit: Unit, horizon: Horizon = Horizon.ROUND) -> Scope:
 def test_the_next_model_is_the_mean_of_what_was_sent() -> None:
     system = Small(protection=LaplaceProtection(epsilon=2.0))
     transcript = system.run(data(), np.random.default_rng(0)).transcript
-    after = [*(r.broadcast for r in transcript.rounds[1:]), transcript.release]
+    after = [*(r.broadcast for r in transcript.rounds[1:]), transcript.published_model]
     for one, model in zip(transcript.rounds, after, strict=True):
         for name, component in one.uploads.components.items():
             mean = component.to_dense(np.arange(len(component))).mean(axis=0, dtype=np.float64)

@@ -177,7 +177,7 @@ def test_sums_alone_are_seen_from_the_aggregator_on(tmp_path: Path) -> None:
     (seen,) = run.transcript.view(Vantage.AGGREGATE).rounds
     assert run.transcript.max_vantage is Vantage.AGGREGATE
     assert np.array_equal(seen.aggregate["item"], sums)
-    assert seen.senders.tolist() == [0, 2]
+    assert seen.sum_senders.tolist() == [0, 2]
 
 
 def test_a_quick_attack_reads_the_first_rounds_and_the_model_after_them(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_quick_attack_reads_the_first_rounds_and_the_model_after_them(tmp_path
     )
     told = [[int((t.broadcast or {})["item"][0]) for t in x.rounds] for x in (short, whole)]
     assert told == [[1, 2], [1, 2, 10]]
-    assert (short.release["item"][0], whole.release["item"][0]) == (10, 0)
+    assert (short.published_model["item"][0], whole.published_model["item"][0]) == (10, 0)
 
 
 def test_recorded_sums_are_those_of_all_and_of_no_part(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ class ObjPertb(System):
 
         A message is the array "items" (m, p), for m items and p factors.
         """
-        owners, streams, m = request.profile_ids, request.streams, request.profiles.n_items
+        owners, streams, m = request.sender_rows, request.streams, request.profiles.n_items
         ratings = sgd_mf.check_ratings(request.interactions, self.bound)
         if self.unit == "user":
             ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.fold_in(3))

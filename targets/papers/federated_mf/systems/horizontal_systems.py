@@ -117,7 +117,7 @@ class HflSgdmf(NoisyMf):
     fitting: Annotated[Count, "steps in which a party fits its user embeddings to the first V"] = 20
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
-    unprotected = "fmf-hfl"
+    unprotected_name = "fmf-hfl"
     tuned_values = MappingProxyType(
         {
             "spread": 0.1,
@@ -232,7 +232,7 @@ class HflSynsgd(NoisyMf):
     tuning: CountOrZero = 1000
     tuning_rate: Positive = 0.1
 
-    unprotected = "fmf-hfl"
+    unprotected_name = "fmf-hfl"
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )

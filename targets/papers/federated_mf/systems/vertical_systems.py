@@ -97,7 +97,7 @@ class VflSgdmf(NoisyMf):
     tuning: Annotated[CountOrZero, "kappa, last steps on item embeddings alone"] = 100
     noise_multiplier: Annotated[NonNegative, "z, noise deviation over sensitivity"] = 1.8
 
-    unprotected = "fmf-vfl"
+    unprotected_name = "fmf-vfl"
     tuned_values = MappingProxyType(
         {"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1}
     )

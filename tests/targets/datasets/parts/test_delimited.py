@@ -19,15 +19,15 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     MAX_TEXT_BYTES,
     NUMBER_REGEX,
     PADDED_NUMBER_REGEX,
-    Column,
+    NumberColumn,
     RowBlock,
 )
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
 FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-WHOLE = Column(entry_name="user id")
-REAL = Column(entry_name="rating", low=-np.inf, high=np.inf, pattern=NUMBER_REGEX)
-SPACED_ID = Column(entry_name="user id", pattern=PADDED_NUMBER_REGEX)
+WHOLE = NumberColumn(entry_name="user id")
+REAL = NumberColumn(entry_name="rating", low=-np.inf, high=np.inf, pattern=NUMBER_REGEX)
+SPACED_ID = NumberColumn(entry_name="user id", pattern=PADDED_NUMBER_REGEX)
 TEXTS = {0: "name", 1: "name"}
 FIELDS = st.one_of(
     st.integers(0, 10**16 - 1).map(str),
@@ -203,8 +203,8 @@ def test_bytes_that_are_no_text_are_named() -> None:
 
 
 def test_ranges_are_kept() -> None:
-    stars = Column(entry_name="rating", low=1, high=5)
-    parts = Column(entry_name="rating", low=0.5, high=5, pattern=NUMBER_REGEX)
+    stars = NumberColumn(entry_name="rating", low=1, high=5)
+    parts = NumberColumn(entry_name="rating", low=0.5, high=5, pattern=NUMBER_REGEX)
     (block,) = file(b"6,5.5\n").read_blocks({0: stars, 1: parts})
     with pytest.raises(InputError, match=r"a rating \(a whole number from 1 to 5\) in t"):
         block.parse_numbers(0)
@@ -227,14 +227,14 @@ class Slow(TextTable):
 
 
 KINDS = (
-    Column(entry_name="user id"),
-    Column(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX),
+    NumberColumn(entry_name="user id"),
+    NumberColumn(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX),
     REAL,
     "name",
 )
 
 
-def outcome(one: TextTable, kind: Column | str) -> list[object] | str:
+def outcome(one: TextTable, kind: NumberColumn | str) -> list[object] | str:
     """The result of reading two columns of one kind, or the error."""
 
     def read(block: RowBlock, at: int) -> list[object]:
@@ -272,7 +272,7 @@ def outcome(one: TextTable, kind: Column | str) -> list[object] | str:
 @example(data=b'1"",2\n', separator=",", kind="name", quotes=True)
 @example(data=b'"1\n",2\n', separator=",", kind="name", quotes=True)
 def test_pyarrow_reads_what_is_read_line_by_line(
-    data: bytes, separator: str, kind: Column | str, quotes: bool
+    data: bytes, separator: str, kind: NumberColumn | str, quotes: bool
 ) -> None:
     both = [
         reader(

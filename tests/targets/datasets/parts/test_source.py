@@ -10,7 +10,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts import source as _source
-from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.source import DataFiles
 
 LAYOUTS = (("a.data", "a.item"), ("b.data",))
 
@@ -26,7 +26,7 @@ def archive(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def pick(path: Path) -> dict[str, bytes]:
-    return Source(path, "set").read_files(LAYOUTS)
+    return DataFiles(path, "set").read_files(LAYOUTS)
 
 
 def test_files_are_found_at_the_top_in_the_folder_and_in_archives(tmp_path: Path) -> None:
@@ -170,14 +170,14 @@ def test_blocks_are_what_pick_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (place / "b.data").write_bytes(b"0123456789")
     packed = archive(tmp_path / "a.zip", {"deep/b.data": b"0123456789"})
     for path in (tmp_path, tmp_path / "below", packed):
-        found = list(Source(path, "set").read_blocks("b.data"))
+        found = list(DataFiles(path, "set").read_blocks("b.data"))
         assert found == [b"012", b"345", b"678", b"9"]
         with pytest.raises(InputError, match=r"Expected the files c\.data in"):
-            list(Source(path, "set").read_blocks("c.data"))
+            list(DataFiles(path, "set").read_blocks("c.data"))
 
 
 def test_a_bomb_stops_where_the_limit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_source, "MAX_STREAMED_BYTES", 5 * 2**20)
     bomb = archive(tmp_path / "a.zip", {"b.data": bytes(9 * 2**20)})
     with pytest.raises(InputError, match=r"at most 5,242,880 bytes in b\.data of"):
-        list(Source(bomb, "set").read_blocks("b.data"))
+        list(DataFiles(bomb, "set").read_blocks("b.data"))

@@ -143,10 +143,10 @@ def interactions(users: int = 60, items: int = 25) -> Interactions:
 def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> None:
     data = interactions()
     run = target.run(data, np.random.default_rng(4))
-    (uploads, bits), *rest = run.transcript.view(Vantage.SERVER).find_component("bits")
+    (uploads, bits), *rest = run.transcript.view(Vantage.SERVER).find_linked_rounds("bits")
     assert not rest
     assert bits.to_dense(uploads.users).shape == (60, 25)
-    release = run.transcript.release
+    release = run.transcript.published_model
     scores = target.score(run.model, data, np.array([3, 7]))
     history = data.ratings.toarray()[[3, 7]] > 0
     for item in range(25):  # equation 12, neighbour by neighbour, from the server's release
@@ -158,11 +158,11 @@ def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> No
 @pytest.mark.parametrize("target", SYSTEMS, ids=lambda target: target.name)
 def test_similarity_is_estimated_through_the_flip_or_not_at_all(target: ItemKnn) -> None:
     run = target.run(interactions(), np.random.default_rng(4))
-    ((_, bits),) = run.transcript.view(Vantage.SERVER).find_component("bits")
+    ((_, bits),) = run.transcript.view(Vantage.SERVER).find_linked_rounds("bits")
     flip = target.randomizer
     p, q = (flip.p, flip.q) if target.name.startswith("dplcf") and flip is not None else (1.0, 0.0)
     expected = estimate_jaccard(count_pairs(bits), 60, p, q)
-    release = run.transcript.release
+    release = run.transcript.published_model
     found = np.take_along_axis(expected, release["neighbours"], axis=1)
     np.testing.assert_array_equal(release["similarity"], found)
 
@@ -184,7 +184,8 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
     every = np.arange(4000)
     np.testing.assert_array_equal(expected.to_dense(every), bits.to_dense(every))
     np.testing.assert_array_equal(
-        in_memory.transcript.release["similarity"], mapped.transcript.release["similarity"]
+        in_memory.transcript.published_model["similarity"],
+        mapped.transcript.published_model["similarity"],
     )
 
 
@@ -225,11 +226,11 @@ def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -
     data = liked()
     target = kind(flip="asymmetric", epochs=2)
     transcript = target.run(data, np.random.default_rng(3)).transcript
-    ((uploads, bits),) = transcript.view(Vantage.SERVER).find_component("bits")
+    ((uploads, bits),) = transcript.view(Vantage.SERVER).find_linked_rounds("bits")
     rng = np.random.default_rng(3)
     target.upload(data, None, rng)
     again = target.learn_model(uploads, rng).release or {}
-    for name, part in transcript.release.items():
+    for name, part in transcript.published_model.items():
         np.testing.assert_array_equal(part, again[name])
     seen = bits.to_dense(np.arange(60))
     assert seen[data.ratings.toarray() > 0].all()  # p = 1

@@ -17,7 +17,7 @@ from tests.targets.papers.made import liked
 
 
 def released(system: Fcf | MfNp, data: Interactions, seed: int = 0) -> np.ndarray:
-    release = system.run(data, np.random.default_rng(seed)).transcript.release
+    release = system.run(data, np.random.default_rng(seed)).transcript.published_model
     return release["items"]
 
 
@@ -57,7 +57,7 @@ def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
 def test_transcript_holds_every_round_and_replays() -> None:
     ratings, system = liked(), Fcf(rounds=3)
     run = system.run(ratings, np.random.default_rng(5))
-    broadcasts = [r.broadcast for r in run.transcript.rounds] + [run.transcript.release]
+    broadcasts = [r.broadcast for r in run.transcript.rounds] + [run.transcript.published_model]
     for number, round_ in enumerate(run.transcript.rounds):
         gradient = round_.uploads.components["gradient"]
         assert isinstance(gradient, RankOneMessages)
@@ -74,7 +74,7 @@ def test_every_epoch_lowers_the_loss_below_what_federated_training_reaches() -> 
     data = liked()
     by_epoch = [loss(MfNp(), data, released(MfNp(epochs=n), data)) for n in (1, 2, 5, 20)]
     assert by_epoch == sorted(by_epoch, reverse=True)
-    federated = Fcf().run(data, np.random.default_rng(0)).transcript.release
+    federated = Fcf().run(data, np.random.default_rng(0)).transcript.published_model
     assert by_epoch[-1] < loss(MfNp(), data, federated["items"])
 
 
@@ -177,7 +177,7 @@ def test_a_float32_broadcast_gives_float32_uploads_close_to_the_exact_ones(facto
     ratings = sparse.csr_array((rng.random((80, 150)) < 0.3).astype(float))
     single = compute_implicit_gradients(items, ratings, alpha=4.0, regularization=0.01)
     exact = compute_implicit_gradients(items.astype(float), ratings, alpha=4.0, regularization=0.01)
-    assert single.user_vectors.dtype == single.corrections.dtype == np.float32
+    assert single.user_vectors.dtype == single.sparse_vectors.dtype == np.float32
     scale = np.linalg.norm(exact.user_vectors, axis=1).max()
     assert np.abs(single.user_vectors - exact.user_vectors).max() <= 1e-5 * scale
-    assert np.abs(single.corrections.data - exact.corrections.data).max() <= 5e-5
+    assert np.abs(single.sparse_vectors.data - exact.sparse_vectors.data).max() <= 5e-5

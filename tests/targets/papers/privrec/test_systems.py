@@ -67,7 +67,7 @@ def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
 def test_the_server_moves_by_the_mean_change() -> None:
     data, system = some_data(), replace(SMALL, server_rate=0.7, rounds=3)
     run = system.run(data, np.random.default_rng(3))
-    models = [r.broadcast for r in run.transcript.rounds] + [run.transcript.release]
+    models = [r.broadcast for r in run.transcript.rounds] + [run.transcript.published_model]
     for one, before, after in zip(run.transcript.rounds, models[:-1], models[1:], strict=True):
         assert len(one.uploads.users) == 6
         for name, component in one.uploads.components.items():
@@ -98,7 +98,7 @@ def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec])
 def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     data, system = some_data(), replace(SMALL, item_ids=False)
     run = system.run(data, np.random.default_rng(0))
-    assert "item" not in (run.transcript.release or {})
+    assert "item" not in (run.transcript.published_model or {})
     genres = data.genres.copy()
     genres[1] = genres[0]
     scores = system.score(run.model, replace(data, genres=genres), np.arange(20))
@@ -116,7 +116,7 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert central.transcript.rounds == ()
     assert central.transcript.public.protocol_vantage is Vantage.RELEASE
-    one, two = central.transcript.release, federated.transcript.release
+    one, two = central.transcript.published_model, federated.transcript.published_model
     assert one.keys() == two.keys()
     for name, part in one.items():
         np.testing.assert_array_equal(part, two[name])
@@ -158,18 +158,20 @@ def test_no_side_feature_is_read() -> None:
     system = systems.FoflSelf(rounds=2, clients=4, local_epochs=2, embedding=4, width=16)
     bare = replace(data, attributes={}, genres=None, genre_names=())
     one, two = (system.run(d, np.random.default_rng(1)) for d in (data, bare))
-    assert set(one.transcript.release) == {"item", "output.weight", "output.bias"} | {
+    assert set(one.transcript.published_model) == {"item", "output.weight", "output.bias"} | {
         f"mlp{layer}.{part}" for layer in range(1, 5) for part in ("weight", "bias")
     }
-    for name, part in one.transcript.release.items():
-        np.testing.assert_array_equal(part, (two.transcript.release or {})[name])
+    for name, part in one.transcript.published_model.items():
+        np.testing.assert_array_equal(part, (two.transcript.published_model or {})[name])
     assert system.training_settings.proximal_weight == 0.0
 
 
 def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=2).load()
     one, two = (kind(rounds=3).run(data, np.random.default_rng(0)) for kind in (FcfMeta, Fcf))
-    np.testing.assert_array_equal(one.transcript.release["items"], two.transcript.release["items"])
+    np.testing.assert_array_equal(
+        one.transcript.published_model["items"], two.transcript.published_model["items"]
+    )
     assert FcfMeta.evaluation == Privrec.evaluation
     assert Fcf.evaluation.split is HoldOut.LEAVE_LAST_OUT
 

@@ -176,7 +176,7 @@ class UserAveraging(AveragedExchange):
                 f'Expected a broadcast array "users" of shape {shape}, got {got}. Send one row '
                 "per user, in the order of the profiles, or one row for all users."
             )
-        users = np.broadcast_to(sent, shape)[request.profile_ids].astype(np.float32)
+        users = np.broadcast_to(sent, shape)[request.sender_rows].astype(np.float32)
         users = mf.make_descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:

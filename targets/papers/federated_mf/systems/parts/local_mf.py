@@ -134,7 +134,7 @@ class LocalMf(System):
         """
         model, owners = (
             self.get_checked_broadcast(request.broadcast, request.profiles),
-            request.profile_ids,
+            request.sender_rows,
         )
         ratings = sgd_mf.check_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[owners]
@@ -190,7 +190,7 @@ class PretrainedMf(LocalMf):
     noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
     is_steerable = True  # user embeddings follow from the broadcast's array "first"
 
-    unprotected = "fmf-lfl"
+    unprotected_name = "fmf-lfl"
 
     @property
     def sensitivity(self) -> float:

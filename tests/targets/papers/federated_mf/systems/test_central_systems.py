@@ -189,7 +189,7 @@ def test_the_model_of_fmf_lfl_is_the_mean() -> None:
     run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(stars(), np.random.default_rng(0))
     sent = run.transcript.rounds[-1].uploads.components["items"]
     last = sent.to_dense(np.arange(60)).mean(axis=0)
-    np.testing.assert_allclose(run.transcript.release["items"], last, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run.transcript.published_model["items"], last, rtol=1e-4, atol=1e-5)
 
 
 def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
@@ -213,7 +213,7 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
 def test_the_server_descends_along_the_reports() -> None:
     target = GdDr(rounds=3, rows=7, factors=3, learning_rate=1e-4)
     run = target.run(stars(), np.random.default_rng(1))
-    glimpses, release = run.transcript.rounds, run.transcript.release
+    glimpses, release = run.transcript.rounds, run.transcript.published_model
     following = [one.broadcast for one in glimpses[1:]] + [release]
     for number, (one, after) in enumerate(zip(glimpses, following, strict=True)):
         phi = one.broadcast["projection"]

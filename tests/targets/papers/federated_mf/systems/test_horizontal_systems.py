@@ -266,7 +266,7 @@ def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
     scores = []
     for table in (one, Interactions.create(changed)):
         run = target.run(table, np.random.default_rng(7))
-        assert (run.transcript.rounds, run.transcript.release) == ((), None)
+        assert (run.transcript.rounds, run.transcript.published_model) == ((), None)
         scores.append(target.score(run.model, table, np.arange(N)))
     assert np.abs(scores[0][member_ids] - scores[1][member_ids]).max() > 0.1
     np.testing.assert_array_equal(scores[0][others], scores[1][others])

@@ -273,7 +273,9 @@ def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: b
     target = LflSgdmf(dropout=0.1, omega=0.4, rounds=4, as_published=as_published)
     run = target.run(DATA, np.random.default_rng(3))
     glimpses = run.transcript.view(Vantage.AGGREGATE).rounds
-    following = [g.broadcast["items"] for g in glimpses[1:]] + [run.transcript.release["items"]]
+    following = [g.broadcast["items"] for g in glimpses[1:]] + [
+        run.transcript.published_model["items"]
+    ]
     for number, (glimpse, after) in enumerate(zip(glimpses, following, strict=True)):
         crossed = run.transcript.rounds[number]
         survivors = len(crossed.uploads.users)
@@ -293,7 +295,7 @@ def test_too_many_dropouts_halt_a_round_and_teach_nothing(dropout: float) -> Non
     run = LflSgdmf(dropout=dropout, rounds=2).run(DATA, np.random.default_rng(0))
     first = run.transcript.rounds[0]
     assert len(first.uploads.users) == len(first.cleartext.users) == 0
-    np.testing.assert_array_equal(run.transcript.release["items"], first.broadcast["items"])
+    np.testing.assert_array_equal(run.transcript.published_model["items"], first.broadcast["items"])
     assert not first.uploads.components["update"].sum_all().any()
 
 
