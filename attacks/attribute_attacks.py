@@ -354,7 +354,7 @@ def _places(
     """
     for pattern in patterns.values():
         active: NDArray[np.bool_] = np.asarray(pattern.is_changed.any(axis=1))
-        for side in pattern.axis_masks:
+        for side in pattern.row_and_column_masks:
             sums: NDArray[np.int64] = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
             within: NDArray[np.int64] = sums[active, classes:] - sums[active, :-classes]
             for start in np.flatnonzero((within == 1).all(axis=0)):

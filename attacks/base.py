@@ -46,7 +46,7 @@ class Background:
     profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
     reference_views: views of trainings that the adversary ran itself, each on some users of
         ``profiles``, for user-level membership inference
-    is_included: whether each reference training includes each user of ``profiles``
+    is_in_training: whether each reference training includes each user of ``profiles``
         (len(reference_views), n)
     known_items: nonzero for some items that each user is known to have interacted with; they
         serve to recognise the user's message (n_users, n_items)
@@ -61,7 +61,7 @@ class Background:
     prior_log_odds: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
     reference_views: tuple[View, ...] = ()
-    is_included: NDArray[np.bool_] | None = None
+    is_in_training: NDArray[np.bool_] | None = None
     known_items: sparse.csr_array | None = None
 
 
@@ -207,7 +207,7 @@ class LearningAttack(Attack, Protocol):
         """Whether the attack needs the uploads' columns, not only inner products of uploads."""
         ...
 
-    def infer_each(
+    def infer_per_background(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[GuessedLabels, ...]:
         """Returns the guesses for each background (known users and their classes), in order.

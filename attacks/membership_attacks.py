@@ -139,7 +139,9 @@ class UserMembership:
         """
         if view.vantage in _KNOWN and view.public.n_silos is None:
             return "The receiver of the messages knows who takes part, so nothing is left to infer."
-        if not profile_fit.has_readable_model(view) and not profile_fit.can_solve_sums(view):
+        if not profile_fit.has_readable_model(view) and not profile_fit.can_solve_participation(
+            view
+        ):
             return (
                 "The attack needs a model with one row per item, similarities of items, or sums of "
                 "messages that devices compute without randomness; this adversary sees none."
@@ -152,7 +154,7 @@ class UserMembership:
         A profile is the ratings of one user; members are the users in the training data. Raises
         InputError unless the background has profiles and at least two reference trainings.
         """
-        profiles, included = background.profiles, background.is_included
+        profiles, included = background.profiles, background.is_in_training
         if profiles is None or included is None or len(background.reference_views) < 2:
             raise InputError(
                 "Expected profiles, is_included and at least 2 reference_views in background, got "
@@ -178,7 +180,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
         parts: list[Floats] = []
         if profile_fit.has_readable_model(view):
             parts.append(profile_fit.measure_profile_fit(view, profiles))
-        if profile_fit.can_solve_sums(view, profiles.shape[0]):
+        if profile_fit.can_solve_participation(view, profiles.shape[0]):
             parts.append(profile_fit.solve_participation(view, profiles)[:, None])
         if not parts:
             raise InputError(

@@ -85,7 +85,7 @@ def lines(name: str) -> Iterator[str]:
             background = Background(
                 profiles=profiles,
                 reference_views=(*seen[:k], *seen[k + 1 :]),
-                is_included=np.delete(included, k, axis=0),
+                is_in_training=np.delete(included, k, axis=0),
             )
             scores.append(told(view, background))
         seconds = time.process_time() - start
@@ -95,7 +95,7 @@ def lines(name: str) -> Iterator[str]:
     for count in KNOWN:
         known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])
         client = SimulatedClient.from_data(target, data)
-        if profile_fit.can_solve_sums(views(client)[0]):
+        if profile_fit.can_solve_participation(views(client)[0]):
             yield line("joint solve", known, views(client), solved)
         yield line("RMIA, first statistic", known, views(None), compared)
         yield line("LiRA, models' fit", known, views(None), attacked)

@@ -53,7 +53,7 @@ class Streams:
         with np.errstate(over="ignore"):
             return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
-    def fold_in(self, purpose: int) -> Streams:
+    def derive_streams(self, purpose: int) -> Streams:
         """Derives one new stream per client, independent of the client's other streams.
 
         ``purpose`` is an integer of at least 0 that stands for the use of the stream. Different
@@ -63,7 +63,7 @@ class Streams:
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
         return Streams(_mix(_mix(self.seeds ^ mark)))
 
-    def draw_bits(self, count: int, start: int = 0) -> NDArray[np.uint64]:
+    def draw_words(self, count: int, start: int = 0) -> NDArray[np.uint64]:
         """Returns words of every stream, as random 64-bit integers of shape (n, count).
 
         The words are those at the positions ``start`` to ``start + count - 1``.
@@ -78,7 +78,7 @@ class Streams:
         Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
         on.
         """
-        return _uniform(self.draw_bits(count, start))
+        return _uniform(self.draw_words(count, start))
 
     def draw_laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Draws Laplace noise of scale 1 from every stream: shape (n, count).
@@ -86,7 +86,7 @@ class Streams:
         Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
         on. Absolute values are at most 36.7.
         """
-        return _laplace(self.draw_bits(count, start))
+        return _laplace(self.draw_words(count, start))
 
     def draw_normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Draws standard normal noise from every stream, by inversion: shape (n, count).

@@ -231,7 +231,7 @@ class InputTable:
         return values
 
     @cached_property
-    def products(self) -> InnerProducts:
+    def inner_products(self) -> InnerProducts:
         """Inner products of the rows, computed once; a large table is processed in blocks."""
         n = len(self.users)
         if self._small:
@@ -264,9 +264,9 @@ class InputTable:
     @cached_property
     def defect(self) -> str:
         """Reason why this input table is unusable; an empty string if it is usable."""
-        if not np.isfinite(self.products.gram_matrix).all():
+        if not np.isfinite(self.inner_products.gram_matrix).all():
             return "the messages contain numbers that are not finite."
-        if not np.trace(self.products.gram_matrix) > 0:
+        if not np.trace(self.inner_products.gram_matrix) > 0:
             return "these features are equal for all users."
         return ""
 
@@ -276,11 +276,11 @@ class JointTable:
     """Several input tables of the same users, joined column by column, as inner products only.
 
     users: index of the user of each row, ascending (n,)
-    products: inner products of the rows of the joined table
+    inner_products: inner products of the rows of the joined table
     """
 
     users: NDArray[np.integer[Any]]
-    products: InnerProducts
+    inner_products: InnerProducts
 
     @classmethod
     def combine(cls, inputs: Mapping[str, InputTable], weights: Mapping[str, float]) -> Self:
@@ -292,7 +292,7 @@ class JointTable:
         parts = []
         for name, weight in weights.items():
             if weight > _UNHEARD:
-                products = inputs[name].products
+                products = inputs[name].inner_products
                 scale = float(np.sqrt(np.trace(products.gram_matrix) / weight))
                 parts.append(products.divide(scale))
         return cls(next(iter(inputs.values())).users, InnerProducts.join(parts))
@@ -300,7 +300,7 @@ class JointTable:
     @property
     def width(self) -> int:
         """Number of columns of all combined input tables together."""
-        return self.products.width
+        return self.inner_products.width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,12 +308,12 @@ class ViewWithInputs(View):
     """A view (the messages that an adversary sees) with input tables for attribute classifiers.
 
     inputs: input tables, by name; they are stored here so that several attacks share them
-    has_fixed_input: True if there is one input table, which an attack must use even if it could
+    has_mandatory_input: True if there is one input table, which an attack must use even if it could
         guess better without uploads
     """
 
     inputs: Mapping[str, InputTable]
-    has_fixed_input: bool = False
+    has_mandatory_input: bool = False
 
     def with_only_input(self, name: str) -> ViewWithInputs:
         """Returns a copy with the input table ``name`` alone, which attacks must then use."""
@@ -338,7 +338,7 @@ class ViewWithInputs(View):
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
 
 
-def add_inputs(view: View) -> ViewWithInputs:
+def add_input_tables(view: View) -> ViewWithInputs:
     """Adds input tables for attribute classifiers, made of the uploads, to what an adversary sees.
 
     Tables have one row per sender. A view that has such tables is returned unchanged. The tables
@@ -375,7 +375,7 @@ def add_inputs(view: View) -> ViewWithInputs:
     if isinstance(view, ViewWithInputs):
         return view
     inputs: dict[str, InputTable] = {}
-    if sent := uploads.list_linked_names(view):
+    if sent := uploads.list_linked_components(view):
         parts = _summary(view)
         widest = sum(_size(view, name) for name in sent)
         users = _subjects(view, max(widest, sum(width for width, _ in parts)))
@@ -462,7 +462,7 @@ def _summary(view: View) -> list[_Part]:
         (view.public.n_items, partial(_interactions, view))
         if name == table
         else (_size(view, name), partial(_mean, view, name))
-        for name in uploads.list_linked_names(view)
+        for name in uploads.list_linked_components(view)
     ]
 
 
@@ -539,7 +539,7 @@ def _vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]
 
 def _leading(source: InputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's position along the leading directions of ``source`` into ``out``."""
-    out[:] = source.products.get_singular_vectors(out.shape[1])
+    out[:] = source.inner_products.get_singular_vectors(out.shape[1])
     return np.arange(len(users))
 
 

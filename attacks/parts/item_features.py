@@ -44,8 +44,8 @@ class ItemMarks:
 
     codes: the codes that may be marks, if messages are lists of whole numbers (v,); else empty
     positions: the positions that may be marks, if messages are arrays (v,); None for lists
-    unmarked_values: value of each of these positions in a message without the mark (v,)
-    half_weights: weight of each code or position in each item's mark, (v, M), as two arrays, one
+    values_without_mark: value of each of these positions in a message without the mark (v,)
+    weights_by_half: weight of each code or position in each item's mark, (v, M), as two arrays, one
         learned from each half of the messages; the weights of an item add up to 1
     signatures: messages of devices whose history is a single item, (M, d), or None. In a MinHash
         message, each position has the same value as in the signature of one of the user's items.
@@ -53,8 +53,8 @@ class ItemMarks:
 
     codes: NDArray[Any]
     positions: NDArray[np.intp] | None
-    unmarked_values: NDArray[Any]
-    half_weights: tuple[Floats32, Floats32]
+    values_without_mark: NDArray[Any]
+    weights_by_half: tuple[Floats32, Floats32]
     signatures: NDArray[Any] | None
 
     @classmethod
@@ -89,7 +89,7 @@ class ItemMarks:
         signed = whole and sent.shape[1] <= MAX_SIGNATURE_SIZE
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
-    def compute_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
+    def compute_item_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
         """Returns how much of each item's mark each message contains: two arrays (n, M) in [0, 1].
 
         The mark of an item is the set of codes in a list, or of positions in an array, that reveal
@@ -101,8 +101,8 @@ class ItemMarks:
         if self.positions is None:
             present = _find_codes(messages, self.codes)
         else:
-            present = (messages[:, self.positions] != self.unmarked_values).astype(np.float32)
-        return present @ self.half_weights[0], present @ self.half_weights[1]
+            present = (messages[:, self.positions] != self.values_without_mark).astype(np.float32)
+        return present @ self.weights_by_half[0], present @ self.weights_by_half[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
         """Counts the positions at which a message equals each item's signature, (n, M).
@@ -168,19 +168,19 @@ class ItemFeatures:
     """Features of each of M items in n messages; a feature has the same meaning for all items.
 
     n_items: number of items M
-    item_numbers: k numbers per item that messages hold, and the products of these numbers with the
+    vectors_by_item: k numbers per item that messages hold, and the products of these numbers with the
         item's part of the broadcast model, as arrays (n, M, k)
-    columns: features of each item, as arrays (n, M)
+    features_by_item: features of each item, as arrays (n, M)
     itemless_numbers: numbers that belong to no item, as arrays (n, d)
-    mark_sources: message parts from which marks (codes or positions that reveal items) are learned:
+    item_mark_parts: message parts from which marks (codes or positions that reveal items) are learned:
         (True, list) or (False, array without an axis of items)
     """
 
     n_items: int
-    item_numbers: list[Numbers] = field(default_factory=list)
-    columns: list[Numbers] = field(default_factory=list)
+    vectors_by_item: list[Numbers] = field(default_factory=list)
+    features_by_item: list[Numbers] = field(default_factory=list)
     itemless_numbers: list[Numbers] = field(default_factory=list)
-    mark_sources: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
+    item_mark_parts: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
 
     @classmethod
     def from_messages(
@@ -200,7 +200,7 @@ class ItemFeatures:
         """
         made, listed = cls(n_items), {}
         parts = {name: part.to_dense(np.arange(len(part))) for name, part in components.items()}
-        made.mark_sources = select_mark_sources(parts, n_items, list_names)
+        made.item_mark_parts = select_item_mark_parts(parts, n_items, list_names)
         for name, sent in parts.items():
             base = (broadcast or {}).get(name)
             is_like_base = base is not None and np.shape(base) == sent.shape[1:]
@@ -229,11 +229,11 @@ class ItemFeatures:
         axis = sent.shape[1:].index(self.n_items)
         rows = np.moveaxis(sent, axis + 1, 1).reshape(len(sent), self.n_items, -1)
         rows = rows.astype(np.float64)
-        self.columns.append((rows != 0).any(axis=2).astype(np.float64))
+        self.features_by_item.append((rows != 0).any(axis=2).astype(np.float64))
         if rows.shape[2] <= _FEW:
             for number in np.moveaxis(rows, 2, 0):
                 self._ranked(number)
-        self.item_numbers.append(rows)
+        self.vectors_by_item.append(rows)
         if rows.shape[2] > 1:
             length = np.linalg.norm(rows, axis=2)
             total = _unit(rows.sum(axis=1))
@@ -246,13 +246,15 @@ class ItemFeatures:
             along = np.einsum("nmk,nk->nm", rows, total)
             for number in (length, along, place):
                 self._ranked(number)
-            self.columns.append(along / np.maximum(length, _TINY))
+            self.features_by_item.append(along / np.maximum(length, _TINY))
         if base is not None:
             own = np.moveaxis(base, axis, 0).reshape(self.n_items, -1)
-            self.item_numbers.append(rows * own)
-            self.columns.append(np.einsum("nmk,mk->nm", rows, own))
+            self.vectors_by_item.append(rows * own)
+            self.features_by_item.append(np.einsum("nmk,mk->nm", rows, own))
             lengths = np.linalg.norm(own, axis=1)
-            self.columns.append(np.broadcast_to(lengths, rows.shape[:2]).astype(np.float64))
+            self.features_by_item.append(
+                np.broadcast_to(lengths, rows.shape[:2]).astype(np.float64)
+            )
 
     def _listed(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
         """Adds features of lists (n, L) that may contain item indices.
@@ -269,7 +271,7 @@ class ItemFeatures:
         np.add.at(times, (whose, item), 1.0)
         place = np.full((count, self.n_items), 2.0)
         np.minimum.at(place, (whose, item), at / ids.shape[1])
-        self.columns += [times, place]
+        self.features_by_item += [times, place]
         for part in beside:
             if part.shape[:2] != ids.shape or part[0].size > _FEW * ids.shape[1]:
                 continue
@@ -277,7 +279,7 @@ class ItemFeatures:
                 for values in (number, _rank(number)):
                     values_of_items = np.full((count, self.n_items), -1.0)
                     values_of_items[whose, item] = values[whose, at]
-                    self.columns.append(values_of_items)
+                    self.features_by_item.append(values_of_items)
 
     def _plain(self, sent: NDArray[Any]) -> None:
         """Adds all numbers of a message part as features without an item.
@@ -294,10 +296,10 @@ class ItemFeatures:
         self.itemless_numbers.append(flat)
 
     def _ranked(self, number: Numbers) -> None:
-        self.columns += [number, _rank(number)]
+        self.features_by_item += [number, _rank(number)]
 
 
-def select_mark_sources(
+def select_item_mark_parts(
     parts: Mapping[str, NDArray[Any]], n_items: int, list_names: Collection[str]
 ) -> list[tuple[bool, NDArray[Any]]]:
     """Selects message parts from which marks (codes or positions that reveal items) are learned.

@@ -134,7 +134,7 @@ def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
 
 
 # Maximum number of coefficients of the equations of a round: 256 MiB.
-MAX_COEFFICIENTS = 2**25
+MAX_EQUATION_COEFFICIENTS = 2**25
 # Maximum number of profiles, with two equations per profile within ``MAX_COEFFICIENTS``.
 MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
@@ -147,7 +147,7 @@ _ROUNDED = 1e-6  # share of the largest number, below which a difference is a ro
 _MEMO = "exact messages"
 
 
-def can_solve_sums(view: View, n_profiles: int = 1) -> bool:
+def can_solve_participation(view: View, n_profiles: int = 1) -> bool:
     """Checks whether ``solve_participation`` can infer which users' messages are in observed sums.
 
     The code that computes the messages must be known, and must not be random. The result is also
@@ -306,7 +306,9 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
     known = _observed_steps(view, place, sent)
     whole = sum(step.size for step, _ in known.values())
     chosen = np.zeros(whole, np.bool_)
-    chosen[np.random.default_rng(0).permutation(whole)[: MAX_COEFFICIENTS // max(1, n)]] = True
+    chosen[
+        np.random.default_rng(0).permutation(whole)[: MAX_EQUATION_COEFFICIENTS // max(1, n)]
+    ] = True
     columns, steps = np.empty((n, np.count_nonzero(chosen))), np.empty(np.count_nonzero(chosen))
     first = passed = 0
     for name, (step, others) in known.items():

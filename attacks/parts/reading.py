@@ -20,7 +20,7 @@ from scipy.special import expit, log_expit, logsumexp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts import shadow_reader, uploads
-from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, FormReaders, ShadowReader
+from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, ShadowReader, UntrainedReaders
 from fedrec_auditor.attacks.readers import base
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
@@ -106,7 +106,7 @@ def explain_refusal(view: View) -> str:
 def _unread(view: View) -> str:
     needed = "bits, ratings or reports of items, or changes of an item table"
     known = uploads.make_refusal(view, needed)
-    if not uploads.list_linked_names(view):
+    if not uploads.list_linked_components(view):
         return known
     if view.public.device_code is None:
         return f"{known} To read messages of any other form, the attack needs the client's code."
@@ -289,7 +289,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
         return IDENTITY_CALIBRATION
-    read = uploads.select_rounds(view, uploads.list_linked_names(view)[0])
+    read = uploads.select_rounds(view, uploads.list_linked_components(view)[0])
     odds, rng = uploads.get_item_log_odds(view), np.random.default_rng(0)
     of_data = all(part.kind in USER_DATA_KINDS for _, _, part in read)
     rounds = [seen for seen, _, _ in read] if of_data else shadow_reader.choose_rounds(view)
@@ -300,7 +300,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     drawn = shadow_reader.draw_similar_histories(
         MIN_SHADOWS, chance, client.items_per_user_range, rng
     )
-    known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
+    known = UntrainedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = shadow_reader.run_on_accepted(
             drawn, lambda some: [client(drawn[some], s.broadcast, rng).components for s in rounds]

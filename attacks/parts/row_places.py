@@ -46,14 +46,14 @@ class RowPositions:
     positions: positions of the rows, in standard deviations of the noise (T, M)
     has_common_direction: True if the data show that users' directions have a common part, so that
         they point the same way
-    is_mostly_common: True if this common part is larger than the directions' deviations from it
+    is_common_part_larger: True if this common part is larger than the directions' deviations from it
     is_sign_known: True if the sign of the directions is known, from vectors that users sent
     """
 
     senders: NDArray[np.int64]
     positions: NDArray[np.float32]
     has_common_direction: bool
-    is_mostly_common: bool
+    is_common_part_larger: bool
     is_sign_known: bool
 
     def select(self, users: NDArray[np.int64]) -> RowPositions:
@@ -62,7 +62,7 @@ class RowPositions:
         return replace(self, senders=self.senders[rows], positions=self.positions[rows])
 
 
-def fit_positions(
+def fit_row_positions(
     rounds: Sequence[ModelMessages],
     sample: NDArray[np.int64],
     users: NDArray[np.int64],
@@ -445,11 +445,11 @@ def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
 
 Ints = NDArray[np.int64]
 # Minimum z-score with which an assignment of rows to items counts as supported.
-MIN_ORDER_Z = 6.0
+MIN_ROW_ORDER_Z_SCORE = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
 MAX_EXTRA_ROWS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
-ROW_OFFSETS = sorted(range(-MAX_EXTRA_ROWS, MAX_EXTRA_ROWS + 1), key=abs)
+CANDIDATE_ROW_OFFSETS = sorted(range(-MAX_EXTRA_ROWS, MAX_EXTRA_ROWS + 1), key=abs)
 _BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
 # Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8
@@ -573,7 +573,7 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
         left_out[out] = _agreement(evidence[out], items, order)
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
-    return (order, support) if support >= max(MIN_ORDER_Z, _KEPT * in_sample) else None
+    return (order, support) if support >= max(MIN_ROW_ORDER_Z_SCORE, _KEPT * in_sample) else None
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:

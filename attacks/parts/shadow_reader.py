@@ -82,7 +82,7 @@ class ShadowReader:
         users.
         """
         in_clear = any(seen.is_cleartext for seen in view.rounds)
-        sent = bool(uploads.list_linked_names(view)) and not in_clear
+        sent = bool(uploads.list_linked_components(view)) and not in_clear
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
             return uploads.make_refusal(view, "messages whose senders' code can be run")
         if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_SHADOW_ENTRIES:
@@ -117,7 +117,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     assert client is not None, "refused"
     rounds = choose_rounds(view)
     known, sizes = (
-        FormReaders(readers, replace(view, rounds=tuple(rounds))),
+        UntrainedReaders(readers, replace(view, rounds=tuple(rounds))),
         client.items_per_user_range,
     )
     if readers:
@@ -203,7 +203,7 @@ def _send_single(
             return list(nothing)
         parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
         lists = item_features.find_list_names(logged.components)
-        sources = item_features.select_mark_sources(parts, n_items, lists)
+        sources = item_features.select_item_mark_parts(parts, n_items, lists)
         alone.append([messages for _, messages in sources])
     return alone
 
@@ -248,7 +248,7 @@ def draw_similar_histories(
 
 
 @dataclass(frozen=True)
-class FormReaders:
+class UntrainedReaders:
     """Readers that know the form of some messages, with the view that holds these messages.
 
     readers: the readers, which infer interactions from messages; none learns from simulated users
@@ -306,7 +306,7 @@ class _Rule:
     max_ratio: largest absolute log-likelihood ratio
     """
 
-    known: FormReaders
+    known: UntrainedReaders
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
@@ -315,7 +315,7 @@ class _Rule:
     @classmethod
     def fit(
         cls,
-        readers: FormReaders,
+        readers: UntrainedReaders,
         histories: Bits,
         is_realistic: Bits,
         singles: Sequence[OneItemMessages],
@@ -451,7 +451,9 @@ class _Round:
         ``shadows`` are the indices of simulated users who sent the messages ``made``; None for real
         users.
         """
-        each = np.stack(made.columns + self.linear.read(made, shadows), axis=-1).astype(np.float32)
+        each = np.stack(made.features_by_item + self.linear.read(made, shadows), axis=-1).astype(
+            np.float32
+        )
         mean = np.broadcast_to(each.mean(axis=1, keepdims=True), each.shape)
         return np.concatenate([each, mean], axis=-1)
 
@@ -486,9 +488,9 @@ class _Linear:
         overall = histories.mean()
         for some, made in blocks:
             others.append(_others(made))
-            marked_blocks.append(made.mark_sources)
-            if made.item_numbers:
-                rows = np.concatenate(made.item_numbers, axis=2)
+            marked_blocks.append(made.item_mark_parts)
+            if made.vectors_by_item:
+                rows = np.concatenate(made.vectors_by_item, axis=2)
                 rows = rows.reshape(-1, rows.shape[2])
                 square = square + rows.T @ rows
                 towards = towards + rows.T @ (histories[some].ravel() - overall)
@@ -515,14 +517,14 @@ class _Linear:
         shadows: indices of the simulated users who sent the messages; None for real users
         """
         features = []
-        if messages.item_numbers:
-            features.append(np.concatenate(messages.item_numbers, axis=2) @ self.row)
+        if messages.vectors_by_item:
+            features.append(np.concatenate(messages.vectors_by_item, axis=2) @ self.row)
         x = (_others(messages) - self.middle) / self.spread
         either: list[Sequence[NDArray[Any]]] = []
         if x.shape[1]:
             either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
-        for marks, (_, sent) in zip(self.marks, messages.mark_sources, strict=True):
-            either.append(marks.compute_mark_shares(sent))
+        for marks, (_, sent) in zip(self.marks, messages.item_mark_parts, strict=True):
+            either.append(marks.compute_item_mark_shares(sent))
             if (matches := marks.count_matches(sent)) is not None:
                 features.append(matches.astype(np.float64))
         odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)
@@ -570,7 +572,7 @@ def choose_rounds(view: View) -> list[RoundView]:
     client = view.public.device_code
     assert client is not None, "refused"
     is_slow = 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds > MAX_SHADOW_SECONDS
-    max_rounds, name = _SLOW_ROUNDS if is_slow else _ROUNDS, uploads.list_linked_names(view)[0]
+    max_rounds, name = _SLOW_ROUNDS if is_slow else _ROUNDS, uploads.list_linked_components(view)[0]
     rounds = [seen for seen, _, _ in uploads.select_rounds(view, name, max_rounds)][-max_rounds:]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
@@ -595,5 +597,5 @@ def _pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Generator
 
 
 def _others(made: ItemFeatures) -> Numbers:
-    count = len((made.columns or made.itemless_numbers)[0])
+    count = len((made.features_by_item or made.itemless_numbers)[0])
     return np.concatenate([np.zeros((count, 0)), *made.itemless_numbers], axis=1)

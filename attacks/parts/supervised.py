@@ -13,8 +13,17 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
-from fedrec_auditor.attacks.parts.inputs import InputTable, JointTable, KnownProducts, add_inputs
-from fedrec_auditor.attacks.parts.uploads import divide_or_zero, list_linked_names, make_refusal
+from fedrec_auditor.attacks.parts.inputs import (
+    InputTable,
+    JointTable,
+    KnownProducts,
+    add_input_tables,
+)
+from fedrec_auditor.attacks.parts.uploads import (
+    divide_or_zero,
+    list_linked_components,
+    make_refusal,
+)
 from fedrec_auditor.targets.transcript import View
 
 
@@ -166,7 +175,7 @@ class AttributeProblem:
         """
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
         if self.table is not None:
-            read = self.table.products
+            read = self.table.inner_products
             rows, width = self.find_table_rows(self.known_users)[1], read.width
             total = float(read.row_sums[rows].sum())
             answered, others = self.find_table_rows(self.unknown_users)
@@ -188,7 +197,7 @@ class AttributeProblem:
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
             (sent, rows), (asked, columns) = map(self.find_table_rows, (users, others))
-            out[np.ix_(sent, asked)] = self.table.products.gram_matrix[np.ix_(rows, columns)]
+            out[np.ix_(sent, asked)] = self.table.inner_products.gram_matrix[np.ix_(rows, columns)]
         if self.scaled_attributes is not None:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
@@ -257,7 +266,7 @@ class AttributeProblem:
             return None
         if self.table is None:
             return self.attributes
-        inner = self.table.products.gram_matrix
+        inner = self.table.inner_products.gram_matrix
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
     def find_table_rows(
@@ -339,7 +348,7 @@ class SupervisedAttack(ABC):
 
         The attack needs messages that are linked to their users.
         """
-        return "" if list_linked_names(view) else make_refusal(view, "messages of known users")
+        return "" if list_linked_components(view) else make_refusal(view, "messages of known users")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         """Learns from users of known class, and guesses the attribute of all other users.
@@ -356,7 +365,7 @@ class SupervisedAttack(ABC):
         The adversary's view is read only once.
         """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
-        whole = add_inputs(view)
+        whole = add_input_tables(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
         problems = [self._problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}
@@ -366,7 +375,7 @@ class SupervisedAttack(ABC):
                 if best != name:
                     continue
                 seed, way = seeds[place], name
-                if inputs and not whole.has_fixed_input:
+                if inputs and not whole.has_mandatory_input:
                     way = self._best_way(problem, table, name, seed)
                 guess = self._guess(way, problem, table, seed)
                 if way != name:

@@ -56,7 +56,7 @@ def iter_message_blocks(component: Component) -> Iterator[tuple[slice, NDArray[A
     return map_message_blocks(component, lambda rows, messages: (rows, messages))
 
 
-def list_linked_names(view: View) -> list[str]:
+def list_linked_components(view: View) -> list[str]:
     """Returns the names of the message components that the view links to single users, sorted.
 
     The result is empty if the senders are silos (organisations with several users).
@@ -149,7 +149,7 @@ def find_item_vector_name(view: View, *kinds: Payload) -> str | None:
     ``kinds`` are the allowed kinds of components. Among several, the alphabetically first one is
     returned.
     """
-    for name in list_linked_names(view):
+    for name in list_linked_components(view):
         component = get_last_messages(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
             return name
@@ -158,7 +158,7 @@ def find_item_vector_name(view: View, *kinds: Payload) -> str | None:
 
 def find_senders(view: View) -> NDArray[np.integer[Any]]:
     """Returns the users who sent a message in any round that attacks read, ascending indices."""
-    names = list_linked_names(view)
+    names = list_linked_components(view)
     users = [uploads.users for name in names for _, uploads, _ in select_rounds(view, name)]
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
@@ -169,7 +169,7 @@ def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     If the adversary's view links messages to users, these are the senders. Otherwise they are the
     participants of sums of messages, if the view shows them, or else all users.
     """
-    if list_linked_names(view):
+    if list_linked_components(view):
         return find_senders(view)
     groups = _groups(view)
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
@@ -194,7 +194,7 @@ def make_refusal(view: View, needed: str) -> str:
     ``needed`` describes the messages that an attack needs; ``view`` is what the adversary sees.
     """
     sent = []
-    for name in list_linked_names(view):
+    for name in list_linked_components(view):
         component = get_last_messages(view, name)
         size = " x ".join(map(str, component.shape)) or "1"
         sent.append(f"{name} (kind {component.kind}, size {size})")
@@ -346,7 +346,7 @@ def read_model_messages(
     has no part to which they belong.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
-    for name in list_linked_names(view):
+    for name in list_linked_components(view):
         rounds = []
         for seen, uploads, component in select_rounds(view, name, per_user):
             base = _part(name, component.shape, seen.broadcast)
@@ -387,7 +387,7 @@ def read_item_messages(
     return () if name is None else read_model_messages(view, kinds, per_user)[name]
 
 
-def group_by_rows(
+def group_by_n_changed_rows(
     is_changed: NDArray[np.bool_],
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
     """Yields groups of senders who changed a similar number of item rows.
@@ -638,7 +638,7 @@ class ChangedRows:
     shape: tuple[int, int]
 
     @property
-    def axis_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def row_and_column_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Masks of changed rows (n users, R rows) and of changed columns (n users, C columns)."""
         return self.is_changed[:, : self.shape[0]], self.is_changed[:, self.shape[0] :]
 

@@ -121,7 +121,7 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
             moves[whose] += touched
             lengths = np.linalg.norm(change, axis=2)
             new = np.full(touched.shape, -MAX_LOG_RATIO, dtype=np.float32)
-            for some, first, is_moved in uploads.group_by_rows(touched):
+            for some, first, is_moved in uploads.group_by_n_changed_rows(touched):
                 sizes = lengths[some[:, None], first] * is_moved
                 place = sizes / _typical(sizes, is_moved)
                 moving = MAX_LOG_RATIO * _MOVED * (0.5 + 0.5 * place / (1 + place))
@@ -169,7 +169,7 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
         places = np.searchsorted(users, to_read)
         for at, change, moved in sent.iter_user_changes(to_read):
             whose, touched = places[at], np.asarray(moved.any(axis=2))
-            for some, first, is_moved in uploads.group_by_rows(touched):
+            for some, first, is_moved in uploads.group_by_n_changed_rows(touched):
                 rows = change[some[:, None], first] * is_moved[:, :, None]
                 own = None if beside is None else get_sender_vectors(beside, to_read[at[some]])
                 if negatives > 1 and gradients:

@@ -118,7 +118,7 @@ def find_listed_codes(view: View, name: str, count: int | None = None) -> NDArra
 
 def _names(view: View) -> list[str]:
     """Returns the names of the components to read: lists of items, or else lists of codes."""
-    names = uploads.list_linked_names(view)
+    names = uploads.list_linked_components(view)
     kinds = {name: uploads.get_last_messages(view, name).kind for name in names}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None

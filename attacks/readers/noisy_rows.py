@@ -97,7 +97,7 @@ class NoisyRowsReader(MessageReader):
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = _vectors(view, np.union1d(sample, present)) if negatives == 1 else None
         odds = get_item_log_odds(view)
-        positions = row_places.fit_positions(rounds, sample, present, vectors, odds)
+        positions = row_places.fit_row_positions(rounds, sample, present, vectors, odds)
         if positions is None:
             return Evidence(users=users, log_ratio=ratio)
         common = fit_mixture(positions.select(sample), negatives, odds)
@@ -212,7 +212,7 @@ def fit_mixture(
     """
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned: tuple[float, ...] = (np.inf,)
-    if negatives > 1 and not positions.is_mostly_common:
+    if negatives > 1 and not positions.is_common_part_larger:
         turned = (np.inf, CRITICAL_Z, 0.0) if positions.has_common_direction else (0.0,)
     firsts = [_first(positions, negatives, *way, item_odds) for way in product(ends, turned)]
     keep = item_odds is not None

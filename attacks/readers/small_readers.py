@@ -254,7 +254,7 @@ class UserRowsReader(MessageReader):
         users = None if table is None else uploads.find_user_table(get_last_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
         complete = users is not None and len(users) == view.public.n_users
-        return models and complete and not uploads.list_linked_names(view)
+        return models and complete and not uploads.list_linked_components(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns the model's predictions for users and items in place of log-likelihood ratios.
@@ -288,7 +288,7 @@ class PopularityReader(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether the adversary's view shows an item table, but no data on single users."""
-        more = uploads.list_linked_names(view) or uploads.has_sums_over_changing_groups(view)
+        more = uploads.list_linked_components(view) or uploads.has_sums_over_changing_groups(view)
         more = more or UserRowsReader().can_read(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not uploads.assign_pseudonyms(view)

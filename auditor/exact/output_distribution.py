@@ -181,7 +181,7 @@ class OutputDistribution:
         is unknown, or stated only for one of several copies.
         """
         worst_case = self.worst_case
-        return None if worst_case is None or worst_case.one_copy is not None else worst_case
+        return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
@@ -268,13 +268,15 @@ def _confirmed(
     The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
     exhaustive only if they differ and their probabilities sum to 1.
     """
-    part = worst_case.one_copy or mechanism
+    part = worst_case.copy_mechanism or mechanism
     try:
         with np.errstate(all="ignore"):
             table = np.asarray(part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]))
-            if worst_case.one_copy is not None and not _adds_up(mechanism, part, worst_case, table):
+            if worst_case.copy_mechanism is not None and not _adds_up(
+                mechanism, part, worst_case, table
+            ):
                 return None
-        if worst_case.one_copy is None and domain is not None:
+        if worst_case.copy_mechanism is None and domain is not None:
             domain.check(worst_case.inputs)
     except Exception:  # a worst case on which the mechanism itself fails is not confirmed
         return None

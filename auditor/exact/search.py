@@ -154,7 +154,7 @@ def _table(mechanism: Mechanism, worst_case: WorstCase) -> tables.ProbabilityTab
     """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
     outputs.
     """
-    part = worst_case.one_copy or mechanism
+    part = worst_case.copy_mechanism or mechanism
     return tables.ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),

@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     MAX_TABLE_ENTRIES,
     SUMMARY,
     ViewWithInputs,
-    add_inputs,
+    add_input_tables,
     get_max_table_size,
     make_input_table,
 )
@@ -166,7 +166,7 @@ def _condense_uploads(game: Game) -> ViewWithInputs:
     attack on the same training does not compute them again.
     """
     if _ALL not in game.upload_tables:
-        readings = add_inputs(game.view)
+        readings = add_input_tables(game.view)
         if readings.inputs and len(readings.inputs[SUMMARY].users) > _MAX_SHARED:
             return readings
         game.upload_tables[_ALL] = readings
@@ -284,7 +284,7 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
     attack, backgrounds, subjects = game.attack, question.backgrounds, question.subjects
     draws: tuple[GuessedLabels, ...]
     if isinstance(attack, LearningAttack):
-        draws = attack.infer_each(view, backgrounds, game.rng)
+        draws = attack.infer_per_background(view, backgrounds, game.rng)
     else:
         draws = tuple(game.run_attack(GuessedLabels, each, view) for each in backgrounds)
     n, classes = len(subjects), len(question.attribute.classes)
@@ -339,7 +339,7 @@ def _from_interactions(game: Game, view: View, question: _Question) -> float | N
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
     if name not in game.upload_tables:
         truth = make_input_table(game.interactions.ratings, question.subjects)
-        read = add_inputs(view.drop_uploads()).with_inputs({ITEMS: truth})
+        read = add_input_tables(view.drop_uploads()).with_inputs({ITEMS: truth})
         game.upload_tables[name] = read.with_only_input(ITEMS)
     return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
 

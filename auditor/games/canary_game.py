@@ -478,7 +478,7 @@ class GameSetup:
             if scoped.scope.covers(scope)
             and scoped.scope.vantage is scope.vantage
             and scoped.delta <= self.deltas_by_scope[scope][0]
-            and not scoped.outside_model
+            and not scoped.unstated_quantity
         ]
         same = [scoped for scoped in covering if scoped.scope.unit is scope.unit]
         judged = [scoped for scoped in same if scoped.scope.horizon is scope.horizon] or same
@@ -564,7 +564,7 @@ class CanaryGame(ABC):
         """Whether the game can test a claim: the claim is about a user, a rating or an interaction,
         and does not depend on a quantity that the paper does not state.
         """
-        return scoped.scope.unit in CANARY_UNITS and not scoped.outside_model
+        return scoped.scope.unit in CANARY_UNITS and not scoped.unstated_quantity
 
     def get_deltas_by_scope(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
         """Returns the scopes in which the game bounds epsilon for ``claims``, and the deltas of the

@@ -321,7 +321,7 @@ class CrowdGame(CanaryGame):
         short = self.limit_rounds(target, case.is_quick)
         sizes = canaries.count_population(population, 1)
         scope, sent = next(iter(scopes)), {"": broadcast}
-        if of_uploads and target.is_steerable:
+        if of_uploads and target.has_independent_rounds:
             sent = alter_broadcast(broadcast)
         halved = any(sends_when_absent(target, population, scope, s, rng) for s in sent.values())
         if halved:
@@ -446,7 +446,7 @@ class TrainingGame(CrowdGame):
         This requires that the server may choose the broadcast, so that a bound on epsilon at this
         broadcast is a bound for the training.
         """
-        return target.is_steerable
+        return target.has_independent_rounds
 
 
 def _readable_scopes(

@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     MODEL_KINDS,
     ModelMessages,
     iter_message_blocks,
-    list_linked_names,
+    list_linked_components,
     read_model_messages,
     select_rounds,
 )
@@ -86,7 +86,7 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))
     read = {
         id(part)
-        for name in list_linked_names(filled)
+        for name in list_linked_components(filled)
         for part, _, _ in select_rounds(filled, name, MAX_MESSAGES_PER_USER + 1)
     }
 

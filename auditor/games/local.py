@@ -336,7 +336,7 @@ class LocalGame(canary_game.CanaryGame):
             )
             return
         local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
-        steers = target.is_steerable or local_model
+        steers = target.has_independent_rounds or local_model
         divisor = canary_game.QUICK_RUNS_DIVISOR if case.is_quick else 1
         for scope in deltas:
             if can_sample_users(target) and any(deltas[scope]):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, MemberScores
-from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_sums
+from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_participation
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, make_further_figure, summarize_users
@@ -253,7 +253,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         background = Background(
             profiles=profiles,
             reference_views=views[:k] + views[k + 1 :],
-            is_included=np.delete(halves.is_included[:, profiled], k, axis=0),
+            is_in_training=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
         scores.append(game.run_attack(MemberScores, background, view).values[scored])
     values, members = np.concatenate(scores), included.ravel()
@@ -265,7 +265,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "of its own, each of which includes each user with probability 1/2. This audit attacks "
         f"{len(views)} trainings in turn. The confidence interval covers users and trainings."
     )
-    if can_solve_sums(views[0], len(profiled)):
+    if can_solve_participation(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."
     trainings = np.repeat(np.arange(len(views)), len(users))
     curve = game.make_roc(

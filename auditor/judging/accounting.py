@@ -183,7 +183,7 @@ def judge_scoped_claim(
         measured=_largest_lower_bound(scoped, accounted, *bounds),
         sizes=replace(target.sizes, items=population.n_items),
         note=scoped.note,
-        outside_model=scoped.outside_model,
+        outside_model=scoped.unstated_quantity,
     )
     notes, holds, repair = [scoped.note], None, ""
     violated = finding.verdict is Verdict.VIOLATED

@@ -35,7 +35,7 @@ from fedrec_auditor.targets.recorded.recording import (
     describe_channel,
 )
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth, RecordingWriter
-from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.systems.base import Target, TrainingRun
 from fedrec_auditor.targets.transcript import Uploads
 
 
@@ -115,7 +115,7 @@ def record_plan(
     return out
 
 
-def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
+def _write(name: str, run: TrainingRun, interactions: Interactions, out: Path) -> None:
     """Writes all messages and models of a training to ``out``, with the identifiers of users and
     items.
 

@@ -140,7 +140,7 @@ def describe_identity(target: Target) -> str:
     The text is the system's own ``digest``, or a hash of its code and values. For a recording
     (stored uploads) with client code, the text also contains the identity of that code.
     """
-    own, code = getattr(target, "digest", None), get_origin(target).client
+    own, code = getattr(target, "digest", None), get_origin(target).client_system
     if not isinstance(own, str):
         own = hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
     return own if code is None else f"{own} {describe_identity(code)}"

@@ -53,7 +53,13 @@ from fedrec_auditor.reports.say import REPORT_PHRASES, capitalize_first
 from fedrec_auditor.reports.say.metrics import BREACH_NOTE_PREFIX, CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import NoScoresError, Population, Run, Target, get_origin
+from fedrec_auditor.targets.systems.base import (
+    NoScoresError,
+    Population,
+    Target,
+    TrainingRun,
+    get_origin,
+)
 from fedrec_auditor.targets.transcript import Transcript, View
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
@@ -80,7 +86,7 @@ class AuditedTarget:
     """
 
     def __init__(
-        self, audit: Audit, name: str, trained: tuple[HeldOutData, Run] | None = None
+        self, audit: Audit, name: str, trained: tuple[HeldOutData, TrainingRun] | None = None
     ) -> None:
         self._audit = audit
         self._pretrained = trained
@@ -129,7 +135,7 @@ class AuditedTarget:
         return shorten_training(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
-    def training(self) -> tuple[HeldOutData, Run]:
+    def training(self) -> tuple[HeldOutData, TrainingRun]:
         """Held-out data, and the training on all other data, which is run at the first access.
 
         Raises InputError if the data do not suffice.
@@ -146,7 +152,7 @@ class AuditedTarget:
         report_step(TRAINING_STAGE, 1, 1)
         return held_out, run
 
-    def _attack(self, task: Task, held_out: HeldOutData, run: Run) -> TaskResult:
+    def _attack(self, task: Task, held_out: HeldOutData, run: TrainingRun) -> TaskResult:
         """Results of an attack from every vantage (what the adversary sees), and the reason if it
         does not run at the vantage that the protocol permits.
 
@@ -252,7 +258,7 @@ class AuditedTarget:
     def _client(self) -> SimulatedClient | None:
         """Code of the clients, which adversaries can run; None if it is not available."""
         origin = get_origin(self._target)
-        code = self._target if origin.is_runnable else origin.client
+        code = self._target if origin.is_runnable else origin.client_system
         if code is None:
             return None
         return SimulatedClient.from_data(code, self.training[0].training_data)

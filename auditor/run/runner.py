@@ -56,7 +56,7 @@ from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.compute import limit_to_one_thread, use_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.memory_mapping import map_arrays_to_files
-from fedrec_auditor.targets.systems.base import Population, Run, Target
+from fedrec_auditor.targets.systems.base import Population, Target, TrainingRun
 from fedrec_auditor.targets.wrapped.client import block_exits
 
 logger = logging.getLogger(__name__)
@@ -312,7 +312,7 @@ class _TaskRunner:
             self.checkpoints.put(task, result)
         write_progress_note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
 
-    def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, Run]]:
+    def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, TrainingRun]]:
         """Trains the systems that several jobs need, and returns held-out data and training by name
         of the system.
 
@@ -353,7 +353,10 @@ class _TaskRunner:
 
 
 def _run_job(
-    number: int, runner: _TaskRunner, tasks: Sequence[Task], trained: tuple[HeldOutData, Run] | None
+    number: int,
+    runner: _TaskRunner,
+    tasks: Sequence[Task],
+    trained: tuple[HeldOutData, TrainingRun] | None,
 ) -> tuple[int, ResultsByTask]:
     """Runs ``tasks`` of one system; returns ``number``, the index of their audit, with the result
     of each task.

@@ -279,7 +279,7 @@ class Audit:
 
         def seconds(job: tuple[Task, ...]) -> float:
             cost = estimate_cost(shorten_training(self.targets[job[0].target], self.plan), data)
-            read = _READ * cost.n_messages * cost.message_values * len(job)
+            read = _READ * cost.n_messages * cost.n_message_values * len(job)
             return read if job in alone else cost.seconds + read
 
         return {

@@ -67,12 +67,14 @@ class Workload:
         cost = estimate_cost(target, interactions)
         users, items = interactions.n_users, interactions.n_items
         guessed = min(users * items, max(game.MAX_ATTACKED_PAIRS, game.MIN_USERS * items))
-        attack = get_max_bytes(users, int(cost.message_values)) if interactions.attributes else 0.0
+        attack = (
+            get_max_bytes(users, int(cost.n_message_values)) if interactions.attributes else 0.0
+        )
         return cls(
             memory_bytes=_PROCESS
             + _ENTRY * interactions.ratings.nnz
             + _GUESSED * guessed
-            + 4 * cost.memory_values
+            + 4 * cost.n_memory_values
             + cost.senders_per_round * cost.message_bytes
             + attack,
             stored_message_bytes=cost.n_messages * cost.message_bytes,

@@ -31,7 +31,7 @@ from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import DesignedPair, Population, Run, Target
+from fedrec_auditor.targets.systems.base import DesignedPair, Population, Target, TrainingRun
 from fedrec_auditor.targets.transcript import Broadcast, Round, RoundView, Uploads
 
 USERS, ITEMS = 30, 20
@@ -51,7 +51,7 @@ def make_interactions() -> Interactions:
     return Synthetic(n_users=USERS, n_items=ITEMS, profile=6.0, tastes=3).load()
 
 
-def train(target: Target, interactions: Interactions, seed: int = 0) -> Run:
+def train(target: Target, interactions: Interactions, seed: int = 0) -> TrainingRun:
     """Trains ``target``, a system under audit, with a random generator seeded by ``seed``."""
     return target.run(interactions, np.random.default_rng(seed))
 
@@ -80,7 +80,7 @@ class TargetCase:
         return make_interactions()
 
     @cached_property
-    def run(self) -> Run:
+    def run(self) -> TrainingRun:
         """Result of the shared training: its transcript (all messages) and its model."""
         rng = np.random.default_rng(0)
         data = self.interactions
@@ -360,7 +360,9 @@ def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{part.name} {name}", table.to_dense(np.arange(len(table))) if is_sent else table
 
 
-def get_view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
+def get_view_bytes(
+    run: TrainingRun, vantage: Vantage
+) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
     """Returns shape and bytes of every array that an adversary sees in a run.
 
     ``vantage`` is the position of the adversary, such as the server. The result is one dictionary

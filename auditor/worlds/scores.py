@@ -39,7 +39,7 @@ class ScoreArchive(NpzFile):
     A canary is a user or record that was put into the training data of some trainings.
     """
 
-    max_index_bytes = 2**31
+    max_per_message_bytes = 2**31
     only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
     text_names = ("in_ids", "out_ids")
 
@@ -55,7 +55,7 @@ def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
     Raises InputError if the file is not an archive of these arrays.
     """
     try:
-        arrays = ScoreArchive(Path(os.path.realpath(path))).index_arrays
+        arrays = ScoreArchive(Path(os.path.realpath(path))).per_message_arrays
     except InputError as error:
         raise InputError(
             f"{error} Write scores by numpy.savez(path, in_scores=..., out_scores=...)."

@@ -198,7 +198,7 @@ class ComposedSystem(System):
                     scope=scope,
                     delta=delta,
                     note=note,
-                    outside_model=promise.unstated_part,
+                    unstated_quantity=promise.unstated_part,
                 )
                 for scope, delta, note in (own, *self._wider(promise, population))
             ]

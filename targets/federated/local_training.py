@@ -62,7 +62,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     numbers of 8 bytes.
     """
     table, n_items = interactions.ratings, interactions.n_items
-    streams = streams.fold_in(_NEGATIVES)
+    streams = streams.derive_streams(_NEGATIVES)
     sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
     for block in iter_blocks(interactions.n_users, n_items, _BLOCK):
         start, end = block.start, block.stop
@@ -98,7 +98,7 @@ def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.i
     followed by the remaining positions from sizes[i] on, which are not used, in ascending order.
     """
     width = int(sizes.max(initial=0))
-    keys = _keys(streams.fold_in(2 * epoch + 1), width)
+    keys = _keys(streams.derive_streams(2 * epoch + 1), width)
     padding = np.arange(width) >= sizes[:, None]
     keys[padding] |= ~_LOW
     keys.sort(axis=1)
@@ -152,14 +152,14 @@ def draw_row_coefficients(
 
 
 def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
-    return streams.fold_in(2 * list(shapes).index(name) + 2)
+    return streams.derive_streams(2 * list(shapes).index(name) + 2)
 
 
 def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     """Draws distinct random sort keys, shape (n, count); the low bits of each key are its
     column.
     """
-    return (streams.draw_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
+    return (streams.draw_words(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
 class NeighbourUse(IntEnum):
@@ -359,7 +359,7 @@ def _linear_term(
 
 
 def _epoch_streams(work: TrainingJob, name: str, epoch: int) -> Streams:
-    return work.streams.fold_in(_NOISE + epoch).fold_in(list(work.shapes).index(name))
+    return work.streams.derive_streams(_NOISE + epoch).derive_streams(list(work.shapes).index(name))
 
 
 def _disturb(work: TrainingJob, epoch: int) -> None:

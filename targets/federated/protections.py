@@ -22,7 +22,13 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Produ
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import Checked, Epsilon, NoiseSetting, Positive, get_numbers
+from fedrec_auditor.targets.settings import (
+    Checked,
+    Epsilon,
+    NoiseSetting,
+    Positive,
+    get_numeric_fields,
+)
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -201,7 +207,7 @@ class AdaptiveLaplace(_LaplaceNoise):
 
         Raises InputError for other groups.
         """
-        budgets = get_numbers(self)
+        budgets = get_numeric_fields(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
@@ -363,7 +369,9 @@ class ObjectiveProtection(Checked, Protection):
         drawn once per training are added unless ``every_round`` is true.
         """
         if not self.every_round:
-            clients = replace(clients, linear_term_streams=clients.streams.fold_in(_OBJECTIVE))
+            clients = replace(
+                clients, linear_term_streams=clients.streams.derive_streams(_OBJECTIVE)
+            )
         if not self.features:
             return clients
         ceiling = np.ones(clients.features.shape[1])

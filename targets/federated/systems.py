@@ -25,8 +25,8 @@ from fedrec_auditor.targets.federated.composition import ComposedSystem
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.own_modules import name_member
-from fedrec_auditor.targets.settings import get_field_types, get_numbers
+from fedrec_auditor.targets.own_modules import derive_option_name
+from fedrec_auditor.targets.settings import get_field_types, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.system import (
@@ -254,7 +254,11 @@ class FederatedSystem(ComposedSystem):
         """Returns the public knowledge, with the route and the settings of all parts."""
         return replace(
             super().get_public_info(interactions),
-            settings={**self.protection.settings, **get_numbers(self.learner), **get_numbers(self)},
+            settings={
+                **self.protection.settings,
+                **get_numeric_fields(self.learner),
+                **get_numeric_fields(self),
+            },
             protocol_vantage=self.route.vantage,
         )
 
@@ -326,9 +330,13 @@ class FederatedSystem(ComposedSystem):
         features = self.compute_user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take_users(users), features[users]
-        prepare = streams.fold_in(_PREPARE)
+        prepare = streams.derive_streams(_PREPARE)
         clients = Clients(interactions=interactions, features=features, streams=prepare)
-        own = self.learner.init_user_vectors(streams.fold_in(_KEEP)) if self.private_user else None
+        own = (
+            self.learner.init_user_vectors(streams.derive_streams(_KEEP))
+            if self.private_user
+            else None
+        )
         return replace(self.protection.prepare_data(clients), streams=streams, user_embeddings=own)
 
     def _send(
@@ -341,10 +349,10 @@ class FederatedSystem(ComposedSystem):
         """
         streams = clients.streams
         local = self.get_local_settings(self.get_upload_shapes(clients.data_sizes))
-        devices = replace(clients, streams=streams.fold_in(_TRAIN))
+        devices = replace(clients, streams=streams.derive_streams(_TRAIN))
         trained = self.learner.train(broadcast, devices, local, compute)
         own = trained.pop("user.E").to_dense(np.arange(len(clients))) if self.private_user else None
-        devices = replace(clients, streams=streams.fold_in(_PROTECT))
+        devices = replace(clients, streams=streams.derive_streams(_PROTECT))
         return self.protection.protect(trained, broadcast, devices), own
 
 
@@ -419,7 +427,7 @@ def _part(kind: str, given: Any) -> Any:
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {
-        name_member(name, kind): value
+        derive_option_name(name, kind): value
         for name, value in vars(module).items()
         if getattr(value, "__module__", "") == module.__name__
     }

@@ -112,7 +112,7 @@ class WorstCase:
         group have the same pair of inputs. Different groups may have different pairs, or the same
         pair in exchanged order. The order matters at delta > 0 if the two orders of the pair are
         not equally distinguishable.
-    ``one_copy``: the mechanism of one copy; None if the mechanism is itself the only copy.
+    ``copy_mechanism``: the mechanism of one copy; None if the mechanism is itself the only copy.
     ``exhaustive``: whether an exact privacy curve can be computed from the lists alone. This holds
         if ``outputs`` has all outputs whose probability is positive as a double and, at every
         epsilon, some ordered pair among ``inputs`` is at least as easy to distinguish as any other
@@ -125,7 +125,7 @@ class WorstCase:
     outputs: NDArray[Any]
     n_copies: int = 1
     n_groups: int = 1
-    one_copy: Mechanism | None = None
+    copy_mechanism: Mechanism | None = None
     exhaustive: bool = False
     name_input: Callable[[Any], str] = format_value
     name_output: Callable[[Any], str] = format_value

@@ -148,7 +148,7 @@ class _NormalProduct(Product, bases.GaussianRepetition):
     __qualname__ = "Product"
 
 
-Product.instance_classes = (Product, _NormalProduct)
+Product.concrete_classes = (Product, _NormalProduct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class _NormalRepeated(Repeated, bases.GaussianRepetition):
     __qualname__ = "Repeated"
 
 
-Repeated.instance_classes = (Repeated, _NormalRepeated)
+Repeated.concrete_classes = (Repeated, _NormalRepeated)
 
 
 _MANY = 10**6
@@ -191,7 +191,7 @@ _RARE = 750.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled(bases.UnitIntervalMechanism):
+class Shuffled(bases.SignedUnitMechanism):
     """Counts the positive reports among the shuffled randomized bits of all users.
 
     ``epsilon``: epsilon of one user's randomized bit, before the shuffle.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.bases import PureDpMixin, check_rate_epsilon, round_up
+from fedrec_auditor.targets.mechanisms.parts.bases import PureDpMixin, check_epsilon_range, round_up
 from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise, draw_bernoulli_exp, draw_laplace
 from fedrec_auditor.targets.settings import PositiveFloat
 
@@ -148,7 +148,7 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
 
         Raises InputError unless ``epsilon`` is in [1e-9, 700].
         """
-        check_rate_epsilon(epsilon)
+        check_epsilon_range(epsilon)
         width = cls(low=low, high=high, step=step, scale=step).sensitivity_steps
         scale = round_up(width * Fraction(step) / Fraction(epsilon))
         return cls(low=low, high=high, step=step, scale=scale)

@@ -21,7 +21,7 @@ from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape
 from fedrec_auditor.targets.mechanisms.parts import bases
 from fedrec_auditor.targets.mechanisms.parts.bases import NormalNoise, check_mu, clip_norm
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseReplacementProtocol
 from fedrec_auditor.targets.settings import Checked, Count, PositiveFloat, Share, check_settings
 
 
@@ -494,7 +494,7 @@ class EmbeddingGaussian(NormalNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseReplacement(NoiseProtocol, bases.GaussianDpMechanism):
+class NoiseReplacement(NoiseReplacementProtocol, bases.GaussianDpMechanism):
     """Secure aggregation whose clients replace their Gaussian noise by smaller noise in round 2.
 
     ``sigma``: scale of the noise; the noise of the two rounds has the variances zeta1 sigma^2 and
@@ -526,7 +526,7 @@ class NoiseReplacement(NoiseProtocol, bases.GaussianDpMechanism):
     sensitivity: PositiveFloat
 
     def __post_init__(self) -> None:
-        NoiseProtocol.__post_init__(self)
+        NoiseReplacementProtocol.__post_init__(self)
         if self.variance <= 0.0:
             raise InputError(
                 f"Expected at least one honest user with noise, got colluding={self.colluding!r} "
@@ -557,14 +557,16 @@ class NoiseReplacement(NoiseProtocol, bases.GaussianDpMechanism):
         """
         values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.replaced - self.colluding)
-        stays = rng.normal(0.0, self.sigma * math.sqrt(self.zeta2), shape)
+        stays = rng.normal(0.0, self.sigma * math.sqrt(self.round_2_variance), shape)
         if self.repaired:
-            goes = rng.normal(0.0, self.sigma * math.sqrt(self.zeta1 - self.zeta2), shape)
+            goes = rng.normal(
+                0.0, self.sigma * math.sqrt(self.round_1_variance - self.round_2_variance), shape
+            )
             first, messages = goes + stays, -goes
         else:
-            first = rng.normal(0.0, self.sigma * math.sqrt(self.zeta1), shape)
+            first = rng.normal(0.0, self.sigma * math.sqrt(self.round_1_variance), shape)
             messages = stays - first
-        dropped = self.sigma * math.sqrt((self.masked - self.replaced) * self.zeta1)
+        dropped = self.sigma * math.sqrt((self.masked - self.replaced) * self.round_1_variance)
         total = values + first.sum(axis=-1) + rng.normal(0.0, dropped, values.shape)
         return np.concatenate([total[..., None], messages], axis=-1)
 
@@ -575,8 +577,12 @@ class NoiseReplacement(NoiseProtocol, bases.GaussianDpMechanism):
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         messages = out[..., 1:]
-        spread = self.zeta1 - self.zeta2 if self.repaired else self.zeta1 + self.zeta2
+        spread = (
+            self.round_1_variance - self.round_2_variance
+            if self.repaired
+            else self.round_1_variance + self.round_2_variance
+        )
         sent = scipy.stats.norm.logpdf(messages, 0.0, self.sigma * math.sqrt(spread)).sum(axis=-1)
-        center = gradient - self.message_weight * messages.sum(axis=-1)
+        center = gradient - self.round_2_weight * messages.sum(axis=-1)
         left = self.sigma * math.sqrt(self.variance)
         return np.asarray(sent + scipy.stats.norm.logpdf(out[..., 0], center, left))

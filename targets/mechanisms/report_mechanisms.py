@@ -100,13 +100,13 @@ class BitFlip(BitMechanism):
         """
         bits = self._bits(value)
         width = bits.shape[1]
-        noise = streams.draw_bits(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
+        noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
         def rest(ties: NDArray[np.intp]) -> NDArray[np.float64]:
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
                 return np.empty(0)
-            words = streams.take(clients).fold_in(1).draw_bits(int(counts.max()))
+            words = streams.take(clients).derive_streams(1).draw_words(int(counts.max()))
             return convert_to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
 
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
@@ -438,7 +438,7 @@ PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(PureDpMixin, bases.UnitIntervalMechanism):
+class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
     """Reports a number in [-1, 1] as a random number that is likely to be near it.
 
     ``epsilon``: epsilon of one number, called eps below.
@@ -451,7 +451,7 @@ class Piecewise(PureDpMixin, bases.UnitIntervalMechanism):
     The published algorithm draws a double between l and r, which can reveal the input. In this
     class [-C, C] consists of 2^48 cells, l is rounded to the edge of a cell, and the output is the
     middle of a cell. Every output is then possible for every input, with the probability that the
-    density gives. The mean output is x up to this rounding, 2^-48 C. The property ``noise_rate`` is
+    density gives. The mean output is x up to this rounding, 2^-48 C. The property ``noise_probability`` is
     rounded up, so that the true epsilon never exceeds ``epsilon``.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
@@ -462,14 +462,14 @@ class Piecewise(PureDpMixin, bases.UnitIntervalMechanism):
     epsilon: PiecewiseEpsilon
 
     @property
-    def noise_rate(self) -> float:
+    def noise_probability(self) -> float:
         """Probability of an output that is independent of the input: e^(-epsilon/2), rounded up."""
-        return bases.compute_noise_rate(self.epsilon, _CELLS, self._near)
+        return bases.compute_noise_probability(self.epsilon, _CELLS, self._near)
 
     @property
     def magnitude(self) -> float:
         """Largest absolute value C of an output."""
-        return _CELLS / (_CELLS - self._near) / (1.0 - self.noise_rate)
+        return _CELLS / (_CELLS - self._near) / (1.0 - self.noise_probability)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws outputs with exact probabilities, float64 of shape ``size``.
@@ -477,7 +477,7 @@ class Piecewise(PureDpMixin, bases.UnitIntervalMechanism):
         An output is the middle of one of 2^48 cells of the range.
         """
         first = self._first(self.domain.expand_batch(value, size))
-        anywhere = draw_bernoulli(self.noise_rate, rng, first.shape)
+        anywhere = draw_bernoulli(self.noise_probability, rng, first.shape)
         near = first + rng.integers(0, self._near, first.shape)
         return self._middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
@@ -486,8 +486,8 @@ class Piecewise(PureDpMixin, bases.UnitIntervalMechanism):
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
         first = self._first(self.domain.check(value))
         near = (cell >= first) & (cell <= first + self._near)
-        low, width = self.noise_rate / _CELLS, 2.0 * self.magnitude / _CELLS
-        high = low + (1.0 - self.noise_rate) / self._near
+        low, width = self.noise_probability / _CELLS, 2.0 * self.magnitude / _CELLS
+        high = low + (1.0 - self.noise_probability) / self._near
         inside = (cell >= 0) & (cell <= _CELLS)
         density = np.where(near, math.log(high / width), math.log(low / width))
         return np.where(inside, density, -np.inf)
@@ -500,8 +500,8 @@ class Piecewise(PureDpMixin, bases.UnitIntervalMechanism):
         No pair of inputs has a larger delta: if two intervals overlap, only the part of one
         interval outside the other counts.
         """
-        near = 1.0 - self.noise_rate * (1.0 - self._near / _CELLS)
-        own = math.log(near / self._near) - math.log(self.noise_rate / _CELLS)
+        near = 1.0 - self.noise_probability * (1.0 - self._near / _CELLS)
+        own = math.log(near / self._near) - math.log(self.noise_probability / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))
 
     def worst_case(self) -> WorstCase:

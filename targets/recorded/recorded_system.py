@@ -218,7 +218,7 @@ class RecordedSystem(System):
         return systems.SystemOrigin(
             is_external=True,
             is_runnable=False,
-            client=self.simulator,
+            client_system=self.simulator,
             assumption=self.assumption,
             caveat=self.caveat,
             n_dropped=sum(
@@ -231,7 +231,7 @@ class RecordedSystem(System):
     @property
     def digest(self) -> str:
         """Hexadecimal digest of the recording, from the names, sizes and times of its files."""
-        return self.recording.digest
+        return self.recording.metadata_digest
 
     @property
     def unproved_reason(self) -> str:

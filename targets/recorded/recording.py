@@ -290,7 +290,7 @@ class Recording:
     rounds: files of each round, in ascending order of the rounds' numbers
     release: file of the model that was published at the end; None if it was not recorded
     truth: path of the file with the clients' true data; None if the recording has none
-    digest: hexadecimal digest of the paths, sizes and times of all files, without their content
+    metadata_digest: hexadecimal digest of the paths, sizes and times of all files, without their content
     """
 
     path: Path
@@ -298,7 +298,7 @@ class Recording:
     rounds: tuple[RecordedRound, ...]
     release: ArrayFile | None
     truth: Path | None
-    digest: str
+    metadata_digest: str
 
     @classmethod
     def open(cls, path: Path, memory: float = math.inf) -> Recording:

@@ -63,7 +63,7 @@ SENDERS_NAME, COUNTS_SUFFIX = "senders", "counts"
 # Maximum size of a file in bytes.
 MAX_FILE_BYTES = 2**40
 # Maximum size in bytes of one array of senders or of row counts in a compressed file.
-MAX_INDEX_BYTES = 2**28
+MAX_PER_MESSAGE_BYTES = 2**28
 # Maximum number of characters in a sender's name.
 MAX_SENDER_CHARS = 1024
 # Maximum number of arrays in a file.
@@ -109,9 +109,9 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
     path: the file
     headers: shapes and data types of the arrays, by name
-    index_arrays: the arrays with one entry per message, by name, which are read on opening: the
+    per_message_arrays: the arrays with one entry per message, by name, which are read on opening: the
         senders, and the numbers of rows per message
-    min_elements: number of elements of the largest array that can only be read in full, because it
+    n_whole_read_elements: number of elements of the largest array that can only be read in full, because it
         is in Fortran order; 0 if there is none. As many are in memory when a slice is read
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
@@ -119,9 +119,9 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
     """
 
     path: Path
-    min_elements: int = field(init=False, default=0)
+    n_whole_read_elements: int = field(init=False, default=0)
     headers: Mapping[str, ArrayInfo] = field(init=False)
-    index_arrays: Mapping[str, NDArray[Any]] = field(init=False)
+    per_message_arrays: Mapping[str, NDArray[Any]] = field(init=False)
 
     def __post_init__(self) -> None:
         check_file(self.path, MAX_FILE_BYTES, "a file of arrays")
@@ -136,7 +136,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
                 f"Expected at most {MAX_ARRAYS_PER_FILE:,} arrays in {self.path}, "
                 f"got {len(heads):,}. Put more messages into each array."
             )
-        check_senders(index.get(SENDERS_NAME), self.path)
+        check_sender_lengths(index.get(SENDERS_NAME), self.path)
         object.__setattr__(self, "headers", heads)
         object.__setattr__(self, "index_arrays", index)
 
@@ -191,7 +191,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
         For a file of sums, these are the clients whose messages are in the sums. None if the file
         does not state them.
         """
-        return self.index_arrays.get(SENDERS_NAME)
+        return self.per_message_arrays.get(SENDERS_NAME)
 
     def _indexes(self, name: str) -> bool:
         """Whether the array ``name`` has one entry per message and is read on opening."""
@@ -239,7 +239,9 @@ class SafetensorsFile(ArrayFile):
                 f"{header:.60}. Give one sender per message."
             )
         longest = max(map(len, names), default=0)
-        check_senders(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before memory is allocated
+        check_sender_lengths(
+            np.empty(0, f"<U{max(1, longest)}"), self.path
+        )  # before memory is allocated
         return np.array(names, dtype=np.str_)
 
     @contextmanager
@@ -264,12 +266,12 @@ class SafetensorsFile(ArrayFile):
 class NpzFile(ArrayFile):
     """An npz file of named arrays; an array is read from its start to the end of a slice.
 
-    max_index_bytes: maximum size in bytes of an array with one entry per message
+    max_per_message_bytes: maximum size in bytes of an array with one entry per message
     only_names: names of the arrays that are read; empty means all
     text_names: names of the arrays that may hold texts instead of numbers
     """
 
-    max_index_bytes: ClassVar[int] = MAX_INDEX_BYTES
+    max_per_message_bytes: ClassVar[int] = MAX_PER_MESSAGE_BYTES
     only_names: ClassVar[Collection[str]] = ()
     text_names: ClassVar[Collection[str]] = (SENDERS_NAME,)
 
@@ -293,12 +295,12 @@ class NpzFile(ArrayFile):
                         raise ValueError(f"the array {name!r} without all of its {size:,} bytes")
                     heads[name] = head
                     if head.is_fortran:  # to read a few rows, all rows have to be read
-                        elements = max(self.min_elements, math.prod(head.shape))
+                        elements = max(self.n_whole_read_elements, math.prod(head.shape))
                         object.__setattr__(self, "min_elements", elements)
                     if self._indexes(name):
-                        if size > self.max_index_bytes:
+                        if size > self.max_per_message_bytes:
                             raise ValueError(
-                                f"{size:,} bytes of {name!r}, more than {self.max_index_bytes:,}"
+                                f"{size:,} bytes of {name!r}, more than {self.max_per_message_bytes:,}"
                             )
                         index[name] = _slice(file, head, slice(None))
         return heads, index
@@ -366,7 +368,7 @@ def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
     return values
 
 
-def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
+def check_sender_lengths(senders: NDArray[Any] | None, path: Path) -> None:
     """Raises InputError if a sender's name has more than ``MAX_SENDER_CHARS`` characters.
 
     senders: names or numbers of the senders; None if there are none
@@ -495,7 +497,7 @@ class MessageFile:
     @property
     def index_nbytes(self) -> int:
         """Number of bytes that the senders and the row offsets of the file take in memory."""
-        loaded = (*self.arrays.index_arrays.values(), *self.row_starts.values())
+        loaded = (*self.arrays.per_message_arrays.values(), *self.row_starts.values())
         return sum(each.nbytes for each in loaded)
 
     def count_min_elements(self, name: str) -> int:
@@ -504,7 +506,9 @@ class MessageFile:
         This number of elements is in memory at the same time, even if messages are read singly.
         """
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
-        return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.min_elements)
+        return max(
+            int(rows) * math.prod(self.layouts[name].shape), self.arrays.n_whole_read_elements
+        )
 
     def read_part(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads the part ``name`` of the messages at the indices ``places`` in the file.
@@ -559,7 +563,7 @@ class MessageFile:
         ):
             parts = f"rows and counts of {name!r}"
             raise self.make_error(f"lists of whole numbers as {parts}", got="others")
-        each = tensors.index_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
+        each = tensors.per_message_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
             got = f"{each[:9].tolist()}"

@@ -39,18 +39,18 @@ class TrainingCost:
 
     rounds: number of rounds.
     senders_per_round: number of clients that send a message in one round.
-    message_values: number of values in one message.
+    n_message_values: number of values in one message.
     message_bytes: storage of one message, in bytes.
-    memory_values: number of values of 4 bytes in memory besides the messages, such as the model's
+    n_memory_values: number of values of 4 bytes in memory besides the messages, such as the model's
         tables and the training examples of the largest device.
     n_updates: number of updates of single model parameters in the whole training.
     """
 
     rounds: float
     senders_per_round: float
-    message_values: float
+    n_message_values: float
     message_bytes: float
-    memory_values: float
+    n_memory_values: float
     n_updates: float
 
     @classmethod
@@ -158,7 +158,7 @@ class ScopedClaim:
         position (vantage) and period (horizon).
     delta: delta of the comparison.
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
-    outside_model: name of a quantity that the comparison needs and the paper does not state, such
+    unstated_quantity: name of a quantity that the comparison needs and the paper does not state, such
         as a budget. If not empty, a bound above the claim does not refute the paper.
     epsilon_curve: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
@@ -167,7 +167,7 @@ class ScopedClaim:
     scope: Scope
     delta: float = 0.0
     note: str = ""
-    outside_model: str = ""
+    unstated_quantity: str = ""
     epsilon_curve: Callable[[float], float] | None = None
 
     def convert_to_delta(self, delta: float) -> ScopedClaim | None:
@@ -257,7 +257,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TrainingRun:
     """Result of one training: the recorded messages, and the model that scores items.
 
     transcript: messages of the recorded rounds, the published model, and the public knowledge.
@@ -281,7 +281,7 @@ class SystemOrigin:
         users.
     is_runnable: whether the client code can be run to make new messages; False for a recording of
         messages.
-    client: system whose client code makes messages like the recorded ones; None if no such code
+    client_system: system whose client code makes messages like the recorded ones; None if no such code
         was given.
     n_users: number of users for which the claims are stated; None if they hold for any number.
     send_rate: probability that a user sends in a round, drawn anew in every round.
@@ -292,7 +292,7 @@ class SystemOrigin:
 
     is_external: bool = False
     is_runnable: bool = True
-    client: Target | None = None
+    client_system: Target | None = None
     n_users: int | None = None
     send_rate: float = 1.0
     assumption: str = ""
@@ -418,7 +418,7 @@ class Target(Claimant, Protocol):
         ...
 
     @property
-    def is_steerable(self) -> bool:
+    def has_independent_rounds(self) -> bool:
         """Whether the rounds of a training are independent if the server chooses all broadcasts.
 
         This requires that all clients send in every round, and that a message depends only on its
@@ -479,7 +479,7 @@ class Target(Claimant, Protocol):
         progress: ProgressCallback | None = None,
         compute: Machine = DEFAULT_MACHINE,
         n_kept_rounds: int | None = None,
-    ) -> Run:
+    ) -> TrainingRun:
         """Trains the system, and returns the recorded messages and the final model.
 
         Ratings may be explicit or implicit.

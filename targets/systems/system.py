@@ -29,11 +29,17 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repe
 from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
-from fedrec_auditor.targets.own_modules import name_member
-from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numbers
+from fedrec_auditor.targets.own_modules import derive_option_name
+from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import base
-from fedrec_auditor.targets.systems.base import DEFAULT_MACHINE, Model, Population, Run, Target
+from fedrec_auditor.targets.systems.base import (
+    DEFAULT_MACHINE,
+    Model,
+    Population,
+    Target,
+    TrainingRun,
+)
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Transcript, Uploads
 
 
@@ -222,7 +228,7 @@ class System(Checked, Target, ABC):
         progress: base.ProgressCallback | None = None,
         compute: Machine = DEFAULT_MACHINE,
         n_kept_rounds: int | None = None,
-    ) -> Run:
+    ) -> TrainingRun:
         """Trains the system, and returns the final model and the messages of the training.
 
         ``interactions``: training data.
@@ -259,7 +265,7 @@ class System(Checked, Target, ABC):
             max_vantage=self.max_vantage,
         )
         model = Model(arrays=trained.scoring_arrays)
-        return Run(transcript=transcript, model=model, user_vectors=trained.user_vectors)
+        return TrainingRun(transcript=transcript, model=model, user_vectors=trained.user_vectors)
 
     @property
     def n_steps(self) -> int:
@@ -285,7 +291,7 @@ class System(Checked, Target, ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=get_numbers(self),
+            settings=get_numeric_fields(self),
             item_features=interactions.genres,
         )
 
@@ -344,7 +350,11 @@ class System(Checked, Target, ABC):
 def _called(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = name_member(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
+    own = (
+        derive_option_name(kind.__name__)
+        if module.endswith("systems")
+        else module.replace("_", "-")
+    )
     return str(vars(kind).get("called", own))
 
 

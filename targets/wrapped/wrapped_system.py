@@ -186,7 +186,7 @@ class WrappedSystem(System):
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
 
     @property
-    def is_steerable(self) -> bool:
+    def has_independent_rounds(self) -> bool:
         """Whether a malicious server can send all devices any model in every round.
 
         True if all devices take part in every round (``share`` 1) and keep no state, and either

@@ -27,7 +27,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     SUMMARY,
     InnerProducts,
     JointTable,
-    add_inputs,
+    add_input_tables,
     make_input_table,
 )
 from fedrec_auditor.attacks.parts.supervised import (
@@ -144,7 +144,7 @@ def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
         codes = rng.integers(2, size=400)
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
         messages = {"sent": Dense(rng.normal(means), Payload.CHANGE)}
-        read = add_inputs(view_of(sent(messages), users=400, items=7))
+        read = add_input_tables(view_of(sent(messages), users=400, items=7))
         background = Background(known_users=np.arange(120), known_classes=codes[:120], n_classes=2)
         new, old = (
             get_macro_auc(codes[120:], found.scores)
@@ -182,8 +182,8 @@ def test_mixed_readings_are_their_columns_beside_each_other() -> None:
         for values in (inputs[name].compute_values(),)
     ]
     whole = np.concatenate(scaled, axis=1)
-    np.testing.assert_allclose(mixed.products.gram_matrix, whole @ whole.T, atol=1e-7)
-    np.testing.assert_allclose(mixed.products.row_sums, whole.sum(axis=1), atol=1e-6)
+    np.testing.assert_allclose(mixed.inner_products.gram_matrix, whole @ whole.T, atol=1e-7)
+    np.testing.assert_allclose(mixed.inner_products.row_sums, whole.sum(axis=1), atol=1e-6)
     assert mixed.width == 75
 
 

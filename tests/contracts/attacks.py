@@ -27,7 +27,7 @@ from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.systems.base import TrainingRun
 from fedrec_auditor.targets.transcript import (
     ComponentView,
     Payload,
@@ -54,7 +54,7 @@ class AttackCase:
     """
 
     attack: Attack
-    run: Run
+    run: TrainingRun
     vantage: Vantage = Vantage.SERVER
     trainings: HalfTrainings | None = None
     plays: int = PLAYS
@@ -88,7 +88,7 @@ class AttackCase:
             candidate_pairs=np.stack([users, users % data().n_items], axis=1),
             profiles=None if halved is None else data().ratings,
             reference_views=() if halved is None else halved.views.get(self.vantage, ()),
-            is_included=None if halved is None else halved.is_included,
+            is_in_training=None if halved is None else halved.is_included,
             known_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )
 

@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing import targets
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.systems.base import TrainingRun
 from fedrec_auditor.targets.transcript import View
 from tests.contracts.attacks import (
     PLAYS,
@@ -141,7 +141,7 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
 
 
 @functools.cache
-def clean() -> tuple[Interactions, Run]:
+def clean() -> tuple[Interactions, TrainingRun]:
     many = Synthetic(n_users=200, n_items=80, profile=25, signal=1.0).load()
     return many, FAMILIES["targets"].load_class("fcf")(rounds=8).run(many, np.random.default_rng(0))
 
@@ -345,7 +345,7 @@ def _last(view: View) -> np.ndarray:
     return next(iter(uploads.components.values())).to_dense(np.arange(len(uploads.users)))
 
 
-def runs() -> Iterator[Run]:
+def runs() -> Iterator[TrainingRun]:
     """Yields a training with rank-one gradients, and one whose noise is drawn on reading."""
     for name in ("fcf", "fedrec-apm"):
         yield copy.deepcopy(training(name))

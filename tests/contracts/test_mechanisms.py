@@ -64,9 +64,9 @@ def _joint_normal(mechanism: NoiseReplacement) -> Callable[[NDArray[Any], Any], 
     # Rows: S, R_1 ... R_k. Columns: the first noises of all m, then what stands in for k of them.
     rows = np.zeros((1 + k, m + k))
     rows[0, :m] = 1.0
-    first = np.r_[np.full(m, mechanism.zeta1), np.full(k, mechanism.zeta2)]
+    first = np.r_[np.full(m, mechanism.round_1_variance), np.full(k, mechanism.round_2_variance)]
     if mechanism.repaired:
-        first[:k] -= mechanism.zeta2
+        first[:k] -= mechanism.round_2_variance
         rows[0, m:] = 1.0
         rows[1:, :k] = -np.eye(k)
     else:

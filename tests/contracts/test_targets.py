@@ -27,7 +27,7 @@ from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, ObjPertb
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LocalOnly
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
-from fedrec_auditor.targets.systems.base import Model, Population, Run, ScopedClaim, Target
+from fedrec_auditor.targets.systems.base import Model, Population, ScopedClaim, Target, TrainingRun
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 from tests.contracts.laws import BROKEN, catches, hold
 from tests.contracts.trainings import narrow
@@ -215,7 +215,7 @@ def odd(full: Interactions) -> dict[str, Interactions]:
     }
 
 
-def check_finite(target: Target, run: Run, interactions: Interactions, name: str) -> None:
+def check_finite(target: Target, run: TrainingRun, interactions: Interactions, name: str) -> None:
     scores = target.score(run.model, interactions, np.arange(interactions.n_users))
     assert scores.shape == interactions.ratings.shape, f"{name}: scores of {scores.shape}"
     assert np.isfinite(scores).all(), f"{name}: scores are not finite"
@@ -339,7 +339,7 @@ class Mislabels(Short):
 class MarksItsInput(Short):
     """Faulty system: changes the ratings that it was given."""
 
-    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
+    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> TrainingRun:
         interactions.ratings.data[:] = 1.0
         return super().run(interactions, rng, *more, **how)
 
@@ -347,7 +347,7 @@ class MarksItsInput(Short):
 class SendsItsName(Short):
     """Faulty system: publishes the users' identifiers with the model."""
 
-    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
+    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> TrainingRun:
         run = super().run(interactions, rng, *more, **how)
         named = {**(run.transcript.published_model or {}), "who": interactions.users}
         return replace(run, transcript=replace(run.transcript, release=named))
@@ -356,7 +356,7 @@ class SendsItsName(Short):
 class UnsortedSenders(Short):
     """Faulty system: senders are not in ascending order."""
 
-    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
+    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> TrainingRun:
         run = super().run(interactions, rng, *more, **how)
         order = rng.permutation(interactions.n_users)
         rounds = tuple(_reordered(one, order) for one in run.transcript.rounds)

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.components import Component, Dense, SparseRows
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.systems.base import Target, TrainingRun
 from fedrec_auditor.targets.transcript import Uploads, View
 
 TARGETS = (
@@ -47,7 +47,7 @@ def narrow(name: str, rounds: int = 2) -> Target:
 
 
 @cache
-def training(name: str) -> Run:
+def training(name: str) -> TrainingRun:
     """Two rounds of the ``narrow`` system on ``data``; all tests share the result unchanged."""
     return narrow(name).run(data(), np.random.default_rng(0))
 

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.settings import (
     describe_setting,
     get_allowed_values,
     get_field_types,
-    get_numbers,
+    get_numeric_fields,
 )
 from tests.contracts.laws import check_ranges
 
@@ -114,7 +114,12 @@ def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> Non
 
 
 def test_numbers_are_what_is_published() -> None:
-    assert get_numbers(Several(flag=False)) == {"count": 3.0, "rate": 0.5, "flag": 0.0, "free": 0.0}
+    assert get_numeric_fields(Several(flag=False)) == {
+        "count": 3.0,
+        "rate": 0.5,
+        "flag": 0.0,
+        "free": 0.0,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

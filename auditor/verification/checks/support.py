@@ -135,7 +135,11 @@ def _by_distribution(
 ) -> CheckResult:
     worst_case = dist.worst_case
     if worst_case is not None:
-        ask = dist.log_prob if worst_case.one_copy is None else worst_case.one_copy.log_prob
+        ask = (
+            dist.log_prob
+            if worst_case.copy_mechanism is None
+            else worst_case.copy_mechanism.log_prob
+        )
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
         table = limit_underflow(table, claim.epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):

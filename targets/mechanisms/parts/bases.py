@@ -203,7 +203,7 @@ class Repetition(Checked, ABC):
 
     ``mechanism``: the inner mechanism.
     ``count``: number of applications.
-    ``instance_classes``: classes of the instances. The first is for most inner mechanisms. The
+    ``concrete_classes``: classes of the instances. The first is for most inner mechanisms. The
         second, its subclass with a privacy curve, is for inner mechanisms with Gaussian noise.
 
     Outputs have shape (*size, count, *inner output).
@@ -212,18 +212,18 @@ class Repetition(Checked, ABC):
     mechanism: Mechanism
     count: Count
 
-    instance_classes: ClassVar[tuple[type[Repetition], type[Repetition]]]
+    concrete_classes: ClassVar[tuple[type[Repetition], type[Repetition]]]
 
     def __new__(cls, mechanism: Mechanism, count: int) -> Self:
         """Creates an instance, with a privacy curve if ``mechanism`` has Gaussian noise."""
-        kind = cls.instance_classes[isinstance(mechanism, GaussianDpMechanism)]
+        kind = cls.concrete_classes[isinstance(mechanism, GaussianDpMechanism)]
         # ``replace`` may call one class to make an instance of the other class, which Python
         # would not initialise.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism, count)
         return made  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[type[Repetition], tuple[Mechanism, int]]:
-        return self.instance_classes[0], (self.mechanism, self.count)
+        return self.concrete_classes[0], (self.mechanism, self.count)
 
     @property
     @abstractmethod
@@ -259,7 +259,7 @@ class Repetition(Checked, ABC):
         one = self.mechanism.worst_case()
         if one is None:
             return None
-        inner = one.one_copy or self.mechanism
+        inner = one.copy_mechanism or self.mechanism
         return replace(one, n_copies=one.n_copies * self.count, one_copy=inner)
 
     def event(self) -> dp.DpEvent:
@@ -314,7 +314,7 @@ class BitMechanism(NumberMechanism):
         return Domain(low=0, high=1, values=(0.0, 1.0))
 
 
-class UnitIntervalMechanism(NumberMechanism):
+class SignedUnitMechanism(NumberMechanism):
     """Base class of mechanisms with a number in [-1, 1] as input and one number as output."""
 
     __slots__ = ()
@@ -360,7 +360,7 @@ EpsilonOrZero = Annotated[
 _DIGITS = Context(prec=60)
 
 
-def check_rate_epsilon(epsilon: float) -> None:
+def check_epsilon_range(epsilon: float) -> None:
     """Raises InputError unless ``epsilon`` is in [1e-9, 700].
 
     Outside this range, doubles cannot represent the output probabilities of mechanisms.
@@ -373,7 +373,7 @@ def check_rate_epsilon(epsilon: float) -> None:
 
 
 @lru_cache(maxsize=256)
-def compute_noise_rate(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
+def compute_noise_probability(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
     """Computes the probability a with which a mechanism must ignore its input, for an epsilon.
 
     epsilon: epsilon of the mechanism.

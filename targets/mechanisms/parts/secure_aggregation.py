@@ -10,7 +10,7 @@ from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseProtocol(Checked):
+class NoiseReplacementProtocol(Checked):
     """Secure aggregation in two rounds, whose clients replace their noise by smaller noise.
 
     In round 1, client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S
@@ -104,23 +104,27 @@ class NoiseProtocol(Checked):
         return self.masked if self.announced is None else self.announced
 
     @property
-    def zeta1(self) -> float:
+    def round_1_variance(self) -> float:
         """Variance of the noise that one user adds in round 1, in units of sigma^2."""
         return 1.0 / self.min_masked
 
     @property
-    def zeta2(self) -> float:
+    def round_2_variance(self) -> float:
         """Variance of the smaller noise that a user takes in round 2, in units of sigma^2."""
         return 1.0 / self.n_announced
 
     @property
-    def message_weight(self) -> float:
+    def round_2_weight(self) -> float:
         """Weight c of round 2 in the server's best estimate of a gradient, S + c (sum of R_i).
 
         S is the sum of noisy gradients that the server sees in round 1. R_i are the messages of
         round 2, which replace noise.
         """
-        return 1.0 if self.repaired else self.zeta1 / (self.zeta1 + self.zeta2)
+        return (
+            1.0
+            if self.repaired
+            else self.round_1_variance / (self.round_1_variance + self.round_2_variance)
+        )
 
     @property
     def variance(self) -> float:
@@ -128,7 +132,7 @@ class NoiseProtocol(Checked):
 
         The server sees the sum of round 1 and all messages of round 2.
         """
-        own = self.zeta2 if self.repaired else 1.0 / (self.min_masked + self.n_announced)
+        own = self.round_2_variance if self.repaired else 1.0 / (self.min_masked + self.n_announced)
         return self._sum_over_honest(own)
 
     @property
@@ -138,11 +142,11 @@ class NoiseProtocol(Checked):
         The paper accounts for this sum alone, although the server also sees every single message
         of round 2.
         """
-        return self._sum_over_honest(self.zeta2)
+        return self._sum_over_honest(self.round_2_variance)
 
     def _sum_over_honest(self, replaced: float) -> float:
         honest = self.replaced - self.colluding
-        return honest * replaced + (self.masked - self.replaced) * self.zeta1
+        return honest * replaced + (self.masked - self.replaced) * self.round_1_variance
 
 
 def min_variance(

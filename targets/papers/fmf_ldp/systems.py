@@ -186,7 +186,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
         for block in iter_blocks(len(users), len(items) + 16 * k, _BLOCK):
-            draws = convert_to_uniform(Streams(streams.seeds[block]).draw_bits(3 * k))
+            draws = convert_to_uniform(Streams(streams.seeds[block]).draw_words(3 * k))
             index[block] = drawn = randomizer.map_to_coordinates(draws[:, :k])
             rows, flip, corner = users[block, None], draws[:, k : 2 * k], draws[:, 2 * k :]
             entries = self.compute_gradient_entries(profiles.ratings, vectors, items, rows, drawn)

@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.profile_fit import (
-    can_solve_sums,
+    can_solve_participation,
     has_readable_model,
     measure_profile_fit,
     solve_participation,
@@ -426,7 +426,7 @@ def seen_training(
     ids=["decay", "momentum", "averaging", "turns", "shuffled", "sum of models", "sums of turns"],
 )
 def test_members_are_distinguished_for_any_linear_server(view: View) -> None:
-    assert can_solve_sums(view)
+    assert can_solve_participation(view)
     found = solve_participation(view, DATA.ratings)
     assert found[MEMBERS].min() > 0.9 * found[MEMBERS].max() > 10 * abs(found[~MEMBERS]).max()
 
@@ -440,10 +440,10 @@ def test_unknown_profiles_act_as_noise() -> None:
 
 def test_views_without_computable_sums_are_refused() -> None:
     view = seen_training(exact, server=decaying)
-    assert not can_solve_sums(seen_training(noisy, server=decaying))  # drawn at random
-    assert not can_solve_sums(replace(view, public=replace(view.public, device_code=None)))
+    assert not can_solve_participation(seen_training(noisy, server=decaying))  # drawn at random
+    assert not can_solve_participation(replace(view, public=replace(view.public, device_code=None)))
     single_model = replace(view, rounds=view.rounds[-1:])  # which shows no step
-    assert not can_solve_sums(single_model)
-    assert not can_solve_sums(view, 10**6)  # more than fit memory
+    assert not can_solve_participation(single_model)
+    assert not can_solve_participation(view, 10**6)  # more than fit memory
     found = solve_participation(seen_training(exact, server=signs), DATA.ratings)
     assert metrics.get_auc(found, MEMBERS) < 1.0

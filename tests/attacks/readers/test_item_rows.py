@@ -358,7 +358,7 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         np.arange(3),
         np.full((3, 8), place, np.float32),
         has_common_direction=True,
-        is_mostly_common=True,
+        is_common_part_larger=True,
         is_sign_known=False,
     )
     first = StepMixture(
@@ -391,7 +391,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
             np.arange(MANY),
             places.astype(np.float32),
             has_common_direction=True,
-            is_mostly_common=True,
+            is_common_part_larger=True,
             is_sign_known=True,
         ),
         DRAWN,
@@ -412,7 +412,7 @@ def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -
         np.arange(MANY),
         places.astype(np.float32),
         has_common_direction=True,
-        is_mostly_common=False,
+        is_common_part_larger=False,
         is_sign_known=upside_down == 0,
     )
     mixture = noisy_rows.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))

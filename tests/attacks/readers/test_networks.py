@@ -19,7 +19,7 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.privrec.device import compute_logits
 from fedrec_auditor.targets.papers.privrec.systems import Privrec
-from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.systems.base import TrainingRun
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import renamed, sent, view_of
 
@@ -163,12 +163,12 @@ def test_messages_without_the_rank_are_refused() -> None:
     assert "first layer" in FirstLayerReader().refusal(view)
 
 
-def trained(**settings: Any) -> Run:
+def trained(**settings: Any) -> TrainingRun:
     target: Any = FAMILIES["targets"].load_class("fedncf")(rounds=2, **settings)
     return target.run(DATA, np.random.default_rng(0))
 
 
-def cosines(run: Run) -> np.ndarray:
+def cosines(run: TrainingRun) -> np.ndarray:
     view = run.transcript.view(Vantage.SERVER)
     senders = np.unique(np.concatenate([one.uploads.users for one in view.rounds]))
     found = FirstLayerReader().read(view, senders).vectors

@@ -208,7 +208,7 @@ def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
 def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
     """In every round of a training as if it were the first one, but for noise."""
     system = LflSgdmf(factors=2, rounds=3, noise_multiplier=1e-9)
-    assert system.is_steerable
+    assert system.has_independent_rounds
     first = POPULATION.take_users(np.array([0]))
     one = first.keep_ratings(np.arange(first.ratings.nnz) == 0)
     found = system.run(one, np.random.default_rng(0), None, DEFAULT_MACHINE).transcript

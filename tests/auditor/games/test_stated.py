@@ -98,11 +98,11 @@ def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
 
 
 def test_a_server_steers_rounds_that_do_not_depend_on_each_other() -> None:
-    assert wrap_system(noisy, obeys=True).is_steerable
-    assert not wrap_system(noisy, model=np.zeros(1)).is_steerable
-    assert wrap_system(noisy).is_steerable  # there is no model to take
-    assert not wrap_system(noisy, obeys=True, share=0.5).is_steerable
-    assert not wrap_system(memoised, obeys=True).is_steerable
+    assert wrap_system(noisy, obeys=True).has_independent_rounds
+    assert not wrap_system(noisy, model=np.zeros(1)).has_independent_rounds
+    assert wrap_system(noisy).has_independent_rounds  # there is no model to take
+    assert not wrap_system(noisy, obeys=True, share=0.5).has_independent_rounds
+    assert not wrap_system(memoised, obeys=True).has_independent_rounds
 
 
 def test_of_one_client_without_a_model_no_other_is_simulated() -> None:

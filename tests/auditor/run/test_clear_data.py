@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Bits, Dense, Payload
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
-from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.systems.base import TrainingRun
 from fedrec_auditor.targets.systems.system import Messages, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
@@ -29,7 +29,7 @@ class Shown(Fcf):
         noise = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         return {"gradient": Dense(noise, Payload.GRADIENT, -1.0)}
 
-    def run(self, interactions: Interactions, *given: Any, **settings: Any) -> Run:
+    def run(self, interactions: Interactions, *given: Any, **settings: Any) -> TrainingRun:
         run = super().run(interactions, *given, **settings)
         plain = Uploads(np.arange(interactions.n_users), {"rated": Bits(interactions.ratings)})
         rounds = tuple(replace(one, cleartext=plain) for one in run.transcript.rounds)

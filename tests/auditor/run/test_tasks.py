@@ -22,7 +22,7 @@ from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
-from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.systems.base import TrainingRun
 
 SMALL = Synthetic(n_users=12, n_items=10, profile=4).load()
 LARGE = Synthetic(n_users=40, n_items=30, profile=8).load()
@@ -37,7 +37,7 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
     def counted(kind: type[Fcf] | type[DplcfSp]) -> None:
         run = kind.run
 
-        def one(self: Fcf, *given: Any) -> Run:
+        def one(self: Fcf, *given: Any) -> TrainingRun:
             trained[self.name] += 1
             return run(self, *given)
 

@@ -216,7 +216,7 @@ def test_a_simulated_lie_leaves_the_variance_that_is_said() -> None:
     for repaired in (False, True):
         run = replace(build(masked=9, replaced=8), colluding=2, announced=18, repaired=repaired)
         out = run.randomize(0.0, np.random.default_rng(1), (n,)) / run.sigma
-        seen = (out[:, 0] + run.message_weight * out[:, 1:].sum(axis=1)).var() * n / run.variance
+        seen = (out[:, 0] + run.round_2_weight * out[:, 1:].sum(axis=1)).var() * n / run.variance
         assert 1e-9 < stats.chi2.cdf(seen, n - 1) < 1 - 1e-9
 
 

@@ -288,7 +288,7 @@ def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
         context.prec = 100
         limit = Decimal(epsilon).exp()
         mechanism, cells = Piecewise(epsilon), Decimal(report_mechanisms._CELLS)
-        noise = Decimal(mechanism.noise_rate)
+        noise = Decimal(mechanism.noise_probability)
         assert 1 + (1 - noise) * cells / (mechanism._near * noise) <= limit
 
 

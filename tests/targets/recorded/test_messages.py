@@ -17,7 +17,7 @@ from fedrec_auditor.targets.components import Component, Dense, Payload, SparseR
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
-from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.systems.base import TrainingRun
 
 USERS, ITEMS, WIDTH = 7, 5, 3
 Save = Callable[[Path, NDArray[Any], dict[str, NDArray[Any]]], None]
@@ -57,7 +57,7 @@ def recorded(
     return system, data
 
 
-def trained(system: RecordedSystem, data: Interactions) -> Run:
+def trained(system: RecordedSystem, data: Interactions) -> TrainingRun:
     return system.run(data, np.random.default_rng(0))
 
 

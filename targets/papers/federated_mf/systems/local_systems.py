@@ -24,7 +24,10 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     EmbeddingGaussian,
     NoiseReplacement,
 )
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol, min_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import (
+    NoiseReplacementProtocol,
+    min_variance,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, noise_rounds, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     DropoutMechanism,
@@ -351,9 +354,9 @@ class LflSgdmf(PretrainedMf):
             repaired=not (self.as_published and joint),
         )
 
-    def _shares(self, n_users: int) -> NoiseProtocol:
+    def _shares(self, n_users: int) -> NoiseReplacementProtocol:
         """Returns the noise protocol of a round of ``n_users`` devices without dropouts."""
-        return NoiseProtocol(
+        return NoiseReplacementProtocol(
             n_users=n_users,
             omega=self.omega,
             masked=n_users,

@@ -88,7 +88,7 @@ def test_a_flip_rate_is_the_least_double_that_keeps_epsilon(epsilon: float) -> N
 def test_a_noise_rate_is_the_least_that_keeps_epsilon(epsilon: float, outputs: int) -> None:
     with localcontext() as context:
         context.prec = 400
-        noise = bases.compute_noise_rate(epsilon, outputs)
+        noise = bases.compute_noise_probability(epsilon, outputs)
         for share, kept in ((noise, True), (_below(noise), False)):
             ratio = 1 + (1 - Decimal(share)) * outputs / Decimal(share)
             assert (ratio <= Decimal(epsilon).exp()) is kept
@@ -101,4 +101,4 @@ def _below(rate: float) -> float:
 @pytest.mark.parametrize("epsilon", [-1.0, math.nan, 701.0, math.inf])
 def test_an_epsilon_that_doubles_cannot_hold_is_refused(epsilon: float) -> None:
     with pytest.raises(InputError, match="epsilon"):
-        bases.check_rate_epsilon(epsilon)
+        bases.check_epsilon_range(epsilon)

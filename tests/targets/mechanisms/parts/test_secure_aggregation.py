@@ -11,15 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol, min_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import (
+    NoiseReplacementProtocol,
+    min_variance,
+)
 
 
-def shares(n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10) -> NoiseProtocol:
-    return NoiseProtocol(n_users=n, omega=omega, masked=masked, replaced=replaced)
+def shares(
+    n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10
+) -> NoiseReplacementProtocol:
+    return NoiseReplacementProtocol(n_users=n, omega=omega, masked=masked, replaced=replaced)
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> NoiseProtocol:
+def runs(draw: st.DrawFn) -> NoiseReplacementProtocol:
     n = draw(st.integers(2, 9))
     omega = draw(st.integers(5, 90)) / 100
     # Not a rounding error above the minimum, where there is no noise to take back.
@@ -33,7 +38,7 @@ def runs(draw: st.DrawFn) -> NoiseProtocol:
     )
 
 
-def message_rows(run: NoiseProtocol) -> np.ndarray:
+def message_rows(run: NoiseReplacementProtocol) -> np.ndarray:
     """Messages as rows: the sum, every message, colluders' draws. Columns: unit normals.
 
     Survivors of round 1 have two draws each: (xi, xi') in the paper, (a, b) in the repaired
@@ -59,13 +64,17 @@ def least_squares(rows: np.ndarray) -> float:
 
 
 @given(runs())
-def test_the_variance_left_is_that_of_generalised_least_squares(run: NoiseProtocol) -> None:
+def test_the_variance_left_is_that_of_generalised_least_squares(
+    run: NoiseReplacementProtocol,
+) -> None:
     """The reference uses all draws that the server and its accomplices know."""
     assert least_squares(message_rows(run)) == pytest.approx(run.variance, rel=1e-7, abs=1e-12)
 
 
 @given(runs())
-def test_the_result_is_the_last_sum_without_what_accomplices_know(run: NoiseProtocol) -> None:
+def test_the_result_is_the_last_sum_without_what_accomplices_know(
+    run: NoiseReplacementProtocol,
+) -> None:
     rows = message_rows(run)
     total = rows[: 1 + run.replaced].sum(axis=0)
     alone = np.array([total, *rows[1 + run.replaced :]])
@@ -74,19 +83,19 @@ def test_the_result_is_the_last_sum_without_what_accomplices_know(run: NoiseProt
 
 
 @given(runs(), st.integers(0, 2**32 - 1))
-def test_no_other_weights_do_better(run: NoiseProtocol, seed: int) -> None:
+def test_no_other_weights_do_better(run: NoiseReplacementProtocol, seed: int) -> None:
     """Sums S + sum of w_i R_i of honest messages, minus colluders' noise, vary at least as much."""
     rows, rng = message_rows(run), np.random.default_rng(seed)
     honest = rows[1 + run.colluding : 1 + run.replaced]
     hidden = rows[0] * (np.arange(rows.shape[1]) >= 2 * run.colluding)
-    weights = rng.normal(run.message_weight, rng.choice([0.0, 0.1, 1.0]), len(honest))
+    weights = rng.normal(run.round_2_weight, rng.choice([0.0, 0.1, 1.0]), len(honest))
     assert np.sum((hidden + weights @ honest) ** 2) >= run.variance * (1 - 1e-9)
-    best = hidden + run.message_weight * honest.sum(axis=0)
+    best = hidden + run.round_2_weight * honest.sum(axis=0)
     assert np.sum(best**2) == pytest.approx(run.variance, abs=1e-12)
 
 
 @given(runs())
-def test_it_is_the_catalogues_formula_where_all_are_honest(run: NoiseProtocol) -> None:
+def test_it_is_the_catalogues_formula_where_all_are_honest(run: NoiseReplacementProtocol) -> None:
     a, b, omega = run.masked / run.n_users, run.replaced / run.masked, run.omega
     honest = shares(run.n_users, omega, run.masked, run.replaced)
     catalogue = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
@@ -96,13 +105,13 @@ def test_it_is_the_catalogues_formula_where_all_are_honest(run: NoiseProtocol) -
 
 
 @given(runs())
-def test_accomplices_and_lies_never_leave_more(run: NoiseProtocol) -> None:
+def test_accomplices_and_lies_never_leave_more(run: NoiseReplacementProtocol) -> None:
     for less in ({"announced": None}, {"colluding": 0}):
         assert run.variance <= replace(run, **less).variance * (1 + 1e-12)
 
 
 @given(runs())
-def test_the_least_variance_is_least_over_all_dropouts(run: NoiseProtocol) -> None:
+def test_the_least_variance_is_least_over_all_dropouts(run: NoiseReplacementProtocol) -> None:
     """Search over all numbers of survivors with the same shares of lies and colluders."""
     lie = 1.0 if run.announced is None else run.announced / run.masked
     least = min_variance(

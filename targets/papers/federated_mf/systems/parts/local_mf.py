@@ -188,7 +188,7 @@ class PretrainedMf(LocalMf):
 
     tuned_values = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
     noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
-    is_steerable = True  # user embeddings follow from the broadcast's array "first"
+    has_independent_rounds = True  # user embeddings follow from the broadcast's array "first"
 
     unprotected_name = "fmf-lfl"
 
@@ -255,7 +255,7 @@ class PretrainedMf(LocalMf):
         items = sgd_mf.project_embeddings(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
-        draw = streams.take(rated).fold_in(_RATING).draw_uniform(1)[:, 0]
+        draw = streams.take(rated).derive_streams(_RATING).draw_uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j = ratings.indices[place]
         gradient = components.SparseRows(

@@ -163,7 +163,7 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
         assert verdict is not Verdict.CONSISTENT
     # section 1.1: no party has to trust another, nor the server
     assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.VIOLATED
-    assert not target.get_claims(POPULATION)[0].outside_model
+    assert not target.get_claims(POPULATION)[0].unstated_quantity
     note = target.get_claims(POPULATION)[0].note
     assert ("reveals its noise" in note, "announces" in note) == (colluding > 0, announced > 1)
 

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Dense, Payload, RandomizedMessages
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseProtocol
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseReplacementProtocol
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import DropoutMechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
@@ -81,7 +81,7 @@ def square(run: DropoutMechanism, m: int, r: int) -> float:
     """Value of mu^2 of one round."""
     if m == 0:
         return 0.0
-    shares = NoiseProtocol(
+    shares = NoiseReplacementProtocol(
         n_users=run.n_users,
         omega=run.omega,
         masked=m,
@@ -199,7 +199,7 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float], word: 
 def slow(streams: Streams, count: int) -> np.ndarray:
     """Box and Muller, with numpy's functions, from the words of the streams."""
     even = count + count % 2
-    uniform = (streams.draw_bits(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
+    uniform = (streams.draw_words(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
     size = np.sqrt(-2.0 * np.log(uniform[:, ::2]))
     out = np.empty((len(streams), even))
     out[:, ::2] = size * np.cos(2.0 * np.pi * uniform[:, 1::2])
@@ -221,7 +221,7 @@ def test_draws_are_those_of_the_formula(seed: int, clients: int, count: int) -> 
 def test_the_extremes_of_a_word_are_finite() -> None:
     """Seeds whose first words are found by brute force to be near the ends."""
     streams = Streams.spawn(np.random.default_rng(0), 400_000)
-    first = streams.draw_bits(1)[:, 0]
+    first = streams.draw_words(1)[:, 0]
     ends = np.array([np.argmin(first), np.argmax(first)])
     fast = draw_normals(streams.take(ends), (2,), np.float64)
     np.testing.assert_allclose(fast, slow(streams.take(ends), 2), rtol=1e-9)
