@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import list_leaves
 from fedrec_auditor.accountants.losses.pure import count_epsilons, get_pure_epsilon
-from fedrec_auditor.accountants.losses.responses import compose_responses
+from fedrec_auditor.accountants.losses.responses import compose_pure_epsilons
 from fedrec_auditor.accountants.statements import Bound, check_delta
 
 # Largest number of uses and of different pure epsilons for which this check takes 10 ms.
@@ -54,7 +54,7 @@ def compute_min_epsilon(event: dp.DpEvent, delta: float) -> float:
         return max(known, math.fsum(epsilon * count for epsilon, count in kinds))
     if len(kinds) > _MOST_KINDS or sum(count for _, count in kinds) > _MOST_USES:
         return known
-    return max(known, compose_responses(kinds, delta))
+    return max(known, compose_pure_epsilons(kinds, delta))
 
 
 def _gaussian(delta: float, mu: float) -> float:

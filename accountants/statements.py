@@ -50,7 +50,7 @@ class Basis(StrEnum):
     UNKNOWN = "unknown"  # not recorded, as in records of earlier versions
 
     @staticmethod
-    def pick_weaker(first: Basis, second: Basis) -> Basis:
+    def pick_less_direct(first: Basis, second: Basis) -> Basis:
         """Returns the less direct of two origins, in the order printed, computed, derived, unknown.
 
         This is the origin of a number that is computed from two other numbers.
@@ -106,7 +106,7 @@ class Vantage(StrEnum):
     PEERS = "peers"  # the broadcast models
     RELEASE = "release"  # the published model only
 
-    def determines(self, other: Vantage) -> bool:
+    def includes_view_of(self, other: Vantage) -> bool:
         """Whether the messages seen from the ``other`` position of the adversary are a function of
         the messages seen from this position.
         """
@@ -245,7 +245,7 @@ class UnknownSizeError(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class SystemSizes:
     """Largest numbers of items, ratings, coordinates, reports and rounds of a system; None if
     unknown.
 

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements import (
     Claim,
     Scope,
     Side,
-    Sizes,
+    SystemSizes,
     UnknownSizeError,
     check_delta,
     compute_guess_probability,
@@ -33,7 +33,7 @@ from fedrec_auditor.accountants.theorems.conversions import convert_bound
 VACUOUS_GUESS_PROB = 0.999
 # A measurement contradicts a proof only at this confidence. At 95%, one honest target in a few
 # hundred would raise the alarm by chance.
-ALARM_CONFIDENCE = 1 - 1e-6
+PROOF_ALARM_CONFIDENCE = 1 - 1e-6
 # Relative slack when two epsilons are compared: floating-point noise is not a finding.
 _SLACK = 1e-9
 
@@ -173,7 +173,7 @@ class FailOn(LabelEnum):
     NEVER = "never"
 
     @property
-    def verdict_level(self) -> FailOn:
+    def level_without_severities(self) -> FailOn:
         """Level to use instead of this one in commands without attacks, which have no severities.
 
         A refuted claim fails at all levels except ``never``.
@@ -270,7 +270,7 @@ class Gate:
         untested = Verdict.INCONCLUSIVE in reached and not self.allows(Exemption.INCONCLUSIVE)
         return INCOMPLETE if untested else 0
 
-    def check_expired(self, code: int) -> int:
+    def apply_expired_waivers(self, code: int) -> int:
         """Returns the exit code ``code``, or 1 instead of 0 if a waiver is expired."""
         fails = self.expired_waivers and self.fail_on is not FailOn.NEVER
         return code or (EXIT_FOUND if fails else 0)
@@ -408,7 +408,7 @@ def judge_claim(
     delta: float | None = None,
     accounted: Bound | None = None,
     measured: Bound | None = None,
-    sizes: Sizes | None = None,
+    sizes: SystemSizes | None = None,
     outside_model: str = "",
     untested: str = "",
 ) -> Judgement:
@@ -454,7 +454,7 @@ def _conclude(
     delta: float,
     accounted: Bound | None,
     measured: Bound | None,
-    sizes: Sizes | None,
+    sizes: SystemSizes | None,
     outside_model: str,
 ) -> tuple[Verdict, str]:
     if measured is not None and measured.assumptions:
@@ -470,14 +470,14 @@ def _conclude(
                 f"{reason} The proof of {_at(accounted)} does not hold either: it is false that "
                 f"{' and '.join(accounted.assumptions)}."
             )
-        if measured.confidence < ALARM_CONFIDENCE:
+        if measured.confidence < PROOF_ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
             verdict, reason = _conclude(
                 claim, scope, delta, accounted, capped, sizes, outside_model
             )
             return verdict, (
                 f"{reason} (The measured lower bound, {_at(measured)}, exceeds the proved upper "
-                f"bound. At a confidence below {ALARM_CONFIDENCE}, that counts as chance.)"
+                f"bound. At a confidence below {PROOF_ALARM_CONFIDENCE}, that counts as chance.)"
             )
         return Verdict.UNSOUND, (
             f"The lower bound of epsilon, {_at(measured)} ({measured.source}), exceeds our own "
@@ -557,7 +557,7 @@ def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
     return ""
 
 
-def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
+def _carried(claim: Claim, scope: Scope, delta: float, sizes: SystemSizes | None) -> str:
     """Sentence that converts the claim to a scope that the claim does not cover, or states why this
     is impossible.
 

@@ -19,7 +19,11 @@ from benchmarks.wild.package import Package
 from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
-from fedrec_auditor.auditor.judging.catalogue import judge_entries, list_entries, make_claimant
+from fedrec_auditor.auditor.judging.catalogue import (
+    judge_entries,
+    list_entries,
+    make_claimed_system,
+)
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, describe_claim, format_command
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.say import replace_unsafe_chars
@@ -149,7 +153,7 @@ def everything(judged: Iterable[CatalogueRow]) -> list[Entry]:
 
 def _mechanism(row: CatalogueRow) -> str:
     """The kind of noise of a claim's system, such as "randomized response"."""
-    target = make_claimant(row)
+    target = make_claimed_system(row)
     population = Population(n_users=row.n_users, n_items=row.n_items)
     scopes = [claim.scope for claim in target.get_claims(population)]
     scopes += [] if row.scope is None else [row.scope]

@@ -71,7 +71,7 @@ class ExpTerm:
     - ``low``, ``high``: ends of the interval.
     - ``anchor``: point at which the term is largest.
     - ``log_max``: logarithm of the term at the anchor.
-    - ``centre``: mean of a normal density, or the rate of an exponential if ``curvature`` is 0. It
+    - ``mean_or_rate``: mean of a normal density, or the rate of an exponential if ``curvature`` is 0. It
       determines the property ``slope``.
     - ``curvature``: rate by which the slope of the logarithm falls.
     - ``step``: if positive, the term is a mass at every multiple of the step from an end.
@@ -81,7 +81,7 @@ class ExpTerm:
     high: float
     anchor: float
     log_max: float
-    centre: float = 0.0
+    mean_or_rate: float = 0.0
     curvature: float = 0.0
     step: float = 0.0
 
@@ -109,7 +109,7 @@ class ExpTerm:
         nearest = np.clip(self.anchor, low, high)
         slope = np.abs(self.slope - self.curvature * (nearest - self.anchor))
         sides = np.stack([nearest - low, high - nearest])
-        logs = integrate_log(np.stack([slope, slope]), self.curvature, sides, self.step)
+        logs = compute_log_integral(np.stack([slope, slope]), self.curvature, sides, self.step)
         # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
         whole = np.logaddexp(*logs) if self.curvature else logs.max(axis=0)
         return np.asarray(self.compute_log(nearest) + whole)
@@ -117,7 +117,11 @@ class ExpTerm:
     @property
     def slope(self) -> float:
         """Slope of the logarithm of the term at the anchor."""
-        return (self.centre - self.anchor) * self.curvature if self.curvature else self.centre
+        return (
+            (self.mean_or_rate - self.anchor) * self.curvature
+            if self.curvature
+            else self.mean_or_rate
+        )
 
     def compute_log(self, y: Floats) -> Floats:
         """Computes the logarithm of the density or mass at each number of ``y``.
@@ -140,10 +144,10 @@ class ExpTerm:
         """The pair (centre, curvature). Terms for which it is equal differ only by a constant
         factor.
         """
-        return self.centre, self.curvature
+        return self.mean_or_rate, self.curvature
 
 
-def integrate_log(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
+def compute_log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
     """Computes ln of the integral of exp(-fall t - curve t^2 / 2) over t from 0 to ``width``.
 
     - ``fall``: initial decay rate of the integrand, at least 0.
@@ -283,7 +287,9 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
     return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
 
 
-def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
+def iter_aligned_terms(
+    p: Mixture, q: Mixture
+) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
     """Makes the numbers in two mixtures comparable, and yields the terms of the first mixture, then
     of the second.
 
@@ -330,12 +336,12 @@ class Lattice:
 
     - ``origin``: the number at n = 0.
     - ``step``: distance of neighbouring points.
-    - ``terms``: parts of the first measure, and parts of the second measure.
+    - ``terms_by_measure``: parts of the first measure, and parts of the second measure.
     """
 
     origin: float
     step: float
-    terms: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
+    terms_by_measure: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
 
     def find_index(self, y: float) -> float:
         """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
@@ -348,7 +354,7 @@ class Lattice:
         slack = RELATIVE_TOLERANCE * max(abs(y), abs(self.origin))
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
-    def get_number(self, n: float) -> float:
+    def get_point(self, n: float) -> float:
         """Returns the number origin + step * ``n``."""
         return self.origin + self.step * float(n)
 
@@ -378,5 +384,7 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
             lattice = Lattice(term.anchor, term.step)
             lattices.append(lattice)
         low, high, anchor = map(lattice.find_index, (term.low, term.high, term.anchor))
-        lattice.terms[side].append(ExpTerm(low, high, anchor, term.log_max, term.slope * term.step))
+        lattice.terms_by_measure[side].append(
+            ExpTerm(low, high, anchor, term.log_max, term.slope * term.step)
+        )
     return lattices

@@ -19,9 +19,9 @@ from fedrec_auditor.accountants.losses.densities import (
     Floats,
     Lattice,
     Mixture,
-    align_terms,
+    compute_log_integral,
     group_lattices,
-    integrate_log,
+    iter_aligned_terms,
 )
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
 
@@ -323,7 +323,7 @@ class _Stretches:
         away = top - anchor
         fall = np.abs(slope - self.curvature * away)
         widths = np.broadcast_to(high - low, away.shape)
-        whole = integrate_log(fall, self.curvature, widths, 1.0 if self.is_discrete else 0.0)
+        whole = compute_log_integral(fall, self.curvature, widths, 1.0 if self.is_discrete else 0.0)
         with np.errstate(invalid="ignore"):
             inside = away * (slope - self.curvature * away / 2.0) + whole
             logs = self.log_terms[:, :, j]
@@ -470,7 +470,7 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
     """Splits two measures into parts that cannot overlap: densities, lattices, and single
     points.
     """
-    (terms_p, of_p), (terms_q, of_q) = align_terms(p, q)
+    (terms_p, of_p), (terms_q, of_q) = iter_aligned_terms(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
         yield _Stretches.from_terms((smooth[0], smooth[1]), apart=apart)
@@ -484,8 +484,8 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
                 on = (each for each in lattices if not math.isnan(each.find_index(value)))
                 lattice = next(on, rest)
                 n = 2.0 * k if lattice is rest else lattice.find_index(value)
-                lattice.terms[side].append(ExpTerm(n, n, n, math.log(points[value])))
+                lattice.terms_by_measure[side].append(ExpTerm(n, n, n, math.log(points[value])))
     for lattice in lattices:
-        yield _Stretches.from_terms(lattice.terms, True, lattice.get_number)
-    if any(rest.terms):
-        yield _Stretches.from_terms(rest.terms, True, lambda n: values[int(n) // 2])
+        yield _Stretches.from_terms(lattice.terms_by_measure, True, lattice.get_point)
+    if any(rest.terms_by_measure):
+        yield _Stretches.from_terms(rest.terms_by_measure, True, lambda n: values[int(n) // 2])

@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
-THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
+THREE_POINT_LOSS_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 # Event classes that have a pure epsilon, without any composition.
-PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
+PURE_EVENTS = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
 # Different pure epsilons above 0 in ascending order, each with its number of uses.
 EpsilonCounts = tuple[tuple[float, int], ...]
 
@@ -28,8 +28,8 @@ class ThreePointLoss:
     The pair dominates every pair of inputs, in both orders. It has three kinds of outputs: likely
     under the first input, likely under the second input, and uninformative.
 
-    - ``p_likely``: probability of the output that is likely under the given input.
-    - ``p_unlikely``: probability of the output that is likely under the other input.
+    - ``p_own_output``: probability of the output that is likely under the given input.
+    - ``p_other_output``: probability of the output that is likely under the other input.
 
     The remaining probability is that of the uninformative output. For randomized response this is
     the distribution itself. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, unlikely = min(q,
@@ -44,15 +44,15 @@ class ThreePointLoss:
     # divergence H mirrors this. Composing each direction separately and taking the larger result
     # would not cover a composition of bits flipped in different directions.
 
-    p_likely: float
-    p_unlikely: float
+    p_own_output: float
+    p_other_output: float
 
     @classmethod
     def from_event(cls, event: dp.DpEvent) -> ThreePointLoss:
         """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
         a pure epsilon. Raises InputError for any other event.
         """
-        if not isinstance(event, THREE_POINT_EVENTS):
+        if not isinstance(event, THREE_POINT_LOSS_EVENTS):
             raise InputError(f"Expected a response, bit flip or pure event, got {event}. Give one.")
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
@@ -74,16 +74,18 @@ class ThreePointLoss:
         """The largest privacy loss L, which is the pure epsilon of one use; 0 if no output is
         informative.
         """
-        if self.p_likely == self.p_unlikely:
+        if self.p_own_output == self.p_other_output:
             return 0.0
         return (
-            math.log(self.p_likely) - math.log(self.p_unlikely) if self.p_unlikely > 0 else math.inf
+            math.log(self.p_own_output) - math.log(self.p_other_output)
+            if self.p_other_output > 0
+            else math.inf
         )
 
     @property
     def p_uninformative(self) -> float:
         """Probability of an output with privacy loss 0, which is the same under either input."""
-        return max(0.0, 1.0 - self.p_likely - self.p_unlikely)
+        return max(0.0, 1.0 - self.p_own_output - self.p_other_output)
 
 
 def get_pure_epsilon(leaf: dp.DpEvent) -> float:
@@ -175,7 +177,7 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
         pair = ThreePointLoss.from_event(leaf)
-        revealed = _revealed(pair.p_likely, rate, count)
+        revealed = _revealed(pair.p_own_output, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
                 f"With probability {revealed:.4g}, above delta, an output occurs that is possible "

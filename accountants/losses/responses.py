@@ -62,7 +62,7 @@ class _Flipped:
 
 
 @lru_cache(maxsize=4096)
-def compose_responses(counts: EpsilonCounts, delta: float) -> float:
+def compose_pure_epsilons(counts: EpsilonCounts, delta: float) -> float:
     """Computes the smallest epsilon at ``delta`` of composed randomized responses, or an upper
     bound on it.
 

@@ -139,7 +139,9 @@ class ProbabilityTable:
         """
         rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_groups)
+            exchanged, all_tried = list_exchange_counts(
+                rows[0], rows[1], self.n_copies, self.n_groups
+            )
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
@@ -255,7 +257,9 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
     return np.unique(np.round(compute_log_ratios(log_p, log_q)[possible], 12))
 
 
-def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
+def list_exchange_counts(
+    log_p: Array, log_q: Array, copies: int, groups: int
+) -> tuple[list[int], bool]:
     """Lists the numbers of copies of a mechanism for which the two inputs should be exchanged in a
     search for the largest divergence.
 

@@ -30,13 +30,13 @@ from fedrec_auditor.accountants.losses.pairs import (
 )
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
-    THREE_POINT_EVENTS,
+    THREE_POINT_LOSS_EVENTS,
     ThreePointLoss,
     amplify_epsilon,
     count_epsilons,
     get_pure_epsilon,
 )
-from fedrec_auditor.accountants.losses.responses import compose_responses
+from fedrec_auditor.accountants.losses.responses import compose_pure_epsilons
 from fedrec_auditor.accountants.methods.base import LeafAccountant
 
 
@@ -105,10 +105,10 @@ class Optimal(LeafAccountant):
 
         ``uses`` lists the mechanisms, each with its number of uses.
         """
-        return compose_responses(count_epsilons(uses), delta)
+        return compose_pure_epsilons(count_epsilons(uses), delta)
 
 
-_SAMPLES = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
+_SAMPLES = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
 _PLD_READS = (*_SAMPLES, dp.MixtureOfGaussiansDpEvent)
 _PLD_SAMPLED = {
     dp.PoissonSampledDpEvent: _SAMPLES,
@@ -176,7 +176,11 @@ class Pld(LeafAccountant):
             once = count == 1 or revealing == 1.0
             all_revealed = revealing if once else -math.expm1(count * math.log1p(-revealing))
             epsilon = 0.0 if all_revealed <= delta else math.inf
-        elif len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
+        elif (
+            len(uses) == 1
+            and isinstance(leaf, THREE_POINT_LOSS_EVENTS)
+            and count <= _MOST_RESPONSES
+        ):
             epsilon = _responses(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
             epsilon = _gaussian(_joint_mu(uses), delta)
@@ -201,10 +205,10 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
     """
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return get_sampling_rate(leaf) * _revealing_probability(leaf.event)
-    if not isinstance(leaf, THREE_POINT_EVENTS):
+    if not isinstance(leaf, THREE_POINT_LOSS_EVENTS):
         return 0.0
     pair = ThreePointLoss.from_event(leaf)
-    return pair.p_likely if math.isinf(pair.max_loss) else 0.0
+    return pair.p_own_output if math.isinf(pair.max_loss) else 0.0
 
 
 def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
@@ -239,8 +243,8 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
     return find_min_epsilon(
-        scipy.stats.binom.logpmf(truthful, count, pair.p_likely),
-        scipy.stats.binom.logpmf(truthful, count, pair.p_unlikely),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_own_output),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_other_output),
         delta * (1.0 - lost),
     )
 
@@ -301,7 +305,12 @@ class Rdp(LeafAccountant):
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
-    supported_events = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
+    supported_events = (
+        *THREE_POINT_LOSS_EVENTS,
+        dp.LaplaceDpEvent,
+        dp.GaussianDpEvent,
+        dp.ZCDpEvent,
+    )
 
     def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
@@ -315,7 +324,7 @@ class Rdp(LeafAccountant):
 
 def _curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
-    if isinstance(leaf, THREE_POINT_EVENTS):
+    if isinstance(leaf, THREE_POINT_LOSS_EVENTS):
         return _three_point(ThreePointLoss.from_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
         return _normal(leaf.noise_multiplier, orders)
@@ -357,7 +366,7 @@ def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[n
         return np.zeros(len(orders))
     if math.isinf(pair.max_loss):
         return np.full(len(orders), np.inf)
-    log_likely, log_unlikely = math.log(pair.p_likely), math.log(pair.p_unlikely)
+    log_likely, log_unlikely = math.log(pair.p_own_output), math.log(pair.p_other_output)
     log_rest = math.log(pair.p_uninformative) if pair.p_uninformative > 0 else -math.inf
     terms = np.stack(
         [

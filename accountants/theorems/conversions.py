@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements import (
     Horizon,
     Scope,
     Side,
-    Sizes,
+    SystemSizes,
     Unit,
     Vantage,
     check_delta,
@@ -32,7 +32,7 @@ class CompositionRule:
     - ``n_mechanisms``: number of mechanisms.
     - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
       pure epsilon, the composition of randomized responses is computed exactly as well (Kairouz, Oh
-      and Viswanath 2015: they dominate the mechanisms). ``widen_bound`` then returns the smaller
+      and Viswanath 2015: they dominate the mechanisms). ``convert_to_whole`` then returns the smaller
       epsilon.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
@@ -46,7 +46,7 @@ class CompositionRule:
         _check_count(self.n_mechanisms)
         check_delta(self.delta)
 
-    def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def convert_to_whole(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) of the composition from (epsilon, delta) of each mechanism."""
         check_epsilon(epsilon)
         check_delta(delta)
@@ -59,7 +59,7 @@ class CompositionRule:
         least = Pld().bound(event, delta=self.delta, scope=scope).epsilon
         return min(self.n_mechanisms * epsilon, least), self.delta
 
-    def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def convert_to_part(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) of a lower bound for a single mechanism from a lower bound for
         the composition.
 
@@ -95,7 +95,7 @@ class GroupPrivacyRule:
     def __post_init__(self) -> None:
         _check_count(self.group_size)
 
-    def widen_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def convert_to_whole(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) for a change of the whole group from (epsilon, delta) for one
         unit.
         """
@@ -105,7 +105,7 @@ class GroupPrivacyRule:
         log_delta = math.log(delta) + self._log_growth(epsilon)
         return self.group_size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
-    def narrow_bound(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def convert_to_part(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) of a lower bound for a change of one unit from a lower bound
         for the whole group.
 
@@ -149,7 +149,7 @@ class ConversionStep:
 
 
 def convert_bound(
-    bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0
+    bound: Bound, scope: Scope, sizes: SystemSizes | None = None, delta: float = 0.0
 ) -> Bound:
     """Converts ``bound`` to another ``scope`` by composition and group privacy.
 
@@ -177,11 +177,11 @@ def convert_bound(
     check_delta(delta)
     up = bound.side is Side.UPPER
     low, high = (bound.scope, scope) if up else (scope, bound.scope)
-    steps = _path(low, high, sizes or Sizes(), delta if up and bound.delta == 0.0 else 0.0)
+    steps = _path(low, high, sizes or SystemSizes(), delta if up and bound.delta == 0.0 else 0.0)
     epsilon, delta_there = bound.epsilon, bound.delta
     for step in steps if up else steps[::-1]:
         if step.rule is not None:
-            move = step.rule.widen_bound if up else step.rule.narrow_bound
+            move = step.rule.convert_to_whole if up else step.rule.convert_to_part
             epsilon, delta_there = move(epsilon, delta_there)
     if not delta_there < 1.0:
         raise InputError(
@@ -204,11 +204,11 @@ def convert_bound(
     )
 
 
-def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
+def _path(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound in the scope ``low`` to the scope ``high``: first
     unit and adjacency, then horizon.
     """
-    if not low.vantage.determines(high.vantage):
+    if not low.vantage.includes_view_of(high.vantage):
         raise InputError(
             f"Expected a bound for a vantage that sees all of [{high}], got {low.vantage}. The "
             f"vantage {high.vantage} sees more. Account the mechanism for this vantage."
@@ -218,7 +218,7 @@ def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Conversio
     return [*_change(low, high, sizes), *horizon]
 
 
-def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
+def _horizon(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[ConversionStep]:
     order = list(Horizon)
     first, last = order.index(low.horizon), order.index(high.horizon)
     count, purpose = 1, f"{low.horizon} to {high.horizon}"
@@ -232,7 +232,7 @@ def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Conver
     return [ConversionStep(CompositionRule(count, delta), (fresh,))]
 
 
-def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _change(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound from the unit and adjacency of ``low`` to those
     of ``high``, at one horizon.
     """
@@ -280,7 +280,7 @@ def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     return [ConversionStep(GroupPrivacyRule(2), ("a replacement is a removal and an addition",))]
 
 
-def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _sent(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one report or coordinate of a user to all
     reports or coordinates of the user.
 
@@ -301,7 +301,7 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     return [ConversionStep(CompositionRule(count), (independent,))] if count > 1 else []
 
 
-def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _bits(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one bit of an upload to an interaction or to
     a user.
 
@@ -320,7 +320,7 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     return [ConversionStep(GroupPrivacyRule(count) if count > 1 else None, tuple(assumed))]
 
 
-def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _entries(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one interaction or rating to all data of a
     user.
 

@@ -251,7 +251,7 @@ def bound_shuffle_epsilon(
     return max(compute_lower_epsilon(((pair, rounds),), delta) for pair in pairs)
 
 
-def list_attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
+def list_attainment_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
     """Lists the assumptions that the lower bound ``compute_attained_epsilon`` makes about
     mechanisms of ``event``, as sentences.
 

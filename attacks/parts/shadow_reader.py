@@ -104,7 +104,7 @@ class ShadowReader:
             return known
         view.add_note(f"The attack learns from users simulated by the devices' code.{left_out}")
         evidence = replace(known, log_ratio=learned.infer(users), item_log_odds=None, activity=None)
-        return replace(evidence, activity=base.shrink_activity(evidence))
+        return replace(evidence, activity=base.estimate_shrunk_activity(evidence))
 
 
 def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:

@@ -34,7 +34,7 @@ class Evidence:
         without information; inf if the messages prove the interaction, -inf if they disprove it
     item_log_odds: prior log-odds of each item (M,); only if the messages show more about them than
         ``log_ratio`` does
-    activity: term that a user's activity adds to the prior log-odds (n,); only if the messages show
+    activity_log_odds: term that a user's activity adds to the prior log-odds (n,); only if the messages show
         more about activity than ``log_ratio`` does
     vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
@@ -46,7 +46,7 @@ class Evidence:
     users: NDArray[np.int64]
     log_ratio: NDArray[np.floating[Any]] | None = None
     item_log_odds: NDArray[np.float64] | None = None
-    activity: NDArray[np.float64] | None = None
+    activity_log_odds: NDArray[np.float64] | None = None
     vectors: NDArray[np.float64] | None = None
     ratings: NDArray[np.float32] | None = None
 
@@ -186,7 +186,7 @@ def fit_prior(
     of any item. The prior log-odds of a pair are the sum of both terms.
     """
     assert evidence.log_ratio is not None
-    items, activity = evidence.item_log_odds if odds is None else odds, evidence.activity
+    items, activity = evidence.item_log_odds if odds is None else odds, evidence.activity_log_odds
     if items is None or activity is None:
         ratio = np.clip(evidence.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
         overall = _share(ratio.reshape(1, -1), 0.5)
@@ -198,7 +198,7 @@ def fit_prior(
     return items, activity
 
 
-def shrink_activity(evidence: Evidence) -> NDArray[np.float64]:
+def estimate_shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
     """Returns the term (n,) that a user's activity adds to log-odds of interactions, shrunk to 0.
 
     ``evidence`` is the log-likelihood ratios of the interactions. The more uncertain the user's

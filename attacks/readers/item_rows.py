@@ -196,10 +196,10 @@ def _turns(
     each user who sent in none of them. The third value is None if no vectors are sent.
     """
     missing = users
-    for sent, beside in pair_with_vectors(view, per_user):
+    for sent, beside in pair_item_user_messages(view, per_user):
         yield sent, users, beside
         missing = missing[~np.isin(missing, sent.users)]
-    every = pair_with_vectors(view, len(view.rounds)) if len(missing) else []
+    every = pair_item_user_messages(view, len(view.rounds)) if len(missing) else []
     for sent, beside in reversed(every):
         is_sender = np.isin(missing, sent.users)
         if is_sender.any():
@@ -207,7 +207,7 @@ def _turns(
             missing = missing[~is_sender]
 
 
-def pair_with_vectors(
+def pair_item_user_messages(
     view: View, per_user: int
 ) -> list[tuple[ModelMessages, ModelMessages | None]]:
     """Returns for each round the messages about the item table, and those with the users' vectors.

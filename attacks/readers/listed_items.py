@@ -173,7 +173,7 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = np.round(ratio, _DIGITS)  # last bits would break ties of the prior
     activity = np.zeros(len(users))
-    return Evidence(users=users, log_ratio=ratio, item_log_odds=items, activity=activity)
+    return Evidence(users=users, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)
 
 
 def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:

@@ -106,7 +106,7 @@ class NoisyRowsReader(MessageReader):
             at = np.searchsorted(users, of_some.users)
             ratio[at] = np.clip(of_some.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
         evidence = Evidence(users=users, log_ratio=ratio, item_log_odds=common.item_log_odds)
-        return replace(evidence, activity=base.shrink_activity(evidence))
+        return replace(evidence, activity=base.estimate_shrunk_activity(evidence))
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -115,7 +115,7 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
     The result is None if users send no vectors, or only changes of vectors.
     """
     out = None
-    for _, beside in item_rows.pair_with_vectors(view, MAX_MESSAGES_PER_USER):
+    for _, beside in item_rows.pair_item_user_messages(view, MAX_MESSAGES_PER_USER):
         if beside is None or beside.component.kind not in (Payload.VECTOR, Payload.MODEL):
             return None  # a change of a vector does not show its direction
         present = users[np.isin(users, beside.users)]
@@ -131,7 +131,7 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
 # (``row_places``), in standard deviations of the noise. The model is that of
 # ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
 
-DensitiesBySteps = dict[int, NDArray[np.float32]]
+DensitiesByStepCount = dict[int, NDArray[np.float32]]
 
 _STEPS = 30
 _ALIKE = 10  # number of first iterations, in which all messages share a step and users a share
@@ -151,7 +151,7 @@ class StepMixture:
     which the user interacted; negatives are drawn by the device.
 
     step_sign: sign of the direction in which rows of positives change, +1 or -1
-    flip_threshold: mean position, in standard deviations, above which a user's direction is
+    direction_flip_threshold: mean position, in standard deviations, above which a user's direction is
         reversed, because more rows should move down than up
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
@@ -159,22 +159,22 @@ class StepMixture:
         beta-distributed
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_log_odds: log-odds that a user of mean share interacted with each item (M,)
-    relative_step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,);
+    positive_step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,);
         low for items that the model knows to be popular, as it has little left to learn from their
         users
-    negative_steps: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
+    steps_by_draw_count: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
         more times (4,)
     """
 
     step_sign: float
-    flip_threshold: float
+    direction_flip_threshold: float
     mean_step: float
     step_variance: float
     mean_positive_share: float
     prior_weight: float
     item_log_odds: NDArray[np.float64]
-    relative_step_excess: NDArray[np.float64]
-    negative_steps: NDArray[np.float64]
+    positive_step_excess: NDArray[np.float64]
+    steps_by_draw_count: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,14 +184,14 @@ class MixtureFit:
     mixture: parameters of the model that are the same for all messages
     users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratios of interactions (n, M)
-    shares: share of all items that each user interacted with (n,)
+    positive_shares: share of all items that each user interacted with (n,)
     log_likelihood: log-likelihood of the mixture
     """
 
     mixture: StepMixture
     users: NDArray[np.int64]
     log_ratio: NDArray[np.float32]
-    shares: NDArray[np.float64]
+    positive_shares: NDArray[np.float64]
     log_likelihood: float
 
 
@@ -249,14 +249,14 @@ def _first(
     step = float(np.sqrt(excess / (share * (1 + negatives))))
     return StepMixture(
         step_sign=end,
-        flip_threshold=turned,
+        direction_flip_threshold=turned,
         mean_step=step,
         step_variance=step**2,
         mean_positive_share=share,
         prior_weight=_COUNTS,
         item_log_odds=items,
-        relative_step_excess=np.zeros(len(items)),
-        negative_steps=np.arange(_MOST + 1.0),
+        positive_step_excess=np.zeros(len(items)),
+        steps_by_draw_count=np.arange(_MOST + 1.0),
     )
 
 
@@ -286,13 +286,17 @@ def fit_log_ratios(
     if not len(users):
         none = np.zeros((0, positions.positions.shape[1]), dtype=np.float32)
         return MixtureFit(
-            mixture=mixture, users=users, log_ratio=none, shares=np.zeros(0), log_likelihood=0.0
+            mixture=mixture,
+            users=users,
+            log_ratio=none,
+            positive_shares=np.zeros(0),
+            log_likelihood=0.0,
         )
     place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
-    if np.isfinite(mixture.flip_threshold):
+    if np.isfinite(mixture.direction_flip_threshold):
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
-        place[(mean > mixture.flip_threshold)[whose]] *= -1
+        place[(mean > mixture.direction_flip_threshold)[whose]] *= -1
     steps = np.full(len(place), mixture.mean_step)
     shares = np.full(len(users), mixture.mean_positive_share)
     items = place.shape[1]
@@ -320,11 +324,11 @@ def fit_log_ratios(
         for (times, _, _), (weights, moves, squares, along) in zip(moving, of_parts, strict=True):
             weight += weights
             moved += moves
-            size, way = mixture.negative_steps[abs(times)], np.sign(times)
+            size, way = mixture.steps_by_draw_count[abs(times)], np.sign(times)
             level += size**2 * squares
             tilted += size * (along - way * size * squares)
             if times < 0:
-                straight = 1 - mixture.relative_step_excess
+                straight = 1 - mixture.positive_step_excess
                 travelled[-times] = [-(straight @ along), straight**2 @ squares]
         expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.mean_positive_share
@@ -367,10 +371,14 @@ def fit_log_ratios(
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    penalty = _LEVEL / 2 * np.square(mixture.relative_step_excess).sum()
+    penalty = _LEVEL / 2 * np.square(mixture.positive_step_excess).sum()
     fit += np.log(rest).sum(dtype=np.float64) - penalty
     return MixtureFit(
-        mixture=mixture, users=users, log_ratio=ratio, shares=shares, log_likelihood=float(fit)
+        mixture=mixture,
+        users=users,
+        log_ratio=ratio,
+        positive_shares=shares,
+        log_likelihood=float(fit),
     )
 
 
@@ -379,7 +387,7 @@ def _densities(
     steps: NDArray[np.float64],
     rate: NDArray[np.float64] | None,
     mixture: StepMixture,
-) -> tuple[DensitiesBySteps, DensitiesBySteps]:
+) -> tuple[DensitiesByStepCount, DensitiesByStepCount]:
     """Returns densities (T, M) of row positions for items with an interaction and for others.
 
     The result is two dicts. Keys are numbers of steps in the direction of interactions (negative:
@@ -432,9 +440,9 @@ def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     against it.
     """
     way = np.sign(times)
-    far = way * mixture.negative_steps[abs(times)] * (1 + way * mixture.relative_step_excess)
+    far = way * mixture.steps_by_draw_count[abs(times)] * (1 + way * mixture.positive_step_excess)
     return np.asarray(far, dtype=np.float32)
 
 
-def _total(parts: DensitiesBySteps) -> NDArray[np.float32]:
+def _total(parts: DensitiesByStepCount) -> NDArray[np.float32]:
     return np.asarray(sum(parts.values()) + np.float32(_TINY), np.float32)

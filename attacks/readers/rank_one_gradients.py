@@ -46,13 +46,13 @@ class RankOneFit:
 
     user_vectors: user vectors x (n, F), or 0 if a message does not have this form
     residuals: fitted s of each item (n, M), about 0 for an item without interaction
-    noise: standard deviation of s at items without interaction (n,); infinity if a message does not
+    noise_deviation: standard deviation of s at items without interaction (n,); infinity if a message does not
         have this form
     """
 
     user_vectors: NDArray[np.float64]
     residuals: NDArray[np.float64]
-    noise: NDArray[np.float64]
+    noise_deviation: NDArray[np.float64]
 
 
 class RankOneGradientsReader(MessageReader):
@@ -143,7 +143,7 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     for way in ways:
         solved = fit_rank_one(way * sent, items)
         lengths = np.linalg.norm(solved.user_vectors, axis=1)
-        off = solved.noise * lengths.clip(min=np.finfo(float).tiny)
+        off = solved.noise_deviation * lengths.clip(min=np.finfo(float).tiny)
         between = float(np.median(uploads.split_in_two_groups(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between
@@ -187,7 +187,7 @@ def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     return RankOneFit(
         user_vectors=t[:, None] * b,
         residuals=signal * inverse[:, None],
-        noise=np.where(is_unsolved, np.inf, spread * np.abs(inverse)),
+        noise_deviation=np.where(is_unsolved, np.inf, spread * np.abs(inverse)),
     )
 
 
@@ -234,7 +234,7 @@ def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> ND
     alpha: public parameter of the loss
     """
     expected = 1.0 + alpha * (1.0 - fit.user_vectors @ items.T.astype(np.float64))
-    noise = np.maximum(fit.noise, np.finfo(np.float64).tiny)[:, None]
+    noise = np.maximum(fit.noise_deviation, np.finfo(np.float64).tiny)[:, None]
     with np.errstate(over="ignore"):
         ratio = (fit.residuals * expected - expected**2 / 2) / noise / noise
     size = np.abs(fit.residuals)
@@ -242,4 +242,4 @@ def compute_log_ratios(fit: RankOneFit, items: NDArray[Any], alpha: float) -> ND
     # Ratios of decisive residuals grow with them, so that their order is preserved.
     far = MAX_LOG_RATIO * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
     ratio = np.where(certain, far, np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO))
-    return np.where(fit.noise[:, None] > 0, ratio, -MAX_LOG_RATIO)
+    return np.where(fit.noise_deviation[:, None] > 0, ratio, -MAX_LOG_RATIO)

@@ -63,7 +63,9 @@ class FlippedBitsReader(MessageReader):
         items = logit(_shares(total, np.full(shape[1], senders), p, q))
         known = uploads.get_item_log_odds(view)
         activity = fit_activity(log_ratio, items if known is None else known)
-        return Evidence(users=users, log_ratio=log_ratio, item_log_odds=items, activity=activity)
+        return Evidence(
+            users=users, log_ratio=log_ratio, item_log_odds=items, activity_log_odds=activity
+        )
 
 
 def fit_activity(

@@ -196,7 +196,9 @@ class ParticipationReader(MessageReader):
             ratio = there.T @ np.where(moved, -np.log(share), -MAX_LOG_RATIO)
             ratio = np.maximum(ratio, -MAX_LOG_RATIO)
         odds, activity = uploads.estimate_popularity(view), np.zeros(len(users))
-        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity=activity)
+        return Evidence(
+            users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=activity
+        )
 
 
 def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -269,7 +271,9 @@ class UserRowsReader(MessageReader):
         scores = rows[users] @ table.T
         ratio = (scores - scores.mean()) / max(float(scores.std()), np.finfo(float).tiny)
         odds, activity = np.zeros(view.public.n_items), np.zeros(len(users))
-        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity=activity)
+        return Evidence(
+            users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=activity
+        )
 
 
 # The estimate of ``uploads.estimate_popularity``, which gives no evidence on single users.
@@ -302,7 +306,9 @@ class PopularityReader(MessageReader):
         """
         ratio = np.zeros((len(users), view.public.n_items))
         odds, activity = uploads.estimate_popularity(view), np.zeros(len(users))
-        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity=activity)
+        return Evidence(
+            users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=activity
+        )
 
 
 # A device with vector u and interactions r (0 elsewhere) moves the table V in a step of size c by

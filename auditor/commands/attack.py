@@ -24,10 +24,10 @@ from fedrec_auditor.auditor.commands.options import (
     show_progress,
 )
 from fedrec_auditor.auditor.commands.run import print_and_exit
-from fedrec_auditor.auditor.plan.plan import SIDE_FIELDS, amend_plan
+from fedrec_auditor.auditor.plan.plan import SIDE_TABLE_FIELDS, amend_plan
 
 
-@add_plan_options("columns", *SIDE_FIELDS, "attacks", "claims", "seed", "confidence", "quick")
+@add_plan_options("columns", *SIDE_TABLE_FIELDS, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     options: dict[str, Any],
     recording: Annotated[Path, Argument(help="Directory of a recording.")],

@@ -166,7 +166,7 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
     from fedrec_auditor.reports.documents.catalogue import build_catalogue_document
     from fedrec_auditor.reports.writers.markdown import format_document
 
-    document = build_catalogue_document(judged, catalogue.make_tables(jobs=jobs))
+    document = build_catalogue_document(judged, catalogue.make_epsilon_tables(jobs=jobs))
     print(format_document(document), end="")
 
 
@@ -195,7 +195,7 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
     from fedrec_auditor.reports.documents.catalogue import build_table_section
     from fedrec_auditor.reports.writers.terminal import print_sections
 
-    printed = catalogue.make_tables(paper, jobs=jobs)
+    printed = catalogue.make_epsilon_tables(paper, jobs=jobs)
     if show:
         print_sections(map(build_table_section, printed), Console())
     return [row for table in printed for row in table.rows]

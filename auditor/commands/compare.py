@@ -47,4 +47,4 @@ def command(
         print_paragraphs(console := Console(), describe_waivers(record, gate), "waiver:", "yellow")
         print_comparison(compared, console)
     unknown = compared.unassessed and not gate.allows(Exemption.NOT_ASSESSED)
-    raise Exit(gate.check_expired(compared.exit_code or (INCOMPLETE if unknown else 0)))
+    raise Exit(gate.apply_expired_waivers(compared.exit_code or (INCOMPLETE if unknown else 0)))

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.plan.families import (
     load_papers,
     suggest_names,
 )
-from fedrec_auditor.auditor.plan.members import LEARNS_SETTING
+from fedrec_auditor.auditor.plan.members import LEARNS_SETTING_NAME
 from fedrec_auditor.targets.settings import describe_setting, get_allowed_values, get_class_doc
 
 _PAGES = {
@@ -115,7 +115,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
         if field.init
     }
     under = ", ".join(f"{place}={value}" for place, value in walk_leaves(target.tuned_values))
-    settings[LEARNS_SETTING] = {
+    settings[LEARNS_SETTING_NAME] = {
         "default": False,
         "may be": "true or false",
         "is": f"as defaults of settings that are not given: {under or 'nothing'}",

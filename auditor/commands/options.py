@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.plan.plan import Plan
 
 
-class ExtraOption(NamedTuple):
+class OptionWithoutDefault(NamedTuple):
     """A command-line option that a command receives only if the user gives it.
 
     ``value_type``: type of the option's value.
@@ -34,7 +34,7 @@ class ExtraOption(NamedTuple):
 
 def make_option(
     kind: Any, help: str, *, name: str | None = None, metavar: str | None = None
-) -> ExtraOption:
+) -> OptionWithoutDefault:
     """Makes an option for ``add_options``.
 
     ``kind``: type of the option's value.
@@ -42,7 +42,7 @@ def make_option(
     ``name``: name on the command line; None for the name of the parameter.
     ``metavar``: placeholder of the value in the help.
     """
-    return ExtraOption(kind, Option(*filter(None, (name,)), help=help, metavar=metavar))
+    return OptionWithoutDefault(kind, Option(*filter(None, (name,)), help=help, metavar=metavar))
 
 
 _OF_A_TABLE = {
@@ -131,7 +131,7 @@ def make_gate(
 
 
 def add_options(
-    extras: Mapping[str, ExtraOption],
+    extras: Mapping[str, OptionWithoutDefault],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator that adds options to a command function, in place of its parameter ``options``.
 
@@ -202,12 +202,12 @@ def load_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     return chosen
 
 
-def _option(name: str) -> ExtraOption:
+def _option(name: str) -> OptionWithoutDefault:
     from fedrec_auditor.auditor.plan import plan
 
     kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.get_help_text(name)
     if name == "targets":
-        return ExtraOption(list[str], Argument(help=text))
+        return OptionWithoutDefault(list[str], Argument(help=text))
     declaration = plan.get_plan_option(name)
     if declaration.parse is not None:
         kind = list[str] if kind is dict else str

@@ -83,7 +83,7 @@ def command(
         written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
     with guard_output("The reports are written."):
         terminal.print_outcome(record, outcome, gate, written, run)
-    raise Exit(gate.check_expired(0) if before is None else outcome.exit_code)
+    raise Exit(gate.apply_expired_waivers(0) if before is None else outcome.exit_code)
 
 
 def _show(record: Record, target: str, run: Path) -> None:

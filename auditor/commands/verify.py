@@ -44,7 +44,7 @@ _STYLES = {
     r"(?m)^Unproved|^Not tested|^  waived|^  not run": "yellow",
 }
 
-TestedArgument = Annotated[
+MechanismArgument = Annotated[
     str,
     Argument(
         metavar="NAME or PACKAGE.MODULE:CALLABLE",
@@ -91,7 +91,7 @@ AllowChecksOption = Annotated[
 
 
 def command(
-    target: TestedArgument,
+    target: MechanismArgument,
     epsilon: EpsilonOption,
     delta: DeltaOption = 0.0,
     settings: SettingsOption = None,
@@ -119,7 +119,7 @@ def command(
     from fedrec_auditor.reports.writers.paragraph import get_output_width, wrap_entry
 
     check_paths(sarif, junit)
-    width, gate = get_output_width(), make_gate(fail_on.verdict_level, allow, waivers)
+    width, gate = get_output_width(), make_gate(fail_on.level_without_severities, allow, waivers)
 
     def work() -> tuple[int, str]:
         tested, verification = _verify(
@@ -140,7 +140,7 @@ def command(
         code = gate.exit_code([] if excused else [finding.verdict])
         if verification.faults and fail_on is not FailOn.NEVER:
             code = code or EXIT_FOUND
-        code = gate.check_expired(code)
+        code = gate.apply_expired_waivers(code)
         if as_json:
             from fedrec_auditor.reports.record.store import to_json
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import Scope, Sizes
+from fedrec_auditor.accountants.statements import Scope, SystemSizes
 from fedrec_auditor.accountants.verdict import Verdict, find_worst_label
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.workers import run_parallel
@@ -58,7 +58,7 @@ class ReleasedCode:
     protection: str
     assumes: tuple[str, ...]
     noise: Mechanism | None
-    sizes: Sizes
+    sizes: SystemSizes
 
     unproved_reason: ClassVar[str] = ""
 
@@ -71,7 +71,7 @@ class ReleasedCode:
         Raises InputError if the mechanism rejects the settings.
         """
         drawn, own = None, dict(settings)
-        sizes = Sizes(rounds=own.pop("rounds", None))
+        sizes = SystemSizes(rounds=own.pop("rounds", None))
         if entry.draws not in ("", NOTHING, ANYTHING):
             counts = {Product: own.pop("entries", 1), Repeated: own.pop("times", 1)}
             try:
@@ -272,7 +272,7 @@ def _evaluate_claim(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]
     )
 
 
-def make_claimant(row: CatalogueRow) -> Claimant:
+def make_claimed_system(row: CatalogueRow) -> Claimant:
     """Creates the system about which a catalogue row states a claim, with the row's settings."""
     return _claimant(*_numbered()[row.number], row.settings)
 
@@ -300,7 +300,7 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
     )
 
 
-def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
+def make_epsilon_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
     """Computes the epsilons in tables that papers print, each next to the printed value.
 
     ``system``: name of the only system whose tables are computed; None for all tables.

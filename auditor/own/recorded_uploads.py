@@ -108,7 +108,7 @@ def record_plan(
     audit = Audit.from_plan(plan, interactions, resources.compute, resources.max_bytes, systems)
     (name,) = audit.targets
     with limit_to_one_thread(None):
-        data, run = AuditedTarget(audit, name).training
+        data, run = AuditedTarget(audit, name).held_out_and_run
         _write(name, run, data.training_data, out)
         if with_truth:
             GroundTruth(data.training_data, run.user_vectors).write(out / TRUTH_FILE)

@@ -55,7 +55,7 @@ _CLOSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ComponentFamily:
     """A family of exchangeable components (members) that are selected by name, such as systems or
     attacks.
 
@@ -223,7 +223,7 @@ class Family:
         unreadable plug-ins. If several plug-ins have the same name, the first one counts.
         """
         foreign = plugins.list_plugins(self.kind) if self.kind in PLUGIN_FAMILIES else ()
-        readable = [p for p in foreign if p.name != plugins.UNREADABLE_NAME]
+        readable = [p for p in foreign if p.name != plugins.UNREADABLE_PLUGIN_NAME]
         return {plugin.name: plugin for plugin in reversed(readable)}
 
     def _load(self, plugin: plugins.Plugin) -> Any:
@@ -373,22 +373,24 @@ def list_reproductions() -> tuple[str, ...]:
 FAMILIES = {
     family.kind: family
     for family in (
-        Family("papers", "fedrec_auditor.targets.papers"),
-        Family("targets", "fedrec_auditor.targets.systems", ("Target",), has_settings=True),
-        Family("attacks", "fedrec_auditor.attacks", ("Attack",)),
-        Family("readers", "fedrec_auditor.attacks.readers"),
-        Family("estimators", "fedrec_auditor.auditor.worlds.estimators"),
-        Family("accountants", "fedrec_auditor.accountants.methods"),
-        Family(
+        ComponentFamily("papers", "fedrec_auditor.targets.papers"),
+        ComponentFamily(
+            "targets", "fedrec_auditor.targets.systems", ("Target",), has_settings=True
+        ),
+        ComponentFamily("attacks", "fedrec_auditor.attacks", ("Attack",)),
+        ComponentFamily("readers", "fedrec_auditor.attacks.readers"),
+        ComponentFamily("estimators", "fedrec_auditor.auditor.worlds.estimators"),
+        ComponentFamily("accountants", "fedrec_auditor.accountants.methods"),
+        ComponentFamily(
             "mechanisms",
             "fedrec_auditor.targets.mechanisms",
             ("Mechanism",),
             has_settings=True,
             has_default=False,
         ),
-        Family("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
-        Family("learners", "fedrec_auditor.targets.federated.learners"),
-        Family("protections", "fedrec_auditor.targets.federated.protections"),
-        Family("routes", "fedrec_auditor.targets.federated.routes"),
+        ComponentFamily("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
+        ComponentFamily("learners", "fedrec_auditor.targets.federated.learners"),
+        ComponentFamily("protections", "fedrec_auditor.targets.federated.protections"),
+        ComponentFamily("routes", "fedrec_auditor.targets.federated.routes"),
     )
 }

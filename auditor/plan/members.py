@@ -23,7 +23,7 @@ ScalarSetting = bool | int | float | str
 SettingValue = ScalarSetting | Mapping[str, ScalarSetting]
 # Setting of every system. If true, the defaults of its other settings are values with which the
 # training converges.
-LEARNS_SETTING = "learns"
+LEARNS_SETTING_NAME = "learns"
 # Separator in the name ``module:object`` of a target that is an object of a user's module.
 OBJECT_SEPARATOR = ":"
 # Settings whose values are members of another family, with the name of this family.
@@ -111,7 +111,7 @@ def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
     """
     kind = FAMILIES["targets"].load_class(target)
     fields = {field.name for field in dataclasses.fields(kind) if field.init}
-    return frozenset({LEARNS_SETTING, *fields}), kind.aliases
+    return frozenset({LEARNS_SETTING_NAME, *fields}), kind.aliases
 
 
 def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, SettingValue]:
@@ -213,19 +213,23 @@ def add_tuned_settings(
     >>> add_tuned_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
     """
-    learns = given.get(LEARNS_SETTING, False)
+    learns = given.get(LEARNS_SETTING_NAME, False)
     if not isinstance(learns, bool):
-        asked = f"Expected true or false for {name} {LEARNS_SETTING}, got {shorten_repr(learns)}."
-        raise PlanError(f"{asked} Give one of them.", *location, LEARNS_SETTING)
+        asked = (
+            f"Expected true or false for {name} {LEARNS_SETTING_NAME}, got {shorten_repr(learns)}."
+        )
+        raise PlanError(f"{asked} Give one of them.", *location, LEARNS_SETTING_NAME)
     if not learns:
         return dict(given)
-    rest = {key: value for key, value in given.items() if key != LEARNS_SETTING}
-    learning = make_member("targets", name, rest, *location).tuned_values
+    rest = {key: value for key, value in given.items() if key != LEARNS_SETTING_NAME}
+    learning = make_family_member("targets", name, rest, *location).tuned_values
     parts = {key: {"name": given[key]} for key in PART_FAMILIES if isinstance(given.get(key), str)}
     return merge_settings(learning, {**given, **parts})
 
 
-def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *location: str) -> Any:
+def make_family_member(
+    kind: str, name: str, given: Mapping[str, SettingValue], *location: str
+) -> Any:
     """Constructs the member ``name`` of a family (such as the system "fcf" of "targets") with these
     settings.
 
@@ -268,7 +272,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
                     *where,
                 )
             rest = {k: v for k, v in part.items() if k != "name"}
-            settings[key] = make_member(PART_FAMILIES[key], chosen, rest, *where)
+            settings[key] = make_family_member(PART_FAMILIES[key], chosen, rest, *where)
         else:
             settings[key] = _setting_value(name, key, value, known[key], *where)
     try:
@@ -351,5 +355,5 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
             f"Expected the settings {', '.join(needed)} of {name}, got no {', '.join(missing)}. "
             f"Add --set {missing[0]}=VALUE."
         )
-    made: Mechanism = make_member("mechanisms", name, settings)
+    made: Mechanism = make_family_member("mechanisms", name, settings)
     return made

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_SYSTEM_NAME
 _Claimant = TypeVar("_Claimant", bound=Claimant)
 
 
-def load_object(text: str) -> Target:
+def load_system(text: str) -> Target:
     """Loads the system that ``text`` names as ``module:object``.
 
     An object that is not a system is called without arguments to make a system. Raises InputError

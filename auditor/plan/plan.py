@@ -22,13 +22,13 @@ from pydantic_core import PydanticCustomError
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, shorten_repr, suggest_names
 from fedrec_auditor.auditor.plan.members import (
-    LEARNS_SETTING,
+    LEARNS_SETTING_NAME,
     OBJECT_SEPARATOR,
     PART_FAMILIES,
     PlanError,
     ScalarSetting,
     add_tuned_settings,
-    make_member,
+    make_family_member,
     parse_pairs,
     parse_settings,
     qualify_setting,
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
 
-SIDE_FIELDS = ("users", "items", "attributes", "bins")
+SIDE_TABLE_FIELDS = ("users", "items", "attributes", "bins")
 # Names of the fields that select the audited data; ``SIDE_FIELDS`` has those on users and
 # items.
-DATA_FIELDS = ("data", "columns", *SIDE_FIELDS, "min_user", "min_item", "min_rating")
+DATA_FIELDS = ("data", "columns", *SIDE_TABLE_FIELDS, "min_user", "min_item", "min_rating")
 # Name that stands for all systems.
 ALL_TARGETS = "all"
 # Names of the default targets, which are systems of five papers.
@@ -375,14 +375,14 @@ def make_target(name: str, plan: Plan) -> Target:
     PlanError for a wrong setting.
     """
     if OBJECT_SEPARATOR in name:
-        from fedrec_auditor.auditor.plan.objects import apply_claims, apply_settings, load_object
+        from fedrec_auditor.auditor.plan.objects import apply_claims, apply_settings, load_system
 
-        made = apply_settings(load_object(name), plan.settings.get(name, {}), name)
+        made = apply_settings(load_system(name), plan.settings.get(name, {}), name)
         return apply_claims(made, plan.claims)
     where = "settings", name
     settings = add_tuned_settings(name, plan.settings.get(name, {}), *where)
-    settings.pop(LEARNS_SETTING, None)
-    target: Target = make_member("targets", name, settings, *where)
+    settings.pop(LEARNS_SETTING_NAME, None)
+    target: Target = make_family_member("targets", name, settings, *where)
     return target
 
 

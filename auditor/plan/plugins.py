@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_PREFIX = "fedrec_auditor."
 # Name that stands for all plug-ins of a distribution whose entry points cannot be read.
-UNREADABLE_NAME = "*"
+UNREADABLE_PLUGIN_NAME = "*"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -159,7 +159,7 @@ def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]
         kinds = re.findall(rf"(?m)^\s*\[{re.escape(ENTRY_POINT_PREFIX)}(\w+)\]", text)
         for kind in dict.fromkeys(kinds):
             fault = f"a list of entry points that cannot be read ({error})"
-            yield Plugin(kind, UNREADABLE_NAME, "entry_points.txt", name, version, fault)
+            yield Plugin(kind, UNREADABLE_PLUGIN_NAME, "entry_points.txt", name, version, fault)
         return
     for point in points:
         if point.group.startswith(ENTRY_POINT_PREFIX):

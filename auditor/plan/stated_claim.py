@@ -20,7 +20,7 @@ from fedrec_auditor.targets.systems.base import ScopedClaim
 # Maximum size of a TOML file in bytes, fifty times that of a plan with all settings.
 MAX_TOML_BYTES = 2**18
 # Maximum dots in a TOML statement, because the time to parse a key grows with their square.
-MAX_DOTS_PER_STATEMENT = 256
+MAX_KEY_DOTS = 256
 # Tokens that determine where a TOML statement ends: strings (also those without an end, so that the
 # search is linear), comments, brackets and line ends.
 _TOKEN = re.compile(
@@ -46,9 +46,9 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
         got = f"{str(path)!r} ({why})"
         raise InputError(f"Expected a readable {noun}, got {got}. Check the path.") from error
     for end, dots in find_statement_ends(text):
-        if dots > MAX_DOTS_PER_STATEMENT:
+        if dots > MAX_KEY_DOTS:
             raise InputError(
-                f"Expected at most {MAX_DOTS_PER_STATEMENT} dots in a statement of a {noun}, got "
+                f"Expected at most {MAX_KEY_DOTS} dots in a statement of a {noun}, got "
                 f"{dots} in the statement that ends in line {end} of {path}. Shorten its keys."
             )
     try:

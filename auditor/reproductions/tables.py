@@ -41,7 +41,7 @@ from fedrec_auditor.targets.systems.base import Model, Target, UtilityTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperPart:
+class ReproductionPart:
     """One training or calculation of a reproduction, whose result is rows of a table.
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
@@ -60,7 +60,7 @@ class PaperPart:
 CONFIDENCE = 0.95
 
 
-def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
+def iter_training_parts(paper: Paper) -> Iterator[ReproductionPart]:
     """Yields the trainings that repeat a paper's utility results, one for each pair of a row in the
     paper's tables and a data set.
     """
@@ -70,7 +70,7 @@ def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
                 yield _part(paper, trained, row, data)
 
 
-def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
+def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> ReproductionPart:
     """One training, with a name that no training with other settings has."""
     tables = [table for table in paper.printed_numbers.table if table.place == trained.place]
     systems = [table.get_system_names(row)[0] for table in tables if row in table.rows]
@@ -79,7 +79,7 @@ def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
     method = trained.method or row
     settings = "".join(f" {key}={value:g}" for key, value in trained.settings.items())
     cut = f" {trained.items} items" if trained.items else ""
-    return PaperPart(
+    return ReproductionPart(
         name=f"{trained.place} {method} {data}{cut}{settings}",
         data_set=data,
         compute_rows=partial(train_and_test, trained, system, method, printed),
@@ -214,15 +214,15 @@ class AttackedSystem:
     component_scores: Sequence[TableScore] = ()
     note: str = ""
 
-    def make_part(self) -> PaperPart:
+    def make_part(self) -> ReproductionPart:
         """Returns the training of the system and all attacks on it as one ``PaperPart``, an
         independent piece of work.
         """
         name, measure = f"{self.system_in_paper} {self.data_set}", partial(_run_attacks, self)
-        return PaperPart(name=name, data_set=self.data_set, compute_rows=measure)
+        return ReproductionPart(name=name, data_set=self.data_set, compute_rows=measure)
 
 
-def iter_attack_parts(paper: Paper) -> Iterator[PaperPart]:
+def iter_attack_parts(paper: Paper) -> Iterator[ReproductionPart]:
     """Yields the trainings on whose uploads a paper reports attacks, one for each pair of a row in
     the paper's tables and a data set.
     """

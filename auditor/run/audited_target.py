@@ -36,7 +36,11 @@ from fedrec_auditor.auditor.run.tasks import (
     make_score_attack,
     shorten_training,
 )
-from fedrec_auditor.auditor.run.workload import MAX_RUNS_SECONDS, count_half_trainings, limit_runs
+from fedrec_auditor.auditor.run.workload import (
+    MAX_GAME_RUN_SECONDS,
+    count_half_trainings,
+    limit_runs,
+)
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import RefutationPower
@@ -111,7 +115,7 @@ class AuditedTarget:
                 return play_game(task, audit, canary_game.map_serially, store)
             except InputError as error:
                 return TaskResult(skipped=(self._skip(step, error),))
-        held_out, run = self.training
+        held_out, run = self.held_out_and_run
         if step == UTILITY:
             target, rng = audit.targets[self.name], audit.make_rng(str(task))
             try:
@@ -135,7 +139,7 @@ class AuditedTarget:
         return shorten_training(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
-    def training(self) -> tuple[HeldOutData, TrainingRun]:
+    def held_out_and_run(self) -> tuple[HeldOutData, TrainingRun]:
         """Held-out data, and the training on all other data, which is run at the first access.
 
         Raises InputError if the data do not suffice.
@@ -208,7 +212,7 @@ class AuditedTarget:
                 results, refusal = (), refusal or doubt
             breach = (
                 ""
-                if public.protocol_vantage.determines(vantage)
+                if public.protocol_vantage.includes_view_of(vantage)
                 else f"{BREACH_NOTE_PREFIX} {_BREACHES[public.protocol_vantage]}"
             )
             assumed = "" if linkage else origin.assumption or self._order.assumption
@@ -235,7 +239,7 @@ class AuditedTarget:
         receive the same view, so that tables computed from it are shared. Shuffled messages are
         shuffled again for each attack.
         """
-        transcript = self.training[1].transcript
+        transcript = self.held_out_and_run[1].transcript
         clear = is_of_senders and transcript.has_clear_data  # else all attacks have the same view
         key = vantage, clear, is_of_senders and bool(self._order.item_rows)
         if key in self._views:
@@ -244,7 +248,7 @@ class AuditedTarget:
         if messages is None:
             raw = transcript.view(vantage, rng)
             messages = filter_view(raw.add_cleartext() if clear else raw, self._n_unread)
-        view, held_out = messages.view.align_items(), self.training[0].training_data
+        view, held_out = messages.view.align_items(), self.held_out_and_run[0].training_data
         counts = np.bincount(held_out.ratings.indices, minlength=held_out.n_items)
         popularity = counts / max(1, held_out.n_users)
         public = replace(view.public, device_code=self._client, popularity=popularity)
@@ -261,14 +265,14 @@ class AuditedTarget:
         code = self._target if origin.is_runnable else origin.client_system
         if code is None:
             return None
-        return SimulatedClient.from_data(code, self.training[0].training_data)
+        return SimulatedClient.from_data(code, self.held_out_and_run[0].training_data)
 
     @cached_property
     def _order(self) -> ClientRowOrder:
         """Order of the rows in the messages of a user's own system; by default, the order of the
         items.
         """
-        if self._server_view is None or not self.training[0].training_data.ratings.nnz:
+        if self._server_view is None or not self.held_out_and_run[0].training_data.ratings.nnz:
             return ClientRowOrder()
         view = self._server_view.view
         return ClientRowOrder.find_order(
@@ -280,8 +284,8 @@ class AuditedTarget:
         """Messages that the server sees, without messages that leave the model unchanged or have
         unusable numbers; None for a recording without senders.
         """
-        transcript = self.training[1].transcript
-        has_senders = transcript.max_vantage.determines(Vantage.SERVER)
+        transcript = self.held_out_and_run[1].transcript
+        has_senders = transcript.max_vantage.includes_view_of(Vantage.SERVER)
         return filter_view(transcript.view(Vantage.SERVER), self._n_unread) if has_senders else None
 
     @property
@@ -314,9 +318,15 @@ class AuditedTarget:
         who see only models are included, as far as ``transcript`` can show them.
         """
         route, weaker = transcript.public.protocol_vantage, (Vantage.PEERS, Vantage.RELEASE)
-        vantages = (Vantage.SERVER, route, *(each for each in weaker if route.determines(each)))
+        vantages = (
+            Vantage.SERVER,
+            route,
+            *(each for each in weaker if route.includes_view_of(each)),
+        )
         return tuple(
-            dict.fromkeys(each for each in vantages if transcript.max_vantage.determines(each))
+            dict.fromkeys(
+                each for each in vantages if transcript.max_vantage.includes_view_of(each)
+            )
         )
 
     @cached_property
@@ -327,7 +337,7 @@ class AuditedTarget:
         An adversary who receives linked messages knows who took part, so the vantages with linked
         messages are excluded.
         """
-        audit, (held_out, run) = self._audit, self.training
+        audit, (held_out, run) = self._audit, self.held_out_and_run
         public, quick = run.transcript.public, audit.plan.quick
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
@@ -433,7 +443,7 @@ def _affordable_runs(
     The reason is a list of one sentence, or empty.
     """
     divisor = canary_game.QUICK_RUNS_DIVISOR if quick else 1
-    affordable, seconds = limit_runs(setup.simulation, runs, MAX_RUNS_SECONDS / divisor)
+    affordable, seconds = limit_runs(setup.simulation, runs, MAX_GAME_RUN_SECONDS / divisor)
     if affordable == runs:
         return runs, []
     return affordable, [
@@ -467,7 +477,9 @@ def _skipped_at_route(
         names = dict.fromkeys(REPORT_PHRASES["attacker"][row.vantage] for row in rows)
         sentences.append(f"The attack was run {' and '.join(names)} instead.")
     else:
-        others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
+        others = {
+            why: vantage for vantage, why in reasons.items() if route.includes_view_of(vantage)
+        }
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
             other = why.removeprefix(start).replace(". T", "; t").replace("The attack ", "It ", 1)

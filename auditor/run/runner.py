@@ -328,7 +328,7 @@ class _TaskRunner:
             name = self.audit.label_step(target, TRAINING_STAGE)
             # A failure here repeats in each task, which then reports the error.
             with limit_to_one_thread(None), note_progress(self.notes, name), suppress(Exception):
-                held_out, run = AuditedTarget(on_disk, target).training
+                held_out, run = AuditedTarget(on_disk, target).held_out_and_run
                 trainings[target] = map_arrays_to_files(held_out), run
             if target not in trainings:
                 write_progress_note(self.notes, name, TRAINING_STAGE, 1, 1)

@@ -269,7 +269,7 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
 
 
 # Processor seconds for the runs of one setting, if the number of runs is not given.
-MAX_RUNS_SECONDS = 4 * MAX_SECONDS
+MAX_GAME_RUN_SECONDS = 4 * MAX_SECONDS
 _TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
 _EACH = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule
 

@@ -30,7 +30,7 @@ from fedrec_auditor.accountants.statements import (
     Claim,
     Horizon,
     Scope,
-    Sizes,
+    SystemSizes,
     Unit,
     Vantage,
 )
@@ -144,7 +144,7 @@ class Noise:
         return self.amount if self.kind is RANDOMIZED_RESPONSE else 2.0 / self.amount
 
     @property
-    def bit_probs(self) -> tuple[float, float]:
+    def report_bit_probs(self) -> tuple[float, float]:
         """Probabilities that a bit computed from a report is 0 under one input and 1 under another
         input.
 
@@ -201,7 +201,7 @@ class Deployment:
     - ``adjacencies``: adjacencies (changes of a unit to hide) for which epsilon is computed; the
       intended one comes first.
     - ``claimed_epsilon``: epsilon claimed for all rounds together; infinite if there is no claim.
-    - ``bit_probs``: P(0 | one input) and P(1 | another input) of a bit that is computed from a
+    - ``report_bit_probs``: P(0 | one input) and P(1 | another input) of a bit that is computed from a
       shuffled report (``Noise.bit_probs``), or None.
     - ``assumes``: assumptions of the bounds, as sentences.
     - ``unproved_reason``: reason why no epsilon can be proved; always "".
@@ -216,11 +216,11 @@ class Deployment:
     unit: Unit
     adjacencies: tuple[Adjacency, ...]
     claimed_epsilon: float = math.inf
-    bit_probs: tuple[float, float] | None = None
+    report_bit_probs: tuple[float, float] | None = None
     assumes: tuple[str, ...] = ()
 
     unproved_reason: ClassVar[str] = ""
-    sizes: ClassVar[Sizes] = Sizes()
+    sizes: ClassVar[SystemSizes] = SystemSizes()
 
     def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
         """Returns a copy of this system in which the protected unit is the user instead of the
@@ -540,7 +540,9 @@ class AccountRequest:
             unit=Unit(self.unit),
             adjacencies=adjacencies,
             claimed_epsilon=claimed_epsilon,
-            bit_probs=None if noise is None or self.shuffle is None else noise.bit_probs,
+            report_bit_probs=None
+            if noise is None or self.shuffle is None
+            else noise.report_bit_probs,
         )
         if self.interactions_per_user is None:
             return (deployment,)

@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.theorems.neighbours import (
     bound_shuffle_epsilon,
     compute_attained_epsilon,
     format_leaf_names,
-    list_attained_assumptions,
+    list_attainment_assumptions,
 )
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor.judging import accounting
@@ -372,13 +372,16 @@ def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     """Lower bound on epsilon that two neighbouring inputs attain, in a scope."""
     one, delta = deployment.round_event, deployment.delta
     event = deployment.get_event(scope, _ANYBODY)
-    if deployment.bit_probs is not None and isinstance(one, ShuffledDpEvent):
+    if deployment.report_bit_probs is not None and isinstance(one, ShuffledDpEvent):
         rounds = deployment.count_rounds(scope)
-        shown = bound_shuffle_epsilon(*deployment.bit_probs, one.n_users, rounds, delta)
+        shown = bound_shuffle_epsilon(*deployment.report_bit_probs, one.n_users, rounds, delta)
         source = "the number of shuffled reports of one kind, given the inputs of all other users"
         supposing: tuple[str, ...] = ()
     else:
-        shown, supposing = compute_attained_epsilon(event, delta), list_attained_assumptions(event)
+        shown, supposing = (
+            compute_attained_epsilon(event, delta),
+            list_attainment_assumptions(event),
+        )
         source = "two neighbours that attain the losses, composed from below"
     return Bound(
         epsilon=shown,

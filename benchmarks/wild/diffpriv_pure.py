@@ -11,7 +11,7 @@ from scipy import stats
 from benchmarks.wild import exact, one_by_one
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
-from fedrec_auditor.accountants.losses.responses import compose_responses
+from fedrec_auditor.accountants.losses.responses import compose_pure_epsilons
 from fedrec_auditor.auditor.verification import Density
 
 INSTALLED = Package.of(__name__)
@@ -71,5 +71,5 @@ def second_routes() -> dict[str, float]:
     return {
         "count": exact.epsilon(count_distribution(x, EPSILON) for x in (0, 1)),
         "gaussian_sigma": find_gaussian_epsilon(DELTA, 1.0 / SIGMA),
-        "composed": compose_responses(((1.0, USES),), USES * EACH),
+        "composed": compose_pure_epsilons(((1.0, USES),), USES * EACH),
     }

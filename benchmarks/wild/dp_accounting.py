@@ -10,7 +10,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting import pld, rdp
 
-from fedrec_auditor.accountants.losses.responses import compose_responses
+from fedrec_auditor.accountants.losses.responses import compose_pure_epsilons
 
 USES, EPSILON, DELTA = 20, 0.5, 1e-3
 KEPT = math.exp(EPSILON) / (1.0 + math.exp(EPSILON))
@@ -51,4 +51,4 @@ def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 
 def second_routes() -> dict[str, float]:
     """Exact epsilon by mechanism, from this project's accountant."""
-    return {"responses": compose_responses(((EPSILON, USES),), DELTA)}
+    return {"responses": compose_pure_epsilons(((EPSILON, USES),), DELTA)}

@@ -81,7 +81,7 @@ class GateOutcome:
         apart = compared is not None and not (compared.regressions or compared.has_overlap)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
-        code = gate.check_expired(code)
+        code = gate.apply_expired_waivers(code)
         informative = find_leaks(record, gate.leak_margin) or not (failing or unknown)
         line = gate.fail_on is FailOn.LEAK and informative
         leak_text = describe_leaks(record, gate.leak_margin) if line else ""

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Bound,
     Claim,
     Scope,
-    Sizes,
+    SystemSizes,
     Vantage,
     compute_guess_probability,
 )
@@ -105,7 +105,7 @@ class Finding(Row):
         delta: float,
         accounted: Bound | None = None,
         measured: Bound | None = None,
-        sizes: Sizes | None = None,
+        sizes: SystemSizes | None = None,
         note: str = "",
         outside_model: str = "",
     ) -> Finding:

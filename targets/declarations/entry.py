@@ -235,7 +235,7 @@ class PaperEntry(TomlTable):
             scope=self.scope,
             statement=name_values.fill_text(self.statement),
             source=f"{title}, {name_values.fill_text(self.source)}",
-            basis=Basis.pick_weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
+            basis=Basis.pick_less_direct(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
     def rescope_claim(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import Basis, Claim, Scope, Sizes
+from fedrec_auditor.accountants.statements import Basis, Claim, Scope, SystemSizes
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE as DEFAULT_MACHINE
 from fedrec_auditor.targets.compute import Machine as Machine
 
@@ -181,7 +181,7 @@ class ScopedClaim:
         epsilon = self.epsilon_curve(delta)
         stated = f"The claim states its formula for delta {self.claim.delta:g}"
         statement = f"{stated}; this audit evaluates it at delta {delta:g}."
-        basis = Basis.pick_weaker(self.claim.basis, Basis.COMPUTED)
+        basis = Basis.pick_less_direct(self.claim.basis, Basis.COMPUTED)
         claim = replace(self.claim, epsilon=epsilon, delta=delta, statement=statement, basis=basis)
         return replace(self, claim=claim, delta=delta)
 
@@ -334,7 +334,7 @@ class Claimant(Protocol):
         return ""
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> SystemSizes:
         """Numbers of rounds, of reports per user and round, and of ratings per user.
 
         A report is a message of one randomized number. Unknown numbers are None.

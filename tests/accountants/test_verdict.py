@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import (
     Horizon,
     Scope,
     Side,
-    Sizes,
+    SystemSizes,
     Unit,
     Vantage,
     make_local_scope,
@@ -151,7 +151,7 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
     """T rounds of it; twice epsilon and (1 + e^eps) delta; or nothing, with the reason."""
 
     def reason(claim: Claim, scope: Scope, delta: float | None = None) -> str:
-        sizes = Sizes(rounds=20)
+        sizes = SystemSizes(rounds=20)
         judgement = judge_claim(claim, scope=scope, delta=delta, sizes=sizes)
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
@@ -167,7 +167,7 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
     assert "Expected" not in nothing
     # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
     assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
-    unknown = judge_claim(claimed(1), scope=TRAINING, sizes=Sizes()).reason
+    unknown = judge_claim(claimed(1), scope=TRAINING, sizes=SystemSizes()).reason
     assert "the number of rounds is not known" in unknown
     assert "the number of" not in judge_claim(claimed(1), scope=TRAINING).reason
 

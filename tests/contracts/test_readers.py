@@ -134,7 +134,7 @@ def compare_with_the_prior(
     nothing = Evidence(
         users=evidence.users,
         log_ratio=np.zeros_like(evidence.log_ratio),
-        activity=np.zeros(len(held)),
+        activity_log_odds=np.zeros(len(held)),
     )
     before, after = (compute_posterior(each, prior)[users] for each in (nothing, evidence))
     for what, score in (("AUC", _areas), ("log score", _log_scores), ("F1", _f1_of_sets)):

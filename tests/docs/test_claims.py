@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.judging.catalogue import (
     find_entries,
     judge_entries,
     list_entries,
-    make_tables,
+    make_epsilon_tables,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents import catalogue
@@ -72,7 +72,7 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
     every = tuple(numbers.printed_epsilons())
     places = range(0, len(every), step)
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: [every[place] for place in places])
-    (made,) = make_tables()
+    (made,) = make_epsilon_tables()
     assert [lines[place] for place in places] == [printed(row) for row in made.rows]
 
 
@@ -177,7 +177,7 @@ def test_no_entry_of_a_paper_asks_beyond_its_threat_model(judged: tuple[Catalogu
 if __name__ == "__main__":
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        (declared,) = make_tables()
+        (declared,) = make_epsilon_tables()
         writer.writerows(
             [HEAD, *map(statement, judge_entries(list_entries())), *map(printed, declared.rows)]
         )

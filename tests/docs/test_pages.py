@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.commands.command_line import make_app
 from fedrec_auditor.auditor.games import attribute, canary, canary_game, crowd_game, game, linkage
 from fedrec_auditor.auditor.games.local import DESIGNED_RUNS
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.objects import load_object
+from fedrec_auditor.auditor.plan.objects import load_system
 from fedrec_auditor.auditor.plan.plan import (
     DEFAULT_TARGETS,
     Plan,
@@ -130,7 +130,7 @@ def test_the_refusal_that_the_page_on_ci_quotes(
     (tmp_path / "mymodule.py").write_text("import lightfm", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=re.escape(quoted)):
-        load_object("mymodule:system")
+        load_system("mymodule:system")
 
 
 def test_the_refusal_that_the_page_on_sweeps_quotes(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.losses import responses as _responses
 from fedrec_auditor.accountants.losses.pure import EpsilonCounts
-from fedrec_auditor.accountants.losses.responses import compose_responses
+from fedrec_auditor.accountants.losses.responses import compose_pure_epsilons
 
 EPSILONS = st.floats(-7, 4.5).map(math.exp)
 DELTAS = st.one_of(st.floats(-300, -0.01).map(lambda x: 10.0**x), st.floats(1e-6, 0.999))
@@ -52,7 +52,7 @@ def enumerated(kinds: EpsilonCounts, delta: float) -> float:
 @given(kinds_of(3, 5), DELTAS)
 def test_few_responses_are_their_enumeration(kinds: EpsilonCounts, delta: float) -> None:
     truth = enumerated(kinds, delta)
-    found = compose_responses(kinds, delta)
+    found = compose_pure_epsilons(kinds, delta)
     assert found >= truth * (1 - 1e-12) - 1e-14
     assert found <= truth + 1e-9 * max(1.0, truth)
 
@@ -61,16 +61,16 @@ def test_few_responses_are_their_enumeration(kinds: EpsilonCounts, delta: float)
 @pytest.mark.parametrize(("epsilon", "count"), [(0.02, 400), (1.0, 300), (9.0, 150)])
 def test_many_responses_are_their_enumeration(epsilon: float, count: int, delta: float) -> None:
     kinds = ((epsilon, count),)
-    assert compose_responses(kinds, delta) == pytest.approx(enumerated(kinds, delta), rel=1e-10)
+    assert compose_pure_epsilons(kinds, delta) == pytest.approx(enumerated(kinds, delta), rel=1e-10)
 
 
 @settings(max_examples=25)
 @given(kinds_of(3, 60), DELTAS)
 def test_the_grid_is_above_the_enumeration_by_little(kinds: EpsilonCounts, delta: float) -> None:
-    exact = compose_responses(kinds, delta)
+    exact = compose_pure_epsilons(kinds, delta)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_responses, "_MOST_TOGETHER", 0)
-        grid = compose_responses.__wrapped__(kinds, delta)
+        grid = compose_pure_epsilons.__wrapped__(kinds, delta)
     assert exact * (1 - 1e-12) - 1e-12 <= grid
     assert grid <= exact * (1 + 1e-5) + 1e-5
 
@@ -80,25 +80,25 @@ def test_the_answer_may_lie_below_all_that_a_window_holds(delta: float) -> None:
     kinds = ((math.exp(-1), 1), (math.exp(4), 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_responses, "_MOST_TOGETHER", 0)
-        grid = compose_responses.__wrapped__(kinds, delta)
+        grid = compose_pure_epsilons.__wrapped__(kinds, delta)
     assert grid == pytest.approx(enumerated(kinds, delta), rel=1e-6)
 
 
 @settings(max_examples=20)
 @given(EPSILONS, st.integers(1, 10**7), DELTAS)
 def test_chernoff_is_the_last_resort_and_above(epsilon: float, count: int, delta: float) -> None:
-    exact = compose_responses(((epsilon, count),), delta)
+    exact = compose_pure_epsilons(((epsilon, count),), delta)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_responses, "_MOST_ALONE", 0)
-        rough = compose_responses.__wrapped__(((epsilon, count),), delta)
+        rough = compose_pure_epsilons.__wrapped__(((epsilon, count),), delta)
     assert exact * (1 - 1e-12) - 1e-12 <= rough <= epsilon * count * (1 + 1e-12)
 
 
 def test_splitting_a_kind_into_two_of_almost_its_epsilon_changes_nothing() -> None:
     """Two computations of one number: different kinds are enumerated, or put on the grid."""
     for count in (400, 40_000):
-        whole = compose_responses(((0.5, 2 * count),), 1e-7)
-        halves = compose_responses(((0.5, count), (0.5 + 1e-13, count)), 1e-7)
+        whole = compose_pure_epsilons(((0.5, 2 * count),), 1e-7)
+        halves = compose_pure_epsilons(((0.5, count), (0.5 + 1e-13, count)), 1e-7)
         assert halves == pytest.approx(whole, rel=1e-6)
 
 
@@ -119,17 +119,17 @@ def test_splitting_a_kind_into_two_of_almost_its_epsilon_changes_nothing() -> No
 def test_extremes_are_finite_quick_and_below_the_sum(kinds: EpsilonCounts) -> None:
     for delta in (1e-300, 1e-6, 0.5):
         started = time.process_time()
-        found = compose_responses(kinds, delta)
+        found = compose_pure_epsilons(kinds, delta)
         assert time.process_time() - started < 2.0
         assert 0 <= found <= math.fsum(e * n for e, n in kinds)
 
 
 def test_the_ends_of_delta() -> None:
     kinds = ((0.3, 4), (2.0, 3))
-    assert compose_responses(kinds, 0.0) == pytest.approx(7.2)
-    assert compose_responses(kinds, 1 - 1e-12) == 0.0
-    assert compose_responses((), 0.1) == 0.0
-    assert math.isinf(compose_responses(((math.inf, 1),), 0.5))
+    assert compose_pure_epsilons(kinds, 0.0) == pytest.approx(7.2)
+    assert compose_pure_epsilons(kinds, 1 - 1e-12) == 0.0
+    assert compose_pure_epsilons((), 0.1) == 0.0
+    assert math.isinf(compose_pure_epsilons(((math.inf, 1),), 0.5))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_delta_of_nearly_one_is_never_answered_from_below(
     count: int, left: float, truth: float
 ) -> None:
     """The truth in 40 digits, of responses of epsilon 1 at delta = 1 - left."""
-    assert compose_responses(((1.0, count),), 1.0 - left) >= truth
+    assert compose_pure_epsilons(((1.0, count),), 1.0 - left) >= truth
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
@@ -149,5 +149,5 @@ def test_any_number_of_uses_is_bounded_by_the_normal_law(epsilon: float, count: 
     """The normal law is far closer than Chernoff's bound, which loses half a deviation."""
     deviation = math.sqrt(count) * epsilon / math.cosh(epsilon / 2.0)
     normal = count * epsilon * math.tanh(epsilon / 2.0) + 4.753424 * deviation
-    found = compose_responses(((epsilon, count),), 1e-6)
+    found = compose_pure_epsilons(((epsilon, count),), 1e-6)
     assert 0.4 < (found - normal) / deviation < 0.6

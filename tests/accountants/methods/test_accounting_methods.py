@@ -140,9 +140,9 @@ def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: floa
         ours = sum(
             max(0.0, x - a * y)
             for x, y in (
-                (pair.p_likely, pair.p_unlikely),
+                (pair.p_own_output, pair.p_other_output),
                 (rest, rest),
-                (pair.p_unlikely, pair.p_likely),
+                (pair.p_other_output, pair.p_own_output),
             )
         )
         both = [max(0.0, x - a * y) + max(0.0, 1 - x - a * (1 - y)) for x, y in ((p, q), (q, p))]

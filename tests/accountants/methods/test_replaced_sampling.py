@@ -50,7 +50,7 @@ def test_two_removals_bound_it() -> None:
     for rate, z, count in ((0.01, 1.2, 500), (0.3, 5.0, 40)):
         event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(z)), count)
         once = Pld().bound(event, delta=1e-5, scope=make_claim_scope("user")).epsilon
-        far, delta = GroupPrivacyRule(2).widen_bound(once, 1e-5)
+        far, delta = GroupPrivacyRule(2).convert_to_whole(once, 1e-5)
         assert once < epsilon(rate, z, count, delta) < far
 
 

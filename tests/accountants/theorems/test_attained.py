@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.theorems.neighbours import (
     bound_shuffle_epsilon,
     compute_attained_epsilon,
-    list_attained_assumptions,
+    list_attainment_assumptions,
 )
 from fedrec_auditor.auditor.judging.accounting import list_accountants
 from tests.contracts.events import DELTAS, PRESENCE, SAMPLED, USES
@@ -109,8 +109,8 @@ def test_laplace_reports_tell_their_sign_through_a_shuffle() -> None:
 
 
 def test_what_is_supposed_is_said() -> None:
-    assert list_attained_assumptions(GaussianDpEvent(1.0)) == ()
-    assert list_attained_assumptions(ComposedDpEvent([ZCDpEvent(1.0), PureDpEvent(1.0)])) == (
+    assert list_attainment_assumptions(GaussianDpEvent(1.0)) == ()
+    assert list_attainment_assumptions(ComposedDpEvent([ZCDpEvent(1.0), PureDpEvent(1.0)])) == (
         "the leakage of ZCDpEvent is left out",
         "PureDpEvent stands for randomized response on a bit",
     )

@@ -61,7 +61,7 @@ def test_a_group_has_no_more_than_the_chain_of_its_changes(
     delta = max(either_way(p, q, epsilon) for p, q in itertools.pairwise(chain))
     if delta >= 1.0:
         return
-    total, grown = GroupPrivacyRule(size).widen_bound(epsilon, delta)
+    total, grown = GroupPrivacyRule(size).convert_to_whole(epsilon, delta)
     assert total == pytest.approx(size * epsilon)
     assert either_way(chain[0], chain[-1], total) <= grown + 1e-12
 
@@ -72,7 +72,7 @@ def test_bits_flipped_together_have_exactly_the_group_epsilon(size: int, epsilon
     zero, one = response(epsilon)
     p, q = product([zero] * size), product([one] * size)
     for rule in (GroupPrivacyRule(size), CompositionRule(size)):
-        total, delta = rule.widen_bound(epsilon, 0.0)
+        total, delta = rule.convert_to_whole(epsilon, 0.0)
         assert delta == 0.0
         assert either_way(p, q, total) <= 1e-12
         assert math.log(p.max() / q[p.argmax()]) == pytest.approx(total, abs=1e-9)
@@ -87,7 +87,7 @@ def test_a_composition_has_no_more_than_the_sums(
     delta = max(either_way(p, q, epsilon) for p, q in pairs)
     if delta >= 1.0:
         return
-    total, grown = CompositionRule(count).widen_bound(epsilon, delta)
+    total, grown = CompositionRule(count).convert_to_whole(epsilon, delta)
     p, q = (product([pair[world] for pair in pairs]) for world in (0, 1))
     assert either_way(p, q, total) <= grown + 1e-12
 
@@ -97,14 +97,14 @@ def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: floa
     """The exact epsilon of composed randomized responses: attained, and never undercut."""
     zero, one = response(epsilon)
     p, q = product([zero] * count), product([one] * count)
-    total, reached = CompositionRule(count, delta).widen_bound(epsilon, 0.0)
+    total, reached = CompositionRule(count, delta).convert_to_whole(epsilon, 0.0)
     assert reached == delta
     assert total <= count * epsilon
     assert hockey_stick(p, q, total) <= delta + 1e-12
     if total > 0:
         assert hockey_stick(p, q, total * (1 - 1e-6)) >= delta * (1 - 1e-5)
     # A part with a delta of its own is charged unchanged.
-    assert CompositionRule(count, delta).widen_bound(epsilon, 1e-9)[0] == count * epsilon
+    assert CompositionRule(count, delta).convert_to_whole(epsilon, 1e-9)[0] == count * epsilon
 
 
 def staircase(size: int, epsilon: float, delta: float) -> list[Law]:
@@ -121,7 +121,7 @@ def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
     chain = staircase(size, epsilon, delta)
     for p, q in itertools.pairwise(chain):
         assert either_way(p, q, epsilon) <= delta * (1 + 1e-9)
-    total, grown = GroupPrivacyRule(size).widen_bound(epsilon, delta)
+    total, grown = GroupPrivacyRule(size).convert_to_whole(epsilon, delta)
     assert hockey_stick(chain[0], chain[-1], total) == pytest.approx(grown)
     assert grown > size * delta  # the wrong formula, which this mechanism breaks
 
@@ -142,13 +142,13 @@ def test_the_way_back_undoes_the_way_there(
     "rule", [GroupPrivacyRule(7), CompositionRule(7), CompositionRule(7, 1e-6)]
 )
 def test_extremes_print_and_do_not_crash(rule: GroupPrivacyRule | CompositionRule) -> None:
-    assert rule.widen_bound(0.0, 0.0)[0] == 0.0
-    assert rule.widen_bound(1e6, 0.0)[0] == pytest.approx(7e6)
-    assert rule.widen_bound(math.inf, 0.0)[0] == math.inf
-    assert rule.widen_bound(math.inf, 1e-5)[0] == math.inf
-    assert GroupPrivacyRule(7).widen_bound(1e6, 1e-5) == (7e6, 1.0)
-    assert GroupPrivacyRule(7).widen_bound(0.0, 1e-5) == pytest.approx((0.0, 7e-5))
-    assert GroupPrivacyRule(7).widen_bound(1e-300, 1e-5)[1] == pytest.approx(7e-5)
+    assert rule.convert_to_whole(0.0, 0.0)[0] == 0.0
+    assert rule.convert_to_whole(1e6, 0.0)[0] == pytest.approx(7e6)
+    assert rule.convert_to_whole(math.inf, 0.0)[0] == math.inf
+    assert rule.convert_to_whole(math.inf, 1e-5)[0] == math.inf
+    assert GroupPrivacyRule(7).convert_to_whole(1e6, 1e-5) == (7e6, 1.0)
+    assert GroupPrivacyRule(7).convert_to_whole(0.0, 1e-5) == pytest.approx((0.0, 7e-5))
+    assert GroupPrivacyRule(7).convert_to_whole(1e-300, 1e-5)[1] == pytest.approx(7e-5)
     assert str(rule)
 
 
@@ -158,7 +158,7 @@ def test_counts_and_numbers_that_make_no_sense_are_refused() -> None:
             with pytest.raises(InputError, match="count"):
                 kind(count)
     for rule in (GroupPrivacyRule(2), CompositionRule(2)):
-        for move in (rule.widen_bound, rule.narrow_bound):
+        for move in (rule.convert_to_whole, rule.convert_to_part):
             with pytest.raises(InputError, match="epsilon"):
                 move(-1.0, 0.0)
             with pytest.raises(InputError, match="delta"):

@@ -155,12 +155,12 @@ def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
     rng = np.random.default_rng(5)
     ratio = bits(1.0)
     noise = rng.normal(scale=2.0, size=USERS)
-    evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity=noise)
+    evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity_log_odds=noise)
     of_ratio, of_activity, _ = fit_calibration(evidence, HELD, ODDS)
     assert of_ratio == pytest.approx(1.0, abs=0.05)
     assert of_activity < 0.05
     proved = np.where(HELD, np.inf, -np.inf)
-    evidence = Evidence(users=np.arange(USERS), log_ratio=proved, activity=noise)
+    evidence = Evidence(users=np.arange(USERS), log_ratio=proved, activity_log_odds=noise)
     assert fit_calibration(evidence, HELD, ODDS) == IDENTITY_CALIBRATION
 
 
@@ -186,7 +186,7 @@ def test_large_ratios_that_are_often_wrong_are_bent() -> None:
     wrong = rng.random(HELD.shape) < 0.1
     sure = np.where(HELD ^ wrong, MAX_LOG_RATIO, -MAX_LOG_RATIO)
     ratio = np.where(rng.random(HELD.shape) < 0.1, sure, bits(1.0))
-    evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity=np.zeros(USERS))
+    evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity_log_odds=np.zeros(USERS))
     by = fit_calibration(evidence, HELD, ODDS)
     weak, strong = by.rescale(np.array([1.0, MAX_LOG_RATIO]))
     assert 0.4 < weak <= 1.0

@@ -132,7 +132,7 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     seen = view(some, 2, CODES[:, :1], popularity=HELD.mean(axis=0))
     known = to_log_odds(HELD.sum(axis=0), USERS)
     users, zero = np.arange(USERS), np.zeros(USERS)
-    silent = Evidence(users=users, log_ratio=np.zeros(HELD.shape), activity=zero)
+    silent = Evidence(users=users, log_ratio=np.zeros(HELD.shape), activity_log_odds=zero)
     ratio = compute_posterior(reading.read_evidence(seen, users), known)
     guessed = compute_posterior(silent, known)
     area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))

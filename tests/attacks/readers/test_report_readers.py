@@ -66,7 +66,7 @@ def test_an_uninformative_channel_leaves_the_prior() -> None:
     found = evidence(flipped(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
     assert not found.log_ratio.any()
     assert not found.item_log_odds.any()
-    assert not found.activity.any()
+    assert not found.activity_log_odds.any()
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.6])
@@ -113,7 +113,7 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
         np.sqrt(np.mean((each - shares) ** 2)) for each in (means, (ones / 80 - q) / (p - q))
     )
     assert np.sqrt(np.mean((expit(found.item_log_odds) - shares) ** 2)) < 1.2 * best < 0.9 * plain
-    assert np.abs(found.activity).max() < 0.3  # all users are equally active
+    assert np.abs(found.activity_log_odds).max() < 0.3  # all users are equally active
 
 
 @pytest.mark.parametrize("sure", [0.7, 0.9])

@@ -15,12 +15,12 @@ from fedrec_auditor.accountants.statements import (
     Horizon,
     Scope,
     Side,
-    Sizes,
+    SystemSizes,
     Unit,
     Vantage,
     make_local_scope,
 )
-from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
+from fedrec_auditor.accountants.verdict import PROOF_ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.reports.record.rows import Finding
@@ -43,7 +43,7 @@ class Ten:
     """Ten randomized responses at epsilon 1; the distribution of a training is not known."""
 
     name: str = "ten"
-    sizes = Sizes()
+    sizes = SystemSizes()
     assumes = ()
     unproved_reason = ""
 
@@ -133,10 +133,13 @@ def test_what_is_exact_at_a_larger_delta_silences_no_sample(delta: float, counts
 
 
 def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
-    alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
+    alarm = lower(1.02, REPORT, PROOF_ALARM_CONFIDENCE)
     found = verdict(0, sampled_bounds=[lower(1.05, REPORT)], alarm_bounds=[alarm])
     assert found == (Verdict.UNSOUND, 1.02)
-    assert verdict(0, alarm_bounds=[lower(0.98, REPORT, ALARM_CONFIDENCE)])[0] is Verdict.CONSISTENT
+    assert (
+        verdict(0, alarm_bounds=[lower(0.98, REPORT, PROOF_ALARM_CONFIDENCE)])[0]
+        is Verdict.CONSISTENT
+    )
 
 
 def test_bounds_elsewhere_do_not_speak() -> None:

@@ -98,10 +98,12 @@ def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
     )
     seen: list[ProgressReport] = []
     run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=seen.append)
-    ended = [each for each in seen if each.finished]
+    ended = [each for each in seen if each.last_finished_task]
     assert [each.done for each in ended] == [1, 2, 3, 4, 5]
     steps = ("attribute-tree", "bounds", "interaction-reconstruction", "local", "utility")
-    assert sorted(each.finished or "" for each in ended) == [f"fcf {step}" for step in steps]
+    assert sorted(each.last_finished_task or "" for each in ended) == [
+        f"fcf {step}" for step in steps
+    ]
     assert seen[-1].running == ()
 
 
@@ -170,7 +172,7 @@ def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
     assert told(bounds, "", 0, 1) == (bounds,)
     assert told(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
     assert told(bounds, "", 1, 1) == ()
-    assert (seen[-2].finished, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
+    assert (seen[-2].last_finished_task, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
     assert told(utility, "", 0, 1) == (utility,)
     assert told(utility, TRAINING_STAGE, 11, 300) == ("fcf training, round 12 of 300",)
     assert told(utility, TRAINING_STAGE, 300, 300) == (utility,)
@@ -213,7 +215,7 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
     )
 
     def ended() -> list[str]:
-        return [each.finished for each in seen if each.finished]
+        return [each.last_finished_task for each in seen if each.last_finished_task]
 
     with watch.open_notes_file() as path:
         other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)

@@ -107,7 +107,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     told = notes.read_text("utf-8").splitlines()
     assert told[1] == '["fcf training", "training", 0, 2]'
     assert told[-1] == '["fcf training", "training", 1, 1]'
-    _, expected = AuditedTarget(audit, "fcf").training
+    _, expected = AuditedTarget(audit, "fcf").held_out_and_run
     _, found = shared
     for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):
         few = np.arange(5)
@@ -118,7 +118,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     array = gradient.sparse_vectors.data
     while not isinstance(array, np.memmap):
         array = array.base
-    assert AuditedTarget(audit, "fcf", shared).training is shared
+    assert AuditedTarget(audit, "fcf", shared).held_out_and_run is shared
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     settings = {target: {"rounds": 2, **changed}}
     plan = Plan(targets=(target,), attacks=attacks, quick=True, settings=settings)
     audit = Audit.from_plan(plan, data)
-    held, run = AuditedTarget(audit, target).training
+    held, run = AuditedTarget(audit, target).held_out_and_run
     rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
     run = replace(run, transcript=replace(run.transcript, rounds=rounds))
     played = AuditedTarget(audit, target, (held, run))
@@ -272,7 +272,7 @@ def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPat
 
 def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     played = audited("fcf", "user-membership")
-    assert played.training
+    assert played.held_out_and_run
 
     def refuse(*_: object, **__: object) -> None:
         raise InputError("Expected everybody, got half.")

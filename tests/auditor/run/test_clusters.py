@@ -112,7 +112,7 @@ def test_the_report_is_that_of_one_process(resources: Resources, tmp_path: Path)
     assert one["attacks"]
     assert one["errors"] == []
     assert report(tmp_path / "many") == one
-    ended = [standing.done for standing in standings if standing.finished]
+    ended = [standing.done for standing in standings if standing.last_finished_task]
     assert ended == list(range(1, len(ended) + 1))
 
 

@@ -120,7 +120,7 @@ def test_a_quick_training_is_shorter() -> None:
     lengths = []
     for quick in (True, False):
         plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
-        _, run = AuditedTarget(Audit.from_plan(plan, LARGE), "fmf-lfl").training
+        _, run = AuditedTarget(Audit.from_plan(plan, LARGE), "fmf-lfl").held_out_and_run
         lengths.append(len(run.transcript.rounds))
     assert lengths == [MAX_QUICK_ROUNDS, MAX_QUICK_ROUNDS + 5]
 

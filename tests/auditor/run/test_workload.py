@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Sizes
+from fedrec_auditor.accountants.statements import SystemSizes
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -80,7 +80,7 @@ class Stranger:
     """A target of another distribution, which says nothing of its cost."""
 
     name = "stranger"
-    sizes = Sizes(rounds=10)
+    sizes = SystemSizes(rounds=10)
 
 
 def test_a_target_that_says_nothing_of_its_cost_is_told_by_what_can_be_counted() -> None:

@@ -195,8 +195,8 @@ def test_a_comparison_is_no_pass_of_what_was_not_assessed(record: Record, tmp_pa
 
 @pytest.mark.parametrize("level", [each for each in FailOn if each is not FailOn.NEVER])
 def test_a_refuted_randomizer_fails_at_every_level_of_severity(level: FailOn) -> None:
-    assert Gate(level.verdict_level).exit_code([Verdict.VIOLATED]) == 1
-    assert Gate(level.verdict_level).exit_code([Verdict.INCONCLUSIVE]) == 3
+    assert Gate(level.level_without_severities).exit_code([Verdict.VIOLATED]) == 1
+    assert Gate(level.level_without_severities).exit_code([Verdict.INCONCLUSIVE]) == 3
 
 
 FITS = jsonschema.Draft4Validator(

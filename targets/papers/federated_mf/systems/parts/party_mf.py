@@ -11,7 +11,14 @@ import numpy as np
 from numpy.random import Generator
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Sizes, Unit, Vantage
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Horizon,
+    Scope,
+    SystemSizes,
+    Unit,
+    Vantage,
+)
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -176,13 +183,13 @@ class PartyMf(System):
         return StepSampling()
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> SystemSizes:
         """Number of rounds, and the maximum number of ratings of a user.
 
         The second number is None if a user's ratings are at several parties, or are not trimmed.
         """
         ratings = self.max_ratings if self.division.is_by_user else None
-        return Sizes(rounds=self.rounds, ratings=ratings)
+        return SystemSizes(rounds=self.rounds, ratings=ratings)
 
     @property
     def n_fit_steps(self) -> int:
