@@ -27,7 +27,7 @@ from fedrec_auditor.reports.documents.document import (
 )
 from fedrec_auditor.reports.record.rows import Finding, Row
 
-_MAX_LISTED = 6  # maximum number of figures of one entry that a report lists
+_MAX_LISTED = 6  # maximum number of an entry's stated numbers that a report lists
 # Function that formats a number as text.
 NumberFormat = Callable[[float], str]
 # Value of a system's setting.
@@ -37,13 +37,14 @@ CatalogueSettingValue = bool | int | float | str
 class StatedNumber(Row):
     """A number that a paper states or relies on, with the correct number as computed here.
 
-    what: name of the number in words.
+    what: name of the quantity that the number is the value of, in words.
     claimed: value in the paper.
-    right: correct value, as computed here.
-    below: whether the paper only states that the number is less than ``claimed``.
-    word: judgement of the paper's value, such as "wrong".
-    how: sentence on how ``right`` was computed.
-    side: whether ``right`` is a lower or an upper bound of the correct value; None if it is exact.
+    right: correct value of the quantity, as computed here.
+    below: whether the paper states only that the value is below ``claimed``.
+    word: label that judges the paper's value, such as "wrong".
+    how: sentence that describes the computation of ``right``.
+    side: side of the bound, if ``right`` is a lower or upper bound of the correct value; None if
+        ``right`` is exact.
     """
 
     what: str
@@ -60,7 +61,8 @@ class PaperRow(Row):
 
     title: citation of the paper.
     code: repository and commit, if the entries describe released code.
-    place: section of the paper that states its adversary and its trusted parties.
+    place: place of the threat model in the paper: the section that states adversary and trusted
+        parties.
     adversary: adversary against whom the paper promises privacy.
     trusted: parties that the paper trusts.
     symbols: meaning of each symbol in the paper's formulas, by symbol.
@@ -83,7 +85,8 @@ class CatalogueRow(Row):
     """One entry of the catalogue: a statement of a paper with our judgement of it.
 
     number: number of the entry, such as "22b".
-    heading: leading integer of this number, such as 22.
+    heading: integer under which related entries are grouped: the leading digits of ``number``, such
+        as 22.
     paper: facts about the paper.
     kind: topic of the statement: privacy, estimator, utility or typo.
     basis: origin of the statement: the paper prints it, or it was computed or derived here. A
@@ -94,21 +97,24 @@ class CatalogueRow(Row):
     statement: the statement in words.
     source: place of the statement in the paper.
     scope, delta: scope and delta of the statement; None if it is not about an epsilon.
-    claimed: claimed formula as text.
+    claimed: formula that the paper claims, as text; its value is ``claimed_epsilon``.
     claimed_epsilon: value of the claimed formula; None if the statement is not about an epsilon.
-    computed_at: further conditions under which the numbers were computed.
-    repeats: number of another entry on the same statement; both count as one statement.
-    provable: formula that can be proved, as text.
-    proved_epsilon: value of this formula; None if no epsilon is proved.
+    computed_at: phrase with further conditions under which the numbers were computed, such as
+        settings; empty if there are none.
+    repeats: number (such as "22b") of another entry that judges the same statement; both count as
+        one statement. Empty if there is no such entry.
+    provable: formula that can be proved instead of the claimed one, as text.
+    proved_epsilon: value of the formula ``provable``; None if no epsilon is proved.
     proof: description of the proof.
     exact_lower_epsilon: exact lower bound of epsilon; None if none is known.
     verdict: judgement of the epsilon; None if the statement is not about an epsilon.
-    arithmetic: judgement of the other numbers; None if there are none.
-    reason: reason of the judgements.
+    arithmetic: label that judges the other numbers of the statement, ``figures``; None if there are
+        none.
+    reason: reason of ``verdict`` and ``arithmetic``.
     finding: judged claim, if the statement is about an epsilon; else None.
-    figures: the paper's numbers with the correct numbers, if the statement is about other numbers.
+    figures: numbers other than epsilon that the statement contains, each with the correct number.
     repaired_settings: settings with which the statement becomes true; None without a repair.
-    repaired: claim as judged with these settings; None without a repair.
+    repaired: claim as judged under ``repaired_settings``; None without a repair.
     """
 
     number: str
@@ -145,7 +151,7 @@ class CatalogueRow(Row):
         accused = self.verdict is Verdict.VIOLATED or self.arithmetic is NumberLabel.WRONG
         if accused and self.basis is Basis.DERIVED:
             words = f"{self.verdict or self.arithmetic}"
-            raise ValueError(f"expected no {words} in entry {self.number}, as its basis is derived")
+            raise ValueError(f"Expected derived entry {self.number} not to be {words}. Relabel it.")
         return self
 
     @property
@@ -193,10 +199,10 @@ class EpsilonTableRow(Row):
 
     table: number of the table in the paper.
     clients: number of clients that are sampled per round.
-    n_users: number of users.
+    n_users: number of users from whom they are sampled.
     delta: delta of the epsilon.
     printed: epsilon in the paper's table.
-    counted: epsilon that we computed by the authors' own method of accounting.
+    counted: epsilon by the authors' own method of accounting, as computed here.
     lower, upper: bounds of the correct epsilon of the same training.
     """
 
@@ -312,7 +318,7 @@ def explain_verdict(row: CatalogueRow) -> str:
 
 
 def describe_omitted_numbers(row: CatalogueRow) -> str:
-    """Returns a sentence on the numbers that ``listed_figures`` leaves out; "" without any."""
+    """Returns a sentence on the numbers that ``listed_numbers`` leaves out; "" without any."""
     rest = [figure for figure in row.figures if figure not in row.listed_numbers]
     poor = sum(figure in row.incorrect_numbers for figure in rest)
     agreeing = len(rest) - poor
@@ -342,9 +348,10 @@ def _corrected(row: CatalogueRow, figure: StatedNumber) -> str:
 
 
 def describe_origin(row: CatalogueRow) -> str:
-    """Names the origin of the claimed number: "by its statement", or "as derived".
+    """Names the origin of the number that an entry judges.
 
-    "As derived" marks a number that the audit derived, because nobody states it.
+    The text is "as derived" if the audit derived the number because the authors do not state it,
+    and otherwise "by its statement".
     """
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 

@@ -40,10 +40,10 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing with its title and caption.
+    """A drawing with its description and caption.
 
     svg: one whole SVG element, whose colours are the CSS variables of templates/glance.css.
-    alt_text: description of the drawing in words, for screen readers.
+    alt_text: description of the drawing in words, read by screen readers and used as its title.
     caption: explanation below the drawing.
     name: file name without extension; it is unique, and does not change from audit to audit.
     kind: "broad" or "narrow" (the overview of systems), "ladder" (each claim's epsilons on one
@@ -67,7 +67,7 @@ class Paragraph:
     """A paragraph of a document.
 
     text: the sentences.
-    block_kind: kind of the block, by which writers choose a layout.
+    block_kind: kind of this block, by which writers choose a layout.
     """
 
     text: str
@@ -79,7 +79,7 @@ class BulletList:
     """A bulleted list of a document.
 
     texts: the items of the list.
-    block_kind: kind of the block, by which writers choose a layout.
+    block_kind: kind of this block, by which writers choose a layout.
     """
 
     texts: tuple[str, ...]
@@ -91,7 +91,7 @@ class Facts:
     """A list of facts in a document, such as "Lower bound: ≥ 2.3".
 
     rows: pairs of a name and its text or number.
-    block_kind: kind of the block, by which writers choose a layout.
+    block_kind: kind of this block, by which writers choose a layout.
     """
 
     rows: tuple[tuple[str, FactValue], ...]
@@ -105,7 +105,7 @@ class TableBlock:
     caption: caption of the table.
     column_heads: head of each column.
     rows: cells of each row, of which the first names the object.
-    block_kind: kind of the block, by which writers choose a layout.
+    block_kind: kind of this block, by which writers choose a layout.
     """
 
     caption: str
@@ -121,7 +121,7 @@ class Pictures:
     The HTML page shows them, and Markdown links to the files NAME.svg in the same folder.
 
     pictures: the drawings.
-    block_kind: kind of the block, by which writers choose a layout.
+    block_kind: kind of this block, by which writers choose a layout.
     """
 
     pictures: tuple[Picture, ...]
@@ -140,7 +140,7 @@ class DocumentSection:
     is_html_only: whether only the HTML page has the section. A terminal prints its title, and
         Markdown omits it.
     html_id: HTML id of the section in the page; empty without an id.
-    block_kind: kind of the block, by which writers choose a layout.
+    block_kind: kind of this block, by which writers choose a layout.
     """
 
     title: str
@@ -238,7 +238,7 @@ def move_repeats_to_notes(whole: DocumentSection) -> DocumentSection:
 
     >>> whole = Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))
     >>> move_repeats_to_notes(whole).blocks[-1].blocks
-    (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
+    (Facts(rows=(('Note 1', '(Dwork 2006)'),), block_kind='facts'),)
     """
     notes: dict[str, str] = {}
     for unit, long, start in _UNITS:

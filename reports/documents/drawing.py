@@ -142,7 +142,7 @@ XYPoint = tuple[float, float]
 BoxEdges = tuple[float, float, float, float]
 # Distances between a label and the place next to its point.
 LABEL_DISTANCES = (0.0, 9.0, 18.0, 30.0, 44.0)
-# Distance beyond which a line connects the label to its point.
+# Largest distance of a label from its point without a line that connects both.
 MAX_UNCONNECTED_DISTANCE = LABEL_DISTANCES[1]
 _LETTER, _RADIUS = 0.62, 5.0
 # Costs of covering a label or point: a fixed cost, and a cost per unit of area (1 for a line).

@@ -1,7 +1,7 @@
 """Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
 
-The overview of an audit has one row per system, with the best attack beside it; the ladder of a
-system has one row per judged claim. All marks of a row have the scope and the delta of one finding
+The overview of an audit has one row per system, with the best attack beside it; the "ladder"
+of a system has one row per judged claim, without attacks. All marks of a row have the scope and the delta of one finding
 (judged claim). A bar covers the epsilons that the proof and the lower bound leave possible: a claim
 to its left is false, a claim to its right is proved.
 """
@@ -41,10 +41,12 @@ class EpsilonRow:
     name: label of the row: name of the system, or of the claim.
     scope_label: second line of the label: scope, delta and game of the finding.
     finding: the judged claim whose scope and delta all marks have; None without one.
-    attack_label: name of the best attack, or the reason why there is none; empty in a ladder.
-    attack_advantage: share of the gap between guessing and certainty that the attack closes at least; 0
-        without an attack that beats guessing.
-    advantage_percent: ``attack_advantage`` in percent, rounded down, as text; empty without such an attack.
+    attack_label: name of the best attack, or the reason why there is none; empty in a drawing that
+        shows claims without attacks (the "ladder" of one system).
+    attack_advantage: advantage of the best attack, (success - guess) / (1 - guess) with the lower
+        confidence limit of its success; 0 without an attack that beats guessing.
+    advantage_percent: ``attack_advantage`` in percent, rounded down, as text; empty without an
+        attack that beats guessing.
     """
 
     name: str
@@ -56,11 +58,13 @@ class EpsilonRow:
 
     @property
     def drawn_bounds(self) -> tuple[Bound | None, Claim | None, Bound | None]:
-        """Lower bound, claim and upper bound that the row draws; None for a mark it does not draw.
+        """Lower bound, claim and upper bound that the row draws; None for each undrawn mark.
 
-        A claimed epsilon has no mark if it is not claimed in this scope, a lower bound if it has
-        assumptions or a smaller delta, and an upper bound if it is infinite, refuted or at a larger
-        delta.
+        - The lower bound is not drawn if it has assumptions, or a delta below the finding's.
+        - The claim is not drawn if it states no epsilon for the finding's scope and delta, or if
+          the audit derived it.
+        - The upper bound is not drawn if it is infinite, if a lower bound refutes its assumptions,
+          or if its delta is above the finding's.
         """
         found = self.finding
         if found is None:
@@ -90,7 +94,7 @@ class EpsilonRow:
 
     @property
     def attack_text(self) -> str:
-        """Text with the best attack, and the share of the gap to certainty that it closes."""
+        """Text with the best attack and its advantage over guessing, in percent."""
         share = self.advantage_percent and f"({self.advantage_percent} of the gap)"
         return say.join_texts(self.attack_label, share, by=" ")
 
@@ -105,10 +109,11 @@ class EpsilonRow:
 
 
 def make_overview_row(glance: Summary) -> EpsilonRow:
-    """Makes the row of one system: the finding to quote first, and the best attack.
+    """Makes the row of one system from its headline finding and its best attack.
 
-    An attack that guesses which of two worst-case inputs was sent is shown only if no other attack
-    beats guessing, because the lower bound of epsilon already states its success.
+    The headline finding is the judged claim with the most severe verdict. Attacks that guess which
+    of two worst-case inputs was sent come last: such an attack is shown only if no other attack
+    beats guessing, because the drawn lower bound of epsilon already states its success.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
     best = min(
@@ -118,10 +123,10 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     if finding is not None:
         row = replace(row, scope_label=_scope_label(finding))
     if best is not None:
-        same = finding is None or best.row.vantage is finding.scope.vantage
+        won, same = best.advantage, finding is None or best.row.vantage is finding.scope.vantage
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
-        share = f"≥ {say.to_percent(round_to_digits(best.advantage, math.floor))}"
-        row = replace(row, attack_label=attack, attack_gain=best.advantage, gain_percent=share)
+        share = f"≥ {say.to_percent(round_to_digits(won, math.floor))}"
+        row = replace(row, attack_label=attack, attack_advantage=won, advantage_percent=share)
     if not glance.leak_assessment.unassessed_text:
         return row
     untested = "none shown" if best is None else row.attack_label
@@ -188,7 +193,7 @@ def draw_overview(
 
 
 def draw_ladder(findings: Sequence[Finding]) -> str:
-    """Draws the ladder: claimed, proved and shown epsilon of each judged claim, on one axis."""
+    """Draws claimed, proved and shown epsilon of each judged claim of a system, on one axis."""
     rows = make_claim_rows(findings)
     return _draw(rows, _LADDER, find_axis_exponents(rows))
 

@@ -4,14 +4,15 @@ Only the following differences count as changes, so that noise does not count:
 
 - Another verdict. It is better only if the claim is now proved, because a refutation remains true
   even if the later audit does not repeat it.
-- Another epsilon, if the intervals of the two audits (from lower to upper bound) do not overlap. A
-  tight calculated lower bound is also an upper bound. Two calculated lower bounds also differ if
-  their relative difference exceeds a thousandth, which is the rounding of accountants. A larger
-  lower bound is then worse; a smaller lower bound proves nothing. The bounds of an audit hold
-  together at the confidence of its plan.
-- Another result of an attack or of utility, if the intervals do not overlap after each is widened
-  for the number of compared results. The intervals are for one training and do not cover another
-  seed. If the seeds of the audits differ, such a change is neither worse nor better.
+- Another epsilon, if the two audits' intervals (lower bound to upper bound) do not overlap. A lower
+  bound that is calculated and tight is also an upper bound. The bounds of an audit hold together
+  at the confidence of its plan.
+- Another calculated lower bound of epsilon, if it differs by more than a thousandth (the rounding of
+  accountants), even if the intervals overlap. A larger bound is worse. A smaller bound is neither
+  worse nor better, because the true epsilon may exceed it.
+- Another result of an attack or of utility, if the confidence intervals do not overlap after each
+  is widened for the number of compared results. These intervals are for one training and do not
+  cover another seed. If the seeds of the audits differ, such a change is neither worse nor better.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Change:
     trend: direction of the change: worse, better, or neither.
     subject: the quantity that changed.
     target: name of the system.
-    words: the change in a sentence, without the name of the system.
+    words: sentence that describes the change, without the name of the system.
     before, now: values in the two audits; None without a value.
     """
 
@@ -137,10 +138,10 @@ def pair_by_key(
 
 
 def make_pairing_key(finding: Finding) -> tuple[Hashable, ...]:
-    """Makes the key by which findings of two audits are paired.
+    """Makes the key by which findings (judged claims) of two audits are paired.
 
-    Two findings have equal keys if they are about the same system, and have equal delta, game,
-    ``outside_model``, scope of the judgement, and scope of the claim.
+    Two findings have equal keys if they have the same system, delta, game, ``outside_model``, scope
+    of the judgement, and scope of the claim.
     """
     judged = (finding.target, finding.scope, finding.delta, finding.game)
     return (*judged, finding.outside_model, finding.claim.scope)
@@ -321,10 +322,11 @@ class Comparison:
     """Comparison of the record of an audit with an earlier record, the baseline.
 
     changes: the changes, the worst first.
-    differences: sentences on differences of plan, data and versions, which may cause changes.
+    differences: sentences on the differences of plan, data and versions between the two audits,
+        which may cause ``changes``.
     incomparable: sentences on parts that cannot be compared.
     n_findings: number of findings (judged claims) that are in both records.
-    n_rows: number of attack results that are in both records.
+    n_rows: number of attack results (rows of ``Contents.attacks``) that are in both records.
     has_claims: whether at least one of the records has findings.
     is_complete: whether both audits were completed.
     unassessed: one line with a reason for each system whose severity was not assessed.
@@ -391,7 +393,7 @@ class Comparison:
         )
 
     def list_changes(self, trend: Trend) -> tuple[str, ...]:
-        """Returns the changes in the direction ``trend``, one sentence per change."""
+        """Lists the changes in the direction ``trend`` (worse, better or neither) as sentences."""
         return tuple(each.sentence for each in self.changes if each.trend is trend)
 
     @property

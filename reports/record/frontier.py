@@ -16,17 +16,19 @@ from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 # Label of a system whose noise is set to zero.
 NOISELESS_LABEL = "without noise"
-# The kinds of ``FigureRow`` that are epsilons: claimed, upper bound, and lower bound.
+# The kinds of ``NumberRow`` that are epsilons: claimed, upper bound, and lower bound.
 EPSILON_KINDS = ("claimed", "proved", "shown")
+# Kinds of the numbers of a sweep, which ``NumberRow`` describes.
 QuantityKind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 # File name of the record of a sweep in its directory.
 SWEEP_RECORD_FILE = "sweep.json"
-# Text between a scope (with its game, if any) and its delta in ``FigureRow.view``.
+# Text that separates a scope (with its game, if any) from its delta in ``NumberRow.view``.
 SCOPE_DELTA_SEPARATOR = " at delta "
-# Last words of ``FigureRow.view`` if the attack's adversary breaks the protocol.
+# Last words of ``NumberRow.view`` if the adversary of an attack breaks the protocol.
 BEYOND_PROTOCOL_SUFFIX = "beyond the protocol"
 # Text between the name of an attack and the reason why it did not run, in a note of a sweep.
 NOT_RUN_SEPARATOR = " did not run. "
+# Label of each ``QuantityKind`` in the page of a sweep.
 QUANTITY_KIND_LABELS: say.TextsByValue = say.REPORT_PHRASES["kind"]
 
 
@@ -36,8 +38,8 @@ class VariantRow(Row):
     target: name of the system.
     settings: settings of the system that differ from those of its paper, by name.
     swept: values of the settings that the sweep varies, as texts, by name.
-    twin: index in ``SweepContents.variants`` of the same system without noise; None if there is
-        none.
+    twin: index of the noiseless twin: of the same system and settings without noise, in
+        ``SweepContents.variants``; None if there is none.
     """
 
     target: str
@@ -54,13 +56,14 @@ class NumberRow(Row):
         (success of an attack); "gain" (this success minus that of guessing); "claimed", "proved"
         (upper bound) or "shown" (lower bound) for an epsilon.
     metric: name of the metric; for an attack with the attack's name.
-    view: for an attack the adversary's view, for an epsilon its scope and delta, and for utility
-        the test protocol.
+    view: conditions of the number, by its kind: for an attack the adversary's view, for an epsilon
+        its scope and delta, and for utility the test protocol.
     value: the number.
     ci_low, ci_high: ends of its confidence interval; None for an epsilon.
     baseline: value of the same metric without the system: for an attack that of guessing, and for
         utility that of popularity, or of user and item means; None if there is none.
-    random: for utility the value of a random ranking, or of the mean of all ratings; else None.
+    random: for utility, value of the same metric for a random ranking, or for the mean of all
+        ratings as prediction; else None.
     basis: for an epsilon its method, confidence, number of samples and assumptions; else empty.
     """
 
@@ -88,8 +91,8 @@ class SweepRow(NumberRow):
 class AllTrainingsRow(NumberRow):
     """A number over all trainings of a variant, with an interval at the plan's confidence.
 
-    next_low, next_high: ends of the prediction interval for one further training; None if there was
-        one training only.
+    next_low, next_high: ends of the prediction interval, which covers the number of one further
+        (the next) training; None if there was one training only.
     trainings: number of trainings.
 
     Each interval holds at this confidence by itself, not together with other intervals.
@@ -120,7 +123,8 @@ class SweepContents(Row):
     variants: the systems with their settings.
     rows: numbers of each training.
     overall: the same numbers over all trainings of a variant.
-    relative: utility over all trainings, divided by that of the system without noise.
+    relative: utility of each variant over all trainings, relative to (divided by) that of the same
+        system without noise.
     notes: sentences on parts that were left out.
     errors: sentences on trainings that failed.
     """
@@ -186,8 +190,8 @@ class BaselineUtility:
     """Utility of a simple recommender, with which the utility of a system is compared.
 
     name: name of the recommender, such as popularity.
-    low, high: smallest and largest value. They differ if this utility was divided by the utility of
-        several systems without noise.
+    low, high: smallest and largest value of this utility. The two are equal, unless the utility was
+        divided by those of several systems without noise, which differ.
     """
 
     name: str
@@ -205,14 +209,14 @@ class Frontier:
     """The points of one system in the drawing of utility against leakage, and its axes.
 
     target: name of the system.
-    utility_metric, protocol: metric and test protocol of utility.
+    utility_metric, utility_protocol: metric and test protocol of utility.
     attack: attack whose gain over guessing is drawn, with the adversary's view; empty without an
         attack.
     epsilon_scope: scope of the epsilons.
     user_scope: scope of a whole user over the training; empty if it equals ``epsilon_scope``.
     points: one point per combination of settings.
-    is_relative_to_noiseless: whether utility is divided by that of the system without noise, which then is one
-        of the points.
+    is_relative_to_noiseless: whether utility is divided by that of the system without noise, which
+        then is one of the points.
     baseline_utilities: utility of popularity and random ranking, or of user and item means and the
         mean rating.
     """
@@ -374,7 +378,7 @@ def _levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[Baselin
 
 
 def select_headline_utility(rows: Sequence[NumberRow]) -> NumberRow:
-    """Selects the utility row to quote: the first metric and protocol, with the last cutoff.
+    """Selects the utility that a report names first: the first metric and protocol, last cutoff.
 
     The cutoff is the k of a metric such as HR@k.
     """

@@ -42,14 +42,15 @@ _SIZES = (1e-9, 1e9)
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """An attack result (value of a metric) that beats its baseline, a guess without the uploads.
+    """An attack result (value of a metric) that is better than a guess without the uploads.
 
     row: row of the record with the result.
     baseline: value of the metric that a guess without the uploads reaches.
     low_limit: lower confidence limit of the result at the row's confidence, corrected so that the
         limits of all results of the system hold together.
     n_results: number of results of the system that have a baseline.
-    is_small: whether the advantage over the baseline is too small for a leak (by default below 5%).
+    is_small: whether reports do not count the result as a leak, because its advantage over the
+        baseline is too small (by default below .05).
     """
 
     row: AttackRow
@@ -81,7 +82,7 @@ class Leak:
 
 
 def list_rows_with_baseline(record: Contents | Section) -> tuple[AttackRow, ...]:
-    """Returns the attack rows that have a baseline, and whose metric is in [-1, 1] (1 is best)."""
+    """Lists the attack rows that have a baseline, and whose metric is in [-1, 1] (1 is best)."""
     return tuple(
         row
         for row in record.attacks
@@ -272,10 +273,11 @@ def _size(value: float, low: float, failing: float) -> float:
 
 
 def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> str:
-    """Describes how far above guessing the attack results may lie by their confidence intervals.
+    """Returns a clause on the largest gain over guessing that the confidence intervals allow.
 
-    The stated number is the largest difference of upper limit and baseline over ``rows``. Limits
-    are corrected for ``tried`` results (by default the number of ``rows``). Returns a clause.
+    The gain of a row is the upper limit of its interval minus its baseline; the clause states the
+    largest gain of ``rows``. The limits are corrected for multiple comparisons, so that ``tried``
+    of them (by default as many as ``rows``) hold together.
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.against_guessing, rows)
@@ -320,7 +322,6 @@ MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH = 0.5, 0.2
 # Minimum success rate of guesses at one bit, by the lower bound of epsilon, with which a leak has
 # severity medium.
 MIN_GUESS_RATE_FOR_MEDIUM = 0.9
-# Family of the attacks that guess which of two worst-case inputs was sent.
 DISTINGUISHER_FAMILY = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
@@ -364,7 +365,7 @@ class SeverityAssessment:
 
     @property
     def unassessed_text(self) -> str:
-        """Text on the parts that were not assessed; empty if the severity cannot be worse."""
+        """Text on the parts that were not assessed; empty if the severity is critical already."""
         return "" if self.known_severity is Severity.CRITICAL else self.unassessed_parts
 
     @property
@@ -430,10 +431,13 @@ def assess_claim(finding: Finding | None) -> Severity | None:
 def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
     """Assesses the severity of what attacks learn from a system's messages (its leak).
 
-    The result states as not assessed why an adversary may learn more than the attacks that ran.
-    Nothing is stated if more attacks were compared with guessing than could not run, and at least
-    half of the messages could be read. Attacks that guess which of two worst-case inputs was sent
-    are not counted, because other attacks may learn more.
+    Field ``unassessed_parts`` of the result has the reason why an adversary may learn more than the
+    attacks that ran. It is empty, so that the leak counts as assessed, if both conditions hold:
+
+    - The number of attacks that were compared with guessing exceeds the number of attacks that
+      could not run. Attacks that guess which of two worst-case inputs was sent do not count among
+      those compared, because other attacks may learn more.
+    - At least half of the messages could be read.
     """
     shown = [bound.epsilon for bound in list_lower_bounds(section)]
     won = find_max_advantage(leaks)

@@ -60,8 +60,8 @@ class GateOutcome:
         The first of these rules that applies gives the exit code:
 
         - 3 if the record has errors, or contradicts itself (verdict UNSOUND);
-        - 3 if a ``baseline`` is given, nothing became worse, and no judged claim (or without claims
-          no attack result) is in both records;
+        - 3 if a ``baseline`` is given, nothing became worse, and the two records have no judged
+          claim in common (if neither has judged claims: no attack result in common);
         - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
         - 3 if a claim could not be tested, if a system was not assessed whose severity the gate
           needs, or if a leak was assessed in the baseline but is not now, unless the gate allows
@@ -121,8 +121,8 @@ class Record(Contents):
         """Writes all reports (``store.RUN_FILE_NAMES``) to a directory and returns its path.
 
         ``gate`` (the rule for failing CI) determines which test cases of junit.xml are failures,
-        and the minimum advantage of a leak over guessing. Raises InputError if the directory cannot
-        be written.
+        and with which advantage over guessing an attack result is reported as a leak. Raises
+        InputError if the directory cannot be written.
         """
         store.write_run_files(self, Path(directory), gate)
         return Path(directory)
@@ -162,7 +162,7 @@ class Record(Contents):
         """
         if what not in _TABLES:
             raise InputError(
-                f"Expected what to be one of {', '.join(_TABLES)}, got {what!r}. Give one of them."
+                f"Expected argument what to be one of {', '.join(_TABLES)}, got {what!r}. Correct it."
             )
         return _make_frame(flatten_rows(getattr(self, what)))
 
@@ -237,7 +237,7 @@ class Sweep(SweepContents):
         return place
 
     def encoded(self) -> bytes:
-        """Returns the record as canonical JSON; equal records give equal bytes."""
+        """Encodes the record as canonical JSON; equal records give equal bytes."""
         data = store.to_json(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         return (say.escape_controls(text) + "\n").encode()
@@ -254,7 +254,7 @@ class Sweep(SweepContents):
         )
 
     def page(self) -> str:
-        """Returns the record of the sweep as one self-contained HTML page."""
+        """Renders the record of the sweep as one self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
             "kind": [kind for kind in frontier.QUANTITY_KIND_LABELS if self._of(kind)],
@@ -287,7 +287,10 @@ class Sweep(SweepContents):
         return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 
     def name_at(self, place: int) -> str:
-        """Returns the name of the variant at the index ``place``: system and swept settings."""
+        """Returns the name of a variant (system and swept settings).
+
+        ``place`` is the index of the variant in ``variants``.
+        """
         variant = self.variants[place]
         swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())
         return f"{variant.target} {swept}" if swept else variant.target

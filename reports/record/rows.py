@@ -54,15 +54,15 @@ class Finding(Row):
     vacuous: whether the claim is vacuous (an epsilon of 6.91 or more).
     reason: reason of the verdict, in sentences.
     note: remark for the reader.
-    claimed_guess: highest success rate that the claim allows for guessing which of two equally
-        likely inputs the system had.
+    claimed_guess: success rate of guessing which of two equally likely inputs the system had, at
+        most, if the claim holds.
     shown_guess: success rate e^eps / (1 + e^eps) of such guesses on the most revealing outputs,
         where eps is the lower bound. The average over all outputs may be far lower, because a rare
         output suffices for a large epsilon. None without a lower bound.
     outside_model: condition of the judgement that no scope expresses and that the paper does not
         mention, such as a budget that it does not print; empty if there is none.
-    untested: reason why no measurement could have refuted the claim; empty if a measurement could,
-        or if no measurement was needed.
+    untested: reason why the claim is untested, so that no measurement could have refuted it; empty
+        if a measurement could have, or if none was needed.
     game: name of the game (simulated experiment) for whose users the claim is judged; empty if the
         claim is judged for the users of the data.
     holds_at: delta at which the claimed epsilon holds although it is refuted at the claim's delta;
@@ -141,10 +141,10 @@ class Finding(Row):
 
     @property
     def is_claimed_in_scope(self) -> bool:
-        """Whether the claim states an epsilon for the judged scope and delta.
+        """Whether the claim states a finite epsilon for the judged scope and delta.
 
-        A finite claim does if it covers them, and if there is no condition in ``outside_model``. A
-        claim that is refuted there always does.
+        This is the case if the scope and delta of the claim cover the judged ones without a
+        condition in ``outside_model``, or if the verdict is VIOLATED.
         """
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED
@@ -190,7 +190,7 @@ class Measurement(Row):
 
 
 class FurtherFigure(Row):
-    """A number with its confidence interval; the row that contains it states the confidence.
+    """A further number of a row, with a confidence interval; the row states the confidence.
 
     value: the number.
     ci_low, ci_high: ends of the confidence interval.
@@ -216,14 +216,15 @@ class RocRow(Row):
 
 
 class UsersRow(Row):
-    """The spread of an attack's success over users, without names.
+    """The spread of an attack's success over users, without the users' names.
 
-    success: name of the measure of success at one user, whose values are in [0, 1].
+    success: name of the measure of an attack's success at one user; its values are in [0, 1].
     quantiles: quantiles of the success over users, by level; "99%" is for the most exposed users.
-    sure: share of users at whom the success is 0.9 or more; None if it was not computed.
+    sure: share of users about whom the attack is sure: with a success of 0.9 or more. None if it
+        was not computed.
     groups: mean success in groups of users, by user attribute and name of the group.
-    each: pairs (index of the user in the data, from 0; success) for every user; empty unless
-        requested.
+    each: success at each user, as pairs (index of the user in the data, from 0; success); empty
+        unless requested.
     """
 
     success: str
@@ -255,11 +256,12 @@ class AttackRow(Row):
     gain: value minus baseline with the interval of this difference, if both have the same subjects;
         else None. If the interval is above 0, the attack beats the best of these guesses.
     from_interactions: value of the metric if the attack reads the true interactions instead of the
-        uploads, which may reveal less or more; None if it was not computed.
-    further: other metrics of the same guesses, by name.
+        uploads: a reference, not a limit, because uploads may also reveal more than interactions.
+        None if it was not computed.
+    further: further metrics of the same guesses, by name of the metric.
     roc: ROC curve of the attack's scores; None without scores.
     users: spread of the attack's success over users; None if it was not computed.
-    n: number of subjects, the units that the attack guesses about.
+    n: number of subjects. A subject is a unit that the attack guesses about, such as a user.
     subject: kind of the subjects, such as "users".
     trainings: number of attacked trainings.
     reference: publication of the attack.
@@ -336,13 +338,14 @@ class UtilityRow(Row):
     ci_low, ci_high: ends of the confidence interval of the value over users and trainings. After
         one training, the interval does not cover another training.
     confidence: confidence of the intervals.
-    random: value of the metric for a random ranking, or for the mean rating as prediction.
+    random: value of the same metric for a random ranking, or for the mean rating as prediction.
     baseline: popularity, or user and item means, for comparison; None in older records.
     n: number of test users or test ratings.
     trainings: number of trainings.
     paper_value: value that the paper prints; None if it prints none.
     paper_note: conditions under which the paper measured its value.
-    unprotected: name of the same system without protection; empty if there is none.
+    unprotected: name of the unprotected system: the same system without protection. Empty if there
+        is none.
     """
 
     target: str
@@ -386,12 +389,12 @@ class ReproducedRow(Row):
 
     place: table or figure of the paper.
     system: name of the system.
-    what: quantity: row and column of the number in the paper, without the system.
+    what: name of the quantity: row and column of the number in the paper, without the system.
     printed: number in the paper; None if the paper only draws a curve or compares in words.
-    value: our measurement.
+    value: our measurement of the same quantity.
     ci_low, ci_high: ends of its confidence interval; None without an interval.
-    beside: further measurements for comparison, by name, such as the accuracy of always guessing
-        the majority class.
+    beside: further measurements to compare with, printed beside ``value``, by name, such as the
+        accuracy of always guessing the majority class.
     note: reason why the two numbers differ.
     """
 
@@ -407,7 +410,7 @@ class ReproducedRow(Row):
 
 
 class CheckRow(Row):
-    """Result of a check of a property that no epsilon covers, such as repeatability.
+    """Result of a check of a property that epsilon does not express, such as repeatability.
 
     target: name of the system.
     check: name of the check.
@@ -463,12 +466,12 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
         layer = [part for each in parts for part in each if isinstance(part, dict | list | tuple)]
     if layer:
         limit = f"at most {_DEEPEST} nested levels"
-        raise ValueError(f"Expected a plan of {limit}, got more. Flatten it.")
+        raise ValueError(f"Expected a plan with {limit}, got more. Flatten the plan.")
     return plan
 
 
 class Contents(Row):
-    """Contents of an audit's record; ``reports.record.record.Record`` adds methods to it.
+    """Contents of an audit's record, as in report.json; the subclass ``Record`` adds methods.
 
     schema_version: version of the schema of report.json.
     plan: plan of the audit: settings by name.
@@ -478,8 +481,9 @@ class Contents(Row):
     attacks: results of attacks.
     skipped: attacks that did not run.
     utility: results of utility.
-    messages: counts of messages, one row per system.
-    own: names of the systems that the caller provided: wrapped functions, apps and recordings.
+    messages: counts of the messages that were sent, one row per system.
+    own: names of the caller's own systems, which no paper describes: wrapped functions, apps and
+        recordings.
     notes: sentences on parts of the audit that were left out.
     errors: sentences on parts of the audit that failed.
     """

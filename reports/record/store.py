@@ -70,7 +70,7 @@ def write_run_files(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE
     """Renders ``record`` and writes all files of a run directory, report.json last.
 
     ``gate`` (the rule for failing CI) determines which test cases of junit.xml are failures, and
-    the minimum advantage of a leak over guessing.
+    with which advantage over guessing an attack result is reported as a leak.
     """
     overview, _ = draw_overview(summarize_systems(record))
     contents = {

@@ -29,7 +29,8 @@ def find_waiver(row: Finding | AttackRow, gate: Gate) -> str:
 def drop_waived(record: RecordType, gate: Gate) -> RecordType:
     """Returns the record without the findings and leaks that waivers of ``gate`` accept.
 
-    A waived result of an attack is replaced by that of guessing.
+    An attack result that is waived keeps its row, but with the value of its baseline (a guess), so
+    that it is no leak.
     """
     attacks = []
     for row in record.attacks:

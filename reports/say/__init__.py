@@ -345,8 +345,8 @@ def describe_shown_guess(measured: Bound) -> str:
 def describe_guesses_by_bounds(finding: Finding) -> str:
     """Returns sentences on how often an adversary guesses right, by the bounds of a judged claim.
 
-    The first sentence follows from the upper bound and is left out if an epsilon is claimed; the
-    second follows from the lower bound.
+    The first sentence follows from the upper bound, and is left out if the claim has a finite
+    epsilon, which limits the guesses already. The second sentence follows from the lower bound.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
@@ -529,9 +529,10 @@ def label_probability(measured: Bound) -> str:
 
 
 def describe_probability_ratio(measured: Bound) -> str:
-    """Formats the ratio of a distinguishing event's two probabilities, the larger over the smaller.
+    """Returns a sentence on the ratio of a distinguishing event's probabilities under two inputs.
 
-    The text is "" if the bound has no distinguishing event.
+    The ratio is the larger over the smaller probability. The text is "" if the bound ``measured``
+    has no distinguishing event.
     """
     witness = measured.witness
     if witness is None:

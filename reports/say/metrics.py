@@ -6,8 +6,8 @@
   estimate.
 - A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
   the corrected interval of a difference, computed per user, lies on the better side.
-- A system learned nothing about single users that helps if no difference lies on the better side,
-  not even its estimate, and the interval of one difference lies on the worse side.
+- A system gained nothing from the data of single users if it does not beat this baseline: the
+  estimate of no difference lies on the better side, and the interval of one lies on the worse side.
 """
 
 from __future__ import annotations
@@ -215,8 +215,9 @@ def widen_limits(
 ) -> tuple[float, float]:
     """Returns the limits (low, high) of a row, widened for multiple comparisons.
 
-    The limits of ``rows`` such rows hold together at ``confidence``, at which the row's unwidened
-    limits hold.
+    row: the row, whose own limits hold at ``confidence`` by themselves.
+    rows: number of compared rows, whose widened limits hold together.
+    confidence: confidence with which the widened limits hold together.
     """
     wider = compute_widening(confidence, rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
@@ -280,7 +281,7 @@ def format_trained_rounds(section: Section) -> str:
 
 
 def describe_shortfall(section: Section) -> str:
-    """Describes which of guessing and the baseline a system's utility does not beat.
+    """Names what a system's utility does not beat: guessing, its baseline, or both.
 
     The text is "" if the utility beats both.
     """

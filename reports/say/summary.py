@@ -193,7 +193,7 @@ class Summary:
 
     @property
     def utility_shortfall(self) -> str:
-        """Text on which of guessing and the baseline the system's utility does not beat.
+        """Text that names what the system's utility does not beat: guessing, baseline, or both.
 
         The text is empty if the utility beats both.
         """
@@ -341,8 +341,8 @@ def describe_verdict_counts(record: Contents) -> str:
 def describe_user_hiding(record: Contents) -> str:
     """Returns a sentence with the number of systems that provably hide a user from the server.
 
-    A user is hidden if a proof over the whole training keeps the success rate of guesses at one bit
-    below 99.9%.
+    A user counts as hidden if an epsilon below 6.9 is proved for all data of the user over the
+    whole training. A guess at one bit of the data is then right less than 99.9% of the time.
     """
     parts = group_by_system(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)

@@ -77,8 +77,9 @@ def render_sarif(
     """Renders the record of an audit as SARIF 2.1.0.
 
     record: the record.
-    gate: rule for failing CI, which sets the minimum advantage of a leak over guessing.
-    checks: results of checks that no epsilon covers.
+    gate: rule for failing CI, which sets the advantage over guessing from which an attack result is
+        reported as a leak.
+    checks: results of checks of properties that epsilon does not express, such as a shared seed.
     place: path of the file to which results refer, and a line in it.
 
     Refuted claims and failed checks are errors, leaks are warnings, undecided claims are notes.
@@ -181,8 +182,9 @@ def render_junit(
     The outcomes of test cases by ``gate`` (the rule for failing CI) are:
 
     - failure: a finding (judged claim) that ``gate`` fails; a refuted claim for every gate; with
-      ``--fail-on leak`` each leak; with ``--fail-on`` leak or a severity, each system that reaches
-      it.
+      ``--fail-on leak`` each leak, and each system whose leak has severity medium or worse; with
+      ``--fail-on`` and a severity, each system of this severity or a worse one; an expired waiver;
+      a failed check.
     - error: the verdicts UNSOUND and INCONCLUSIVE; errors that kept the audit from being completed;
       a system that was not assessed.
     - skipped: waived findings; the verdict NO CLAIM; INCONCLUSIVE and systems that were not

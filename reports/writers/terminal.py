@@ -244,8 +244,9 @@ def print_audit(record: Contents, console: Console) -> None:
 
     The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
     lines have the scope of the bounds, the result of the attacks, advice, and a warning if utility
-    does not beat guessing or the baseline. Below them, all systems have a row of characters on one
-    axis of epsilon. The text has no styles unless the console is a terminal.
+    does not beat guessing or the baseline. Below the systems, a
+    chart of characters shows the bounds of all systems on one axis of epsilon, one line per system.
+    The text has no styles unless the console is a terminal.
     """
     print_line(console, format_title(record), style="bold")
     summaries = summarize_systems(record)
@@ -302,7 +303,7 @@ def print_outcome(
 
     outcome: outcome of the gate.
     gate: the rule for failing CI.
-    written: lines on the files that were written.
+    written: lines that name the written files.
     directory: directory of the run, for the command that shows the worst system in full.
     """
     from rich.console import Console

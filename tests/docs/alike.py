@@ -1,6 +1,6 @@
-"""Whether a page still shows what is printed: in words exactly, in numbers within a tenth.
+"""Comparison of a page with today's output: equal words, numbers within a tenth.
 
-What a game measures depends on a training, and trainings carry the last bits of a processor's sums.
+A game's measurement depends on a training, whose sums differ in the last bits between processors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def alike(shown: str, printed: str) -> bool:
-    """Whether the words are the same, and each number within a tenth of the other.
+    """Whether the words are equal and each number is within a tenth of its counterpart.
 
     >>> alike("at least 1.066, 24 of 40", "at least 1.072, 24 of 40")
     True

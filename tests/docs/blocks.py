@@ -1,8 +1,9 @@
 """The code blocks of the pages, in order.
 
-A block is fenced, or indented by four columns: these are commands. On the line above a fence may
-stand ``<!-- not run: REASON -->`` (it is only shown), ``<!-- needs: MODULE -->`` (it is run where
-that can be imported) or ``<!-- run -->`` (commands are run, not only parsed).
+A block is fenced, or indented by four columns: these are commands. The line above a fence may have
+a mark: ``<!-- not run: REASON -->`` (the block is only shown), ``<!-- needs: MODULE -->`` (it runs
+if the module can be imported) or ``<!-- run -->`` (its commands run; otherwise they are only
+parsed).
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ LIST = re.compile(r"^ *([-*]|\d+\.) |^ {2,}")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``file``, behind the language, is where it goes; ``mark`` and ``reason`` stand above."""
+    """A code block: `file`, given after the language, is the path it is written to.
+
+    `mark` and `reason` are those of the line above the block.
+    """
 
     page: str
     line: int

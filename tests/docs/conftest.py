@@ -1,4 +1,4 @@
-"""What several pages need: the catalogue judged as a whole, and no package of others."""
+"""Fixtures of several pages: the judged catalogue, and a process without third-party plugins."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ NOTEBOOKS = tuple(sorted((ROOT / "examples").glob("*.ipynb")))
 
 
 def outputs(notebook: dict[str, Any], folder: Path) -> tuple[list[list[dict[str, Any]]], Any]:
-    """What every code cell gives, as notebooks store it, texts only; and the names at the end."""
-    found: list[list[dict[str, Any]]] = []
+    """Text outputs of every code cell in the notebook format, and the final namespace."""
+    cell_outputs: list[list[dict[str, Any]]] = []
     with Session(folder) as session:
         names = session.module.__dict__
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code":
-                found.append(_run("".join(cell["source"]), names, len(found) + 1))
-    return found, names
+                cell_outputs.append(_run("".join(cell["source"]), names, len(cell_outputs) + 1))
+    return cell_outputs, names
 
 
 def _run(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]:
@@ -54,9 +54,9 @@ def _run(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]
 def _store(path: Path) -> None:
     notebook = json.loads(path.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
-        found, _ = outputs(notebook, Path(folder))
+        cell_outputs, _ = outputs(notebook, Path(folder))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    for count, (cell, shown) in enumerate(zip(code, found, strict=True), 1):
+    for count, (cell, shown) in enumerate(zip(code, cell_outputs, strict=True), 1):
         cell["outputs"], cell["execution_count"] = shown, count
     path.write_text(f"{json.dumps(notebook, indent=1, ensure_ascii=False)}\n", encoding="utf-8")
 

@@ -30,31 +30,31 @@ from fedrec_auditor.auditor.plan.waivers import read_waivers
 from tests.contracts.laws import hold
 from tests.docs.blocks import ROOT, Block
 
-# Programs whose words nothing here can check.
+# Programs whose arguments are not checked.
 ASIDE = {"cd", "dask", "git", "ray"}
 SETTINGS = {"COLUMNS": "80", "OMP_NUM_THREADS": "1"}
 STEPS = re.compile(r"\s&&\s|\n")
 
 
 def unmet(block: Block) -> str:
-    """What a block needs that is not installed; "" if nothing."""
+    """The missing module that a block needs; "" if none is missing."""
     module = block.reason if block.mark == "needs" else {"yaml": "yaml"}.get(block.language, "")
     return module if module and importlib.util.find_spec(module) is None else ""
 
 
 class FirstLine(doctest.OutputChecker):
-    """Of what fails a contract the first line: pytest adds the figures to it."""
+    """Compares only the first line of a failed contract: pytest adds the values below it."""
 
     def check_output(self, want: str, got: str, optionflags: int) -> bool:
-        """Whether ``got`` is as it was shown."""
-        said = got.partition("\n")[0] + "\n" if want.startswith("AssertionError") else got
-        return super().check_output(want, said, optionflags)
+        """Whether ``got``, or its first line, is as shown."""
+        compared = got.partition("\n")[0] + "\n" if want.startswith("AssertionError") else got
+        return super().check_output(want, compared, optionflags)
 
 
 class Session:
-    """A page's namespace and folder; use it as a context.
+    """A page's namespace and folder; used as a context.
 
-    Workers take longer to start than what pages run, so that there is one core.
+    The session has one core: workers take longer to start than the pages take to run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,13 +76,13 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-        for name, module in list(sys.modules.items()):  # of the page alone: torch loads only once
+        for name, module in list(sys.modules.items()):  # only the page's: torch loads only once
             place = getattr(module, "__file__", None) or ""
             if name == "page" or place.startswith(str(self.folder)):
                 del sys.modules[name]
 
     def outputs(self, block: Block) -> Iterator[tuple[str, str]]:
-        """Run, parse or read the block: what it shows, and what came of it in truth."""
+        """Runs, parses or reads a block; yields (text on the page, actual text) to compare."""
         if block.language == "text":
             yield block.text, self.printed
         else:
@@ -102,7 +102,7 @@ class Session:
             known = set(self.module.__dict__)
             exec(compile(block.text, str(block), "exec"), self.module.__dict__)
             for name in self.module.__dict__.keys() - known:
-                if name.startswith("Test"):  # as pytest would, in a reader's own tests
+                if name.startswith("Test"):  # as pytest would run a reader's tests
                     contract = getattr(self.module, name)
                     hold(contract, contract.subject)
         self.printed = out.getvalue()
@@ -111,11 +111,11 @@ class Session:
         test = doctest.DocTestParser().get_doctest(
             block.text, self.module.__dict__, block.page, block.page, block.line
         )
-        runner, said = doctest.DocTestRunner(FirstLine()), io.StringIO()
-        runner.run(test, out=said.write, clear_globs=False)
+        runner, output = doctest.DocTestRunner(FirstLine()), io.StringIO()
+        runner.run(test, out=output.write, clear_globs=False)
         self.module.__dict__.update(test.globs)
         assert runner.tries
-        assert not runner.failures, said.getvalue()
+        assert not runner.failures, output.getvalue()
 
     def _commands(self, block: Block) -> None:
         for step in STEPS.split(block.text):
@@ -147,7 +147,7 @@ class Session:
             check(value)
 
     def _run(self, command: str) -> None:
-        """Run a command; its exit code may say that something was found."""
+        """Runs a command; an exit code that reports findings is not a failure."""
         program, *words = shlex.split(command, comments=True)
         assert program == "auditor"
         code, told = 0, io.StringIO()
@@ -164,7 +164,7 @@ class Session:
 
 
 def check(line: str) -> None:
-    """Parse a command as its program would, as far as that can be told without running it."""
+    """Parses a command by its program's own parser, as far as possible without running it."""
     words = shlex.split(line, comments=True)
     if not words or words[0] in ASIDE:
         return
@@ -187,7 +187,7 @@ def check(line: str) -> None:
 
 
 def _parse(words: list[str]) -> None:
-    """Options, their values and arguments, by the command line's own parser; names of targets."""
+    """Parses options and arguments by the command line's own parser; checks target names."""
     group = typer.main.get_command(make_app())
     above = group.make_context("auditor", list(words))
     name, command, rest = group.resolve_command(above, words)
@@ -199,7 +199,7 @@ def _parse(words: list[str]) -> None:
 
 
 def _values(data: Any) -> Iterator[str]:
-    """The commands of a workflow, and those that a hook's arguments make."""
+    """The commands in a workflow's values, and those made of a hook's arguments."""
     if isinstance(data, list):
         for each in data:
             yield from _values(each)

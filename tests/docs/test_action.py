@@ -1,4 +1,4 @@
-"""The Action and the hooks: their shell steps run, and what they call exists."""
+"""The GitHub Action and the pre-commit hooks: shell steps run, and called commands exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ yaml = pytest.importorskip("yaml", reason="the extra `docs` reads YAML")
 TEXT = (ROOT / "action.yml").read_text(encoding="utf-8")
 ACTION = yaml.safe_load(TEXT)
 STEPS = {step["name"].partition(" ")[0]: step for step in ACTION["runs"]["steps"]}
-# Stands for each program: writes down with which words it was called.
+# Replacement of each program: records the arguments of its calls.
 STUB = """#!/bin/bash
 printf '%s\\n' "${0##*/}" "$@" >> "$GITHUB_OUTPUT"
 echo "$EARLIER"
@@ -29,7 +29,7 @@ AUDIT = {"ARGUMENTS": "a:b --claim 'my claim.toml'\n--data $HOME", "FAIL_ON": "l
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    """Runs the shell of a step as the host does: (exit code, lines that were written)."""
+    """Runs the shell of a step as the host does; returns (exit code, recorded lines)."""
     for name in ("auditor", "gh", "python"):
         (tmp_path / name).write_text(STUB, encoding="utf-8")
         (tmp_path / name).chmod(0o700)
@@ -49,13 +49,13 @@ def run(tmp_path: Path) -> Any:
     return step
 
 
-def test_a_step_has_the_inputs_and_no_words_of_others_in_its_shell() -> None:
+def test_inputs_are_declared_and_never_expanded_in_a_shell() -> None:
     assert set(re.findall(r"inputs\.([\w-]+)", TEXT)) == set(ACTION["inputs"])
     assert not any("${{" in step.get("run", "") for step in STEPS.values())
     check(f"auditor run x:y --fail-on {ACTION['inputs']['fail-on']['default']}")
 
 
-def test_the_steps(run: Any) -> None:
+def test_steps_call_programs_with_the_expected_arguments(run: Any) -> None:
     pip, cpu = "python -m pip install ", "torch --index-url https://download.pytorch.org/whl/cpu"
     code, wrote = run("Install", GITHUB_ACTION_PATH="here", REQUIREMENTS=". 'a<2'")
     assert (code, " ".join(wrote)) == (0, f"{pip}{cpu} {pip}here {pip}. a<2")
@@ -78,7 +78,7 @@ def test_a_later_commit_rewrites_the_comment(run: Any, earlier: str, call: str) 
     assert (code, f"gh api --method {call} --field body=@" in " ".join(wrote)) == (0, True)
 
 
-def test_the_recipe_and_the_hooks() -> None:
+def test_commands_of_the_recipe_and_the_hooks_parse() -> None:
     (recipe,) = (yaml.safe_load(b.text) for b in blocks("docs/ci-gate.md") if "OWNER" in b.text)
     given = recipe["jobs"]["audit"]["steps"][-1]["with"]
     assert set(given) <= set(ACTION["inputs"])

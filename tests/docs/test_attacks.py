@@ -18,7 +18,7 @@ PAGE = ROOT / "benchmarks" / "ATTACKS.md"
 TEXT = (ROOT / "docs" / "attacks.md").read_text(encoding="utf-8")
 ATTACKS = FAMILIES["attacks"].list_names()
 TABLE = re.compile(r"(?<=<!-- table: strength -->\n).*?(?=<!-- end: strength -->)", re.DOTALL)
-# The figure of the table, and from where it is looked.
+# Metric of the table and vantage of the attack, by family.
 FIGURES = {
     AttackFamily.ATTRIBUTE: ("gender macro F1", "server"),
     AttackFamily.MEMBERSHIP: ("AUC", "server"),
@@ -39,10 +39,10 @@ def test_every_attack_has_a_row_of_figures() -> None:
     assert tuple(rows) == ATTACKS
 
 
-def strength(record: Record) -> str:
-    """A row an attack, a column a system: the figure, and in brackets what is guessed.
+def make_strength_table(record: Record) -> str:
+    """Markdown table of attacks (rows) by systems (columns): the metric's value (baseline).
 
-    Of attributes also what the true interactions tell.
+    For attributes the parentheses also give the value from the true interactions.
     """
     mark = {id(leak.row): "*" if leak.is_small else "**" for leak in rank_leaks(record)}
     systems = record.plan["targets"]
@@ -55,13 +55,13 @@ def strength(record: Record) -> str:
             whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0
             if (row.attack, row.vantage) == (name, vantage) and whole:
                 by = mark.get(id(row), "")
-                told = (row.baseline, row.from_interactions)
-                beside = "/".join(f"{figure:.2f}" for figure in told if figure is not None)
+                references = (row.baseline, row.from_interactions)
+                beside = "/".join(f"{figure:.2f}" for figure in references if figure is not None)
                 cells[row.target] = f"{by}{row.value:.2f}{by} ({beside})"
         lines.append(f"| `{name}`<br>{metric} | {' | '.join(cells.values())} |")
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    table = strength(Record.read(sys.argv[1]))
+    table = make_strength_table(Record.read(sys.argv[1]))
     PAGE.write_text(TABLE.sub(lambda _: table, PAGE.read_text("utf-8")), encoding="utf-8")

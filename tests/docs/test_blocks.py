@@ -1,6 +1,6 @@
-"""Every code block of every page is run, parsed or held to what it shows.
+"""Every code block of every page runs, parses or equals today's output.
 
-``python -m tests.docs.test_blocks PAGE ...`` writes into pages what commands print today.
+``python -m tests.docs.test_blocks PAGE ...`` writes today's output of commands into pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.docs.session import Session, unmet
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
 def test_the_blocks_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "UPLOAD_RUNS", 2_000)  # by default ten times as many
+    monkeypatch.setattr(local, "UPLOAD_RUNS", 2_000)  # a tenth of the default
     monkeypatch.setattr(grid, "NOISE_FACTORS", grid.NOISE_FACTORS[::4])  # both ends
     left = []
     with Session(tmp_path) as session:
@@ -36,7 +36,7 @@ def test_the_blocks_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.Mon
         pytest.skip(f"all but {', '.join(left)}")
 
 
-def test_what_is_only_shown_says_why() -> None:
+def test_blocks_that_are_not_run_give_a_reason() -> None:
     every = [block for page in PAGES for block in blocks(page)]
     assert all(block.reason for block in every if block.mark in ("not run", "needs"))
     assert (len(every) > 50, [block.mark for block in every].count("not run")) == (True, 5)

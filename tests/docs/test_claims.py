@@ -1,6 +1,6 @@
-"""docs/claims.csv has every statement's verdict and numbers, docs/claims.md what they come to.
+"""docs/claims.csv has every statement's verdict and numbers; docs/claims.md sums them up.
 
-Where this fails: ``python -m tests.docs.test_claims`` writes the table; read the change.
+If a test fails, ``python -m tests.docs.test_claims`` writes the table; review the change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.points import later
 TABLE = ROOT / "docs" / "claims.csv"
 PAGE = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
 HEAD = ("number", "system", "kind", "basis", "verdict", "claimed", "holds")
-# Sentences of the page on entries, by their verdict.
+# Numbers of the entries that the page summarises, by verdict.
 SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28 34 35 36 40b",
     Verdict.VIOLATED: "2b 6 7 12 22 23 24",
@@ -41,15 +41,15 @@ SHORT = {
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 
 
-def statement(row: CatalogueRow) -> tuple[str, ...]:
-    """A line of the table: one statement."""
+def get_line(row: CatalogueRow) -> tuple[str, ...]:
+    """A line of the table for one statement."""
     judgement = ", ".join(word.label for word in (row.verdict, row.arithmetic) if word is not None)
     words = (judgement, catalogue.describe_claim(row), catalogue.format_correct_formula(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
 
-def printed(row: EpsilonTableRow) -> tuple[str, ...]:
-    """The same of an epsilon that stands in a table of a paper."""
+def get_row(row: EpsilonTableRow) -> tuple[str, ...]:
+    """A line of the table for an epsilon printed in a paper's table."""
     place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {format_number(row.delta)}"
     holds = f"{format_lower_4_digits(row.lower)} to {format_upper_4_digits(row.upper)}"
     return (place, "dp-privrec", "privacy", "printed", "", f"{row.printed:.4f}", holds)
@@ -62,7 +62,7 @@ def stored() -> list[tuple[str, ...]]:
 
 def test_every_statement_has_its_line(judged: tuple[CatalogueRow, ...]) -> None:
     lines = stored()
-    assert lines[: len(judged) + 1] == [HEAD, *map(statement, judged)]
+    assert lines[: len(judged) + 1] == [HEAD, *map(get_line, judged)]
     assert len(lines) == 1 + len(judged) + len(list(numbers.printed_epsilons()))
 
 
@@ -73,17 +73,17 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
     places = range(0, len(every), step)
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: [every[place] for place in places])
     (made,) = make_epsilon_tables()
-    assert [lines[place] for place in places] == [printed(row) for row in made.rows]
+    assert [lines[place] for place in places] == [get_row(row) for row in made.rows]
 
 
-def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None:
+def test_counts_of_labels_on_the_page_are_current(judged: tuple[CatalogueRow, ...]) -> None:
     assert catalogue.describe_label_counts(judged) in PAGE.replace("\n", " ")
 
 
-def test_distinct_statements_are_counted_from_json_as_on_the_page(
+def test_distinct_statements_of_json_are_counted_as_on_the_page(
     judged: tuple[CatalogueRow, ...],
 ) -> None:
-    """By ``repeats``, or ``number`` where that is empty."""
+    """Distinct by ``repeats``, or by ``number`` if that is empty."""
     data = [row.model_dump(mode="json") for row in judged]
     assert any(row["repeats"] for row in data)
     for basis in (Basis.PRINTED, Basis.COMPUTED, Basis.DERIVED):
@@ -94,7 +94,7 @@ def test_distinct_statements_are_counted_from_json_as_on_the_page(
             assert (f" {count} {word.label}" in told) is (count > 0)
 
 
-def test_the_summary_says_what_the_entries_do(judged: tuple[CatalogueRow, ...]) -> None:
+def test_the_summary_gives_the_verdicts_of_its_entries(judged: tuple[CatalogueRow, ...]) -> None:
     said = {number: verdict for verdict, named in SHORT.items() for number in named.split()}
     found = {row.number: row.verdict for row in judged}
     named = {
@@ -106,7 +106,7 @@ def test_the_summary_says_what_the_entries_do(judged: tuple[CatalogueRow, ...]) 
     assert {number: found[number] for number in named} == said
 
 
-def test_what_is_violated_has_an_exact_bound_and_none_of_ours_is_unsound(
+def test_violated_claims_have_an_exact_bound_and_no_proof_is_unsound(
     judged: tuple[CatalogueRow, ...],
 ) -> None:
     assert Verdict.UNSOUND not in {row.verdict for row in judged}
@@ -116,21 +116,21 @@ def test_what_is_violated_has_an_exact_bound_and_none_of_ours_is_unsound(
             assert (row.exact_lower_epsilon or 0.0) > row.claimed_epsilon, row.number
 
 
-def test_a_reading_that_nobody_states_is_false_of_nobody(judged: tuple[CatalogueRow, ...]) -> None:
+def test_derived_claims_are_not_labelled_false(judged: tuple[CatalogueRow, ...]) -> None:
     derived = [row for row in judged if row.basis is Basis.DERIVED]
     accusing = {Verdict.VIOLATED, NumberLabel.WRONG}
     assert not {row.number for row in derived if {row.verdict, row.arithmetic} & accusing}
     exceeded = {row.number for row in derived if row.verdict is Verdict.NO_CLAIM}
-    assert {"24b", "30", "33"} <= exceeded  # each was called false once
+    assert {"24b", "30", "33"} <= exceeded  # each was once labelled false
     assert all(
         row.finding.claim.basis is Basis.DERIVED for row in derived if row.number in exceeded
     )
 
 
-def test_what_is_false_at_other_settings_alone_says_where(judged: tuple[CatalogueRow, ...]) -> None:
-    """The report of a system at its defaults does not read as if the ledger said otherwise.
+def test_notes_name_claims_false_only_at_other_settings(judged: tuple[CatalogueRow, ...]) -> None:
+    """A system's report at default settings names the entry, so as not to contradict the catalogue.
 
-    Entries 6, 22 and 24, which are false at the defaults, too, need no such words.
+    Entries 6, 22 and 24 need no note: they are false at the default settings, too.
     """
     for row in judged:
         entry = find_entries(row.number)[0]
@@ -142,7 +142,7 @@ def test_what_is_false_at_other_settings_alone_says_where(judged: tuple[Catalogu
 
 
 def test_the_summary_has_the_numbers_of_its_entries(judged: tuple[CatalogueRow, ...]) -> None:
-    """Whatever the page says with a decimal point, or in thousands, stands in an entry it names."""
+    """Numbers with a decimal point or thousands separator stand in an entry of their paragraph."""
     rows = {row.number: row for row in judged}
     checked = 0
     for line in re.split(r"\n(?=- |\n)", PAGE[PAGE.index("## What is false") :]):
@@ -168,10 +168,12 @@ def said(row: CatalogueRow) -> str:
     return " ".join((*words, *said, *(f"{each.claimed} {each.right}" for each in row.figures)))
 
 
-def test_no_entry_of_a_paper_asks_beyond_its_threat_model(judged: tuple[CatalogueRow, ...]) -> None:
-    """What a paper defends against is judged; whom it trusts is kept to the protocol."""
+def test_entries_outside_the_threat_model_are_these_three(judged: tuple[CatalogueRow, ...]) -> None:
+    """Claims are judged against the paper's own adversaries; its trusted parties follow the
+    protocol.
+    """
     beyond = {row.number for row in judged if row.finding and row.finding.outside_model}
-    assert beyond == {"20c", "20d", "20e"}  # laws and budgets that are not printed
+    assert beyond == {"20c", "20d", "20e"}  # unprinted distributions and budgets
 
 
 if __name__ == "__main__":
@@ -179,5 +181,5 @@ if __name__ == "__main__":
         writer = csv.writer(file, lineterminator="\n")
         (declared,) = make_epsilon_tables()
         writer.writerows(
-            [HEAD, *map(statement, judge_entries(list_entries())), *map(printed, declared.rows)]
+            [HEAD, *map(get_line, judge_entries(list_entries())), *map(get_row, declared.rows)]
         )

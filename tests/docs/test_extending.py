@@ -1,4 +1,4 @@
-"""Members of docs/extending.md keep their laws; every open family has an entry point."""
+"""Members defined in docs/extending.md satisfy their contracts; open families have entry points."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_open_family_has_an_entry_point_whose_class_the_page_defines() -> 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """The page's classes. Contracts that ship are held where its blocks are run."""
+    """The page's classes; contracts that ship with the package are checked where its blocks run."""
     with Session(tmp_path_factory.mktemp("page")) as session:
         for block in blocks(PAGE):
             if block.language == "python" and not block.file and "my_paper" not in block.text:
@@ -45,7 +45,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
 
 
 def laws(module: ModuleType, subject: str, *left_out: str) -> list[Callable[[Any], None]]:
-    """The module's tests and checks of this one argument."""
+    """The module's tests and checks whose only argument is ``subject``."""
     return [
         law
         for name, law in inspect.getmembers(module, inspect.isfunction)
@@ -54,24 +54,24 @@ def laws(module: ModuleType, subject: str, *left_out: str) -> list[Callable[[Any
     ]
 
 
-def visits(folder: Path) -> None:
+def write_visits(folder: Path) -> None:
     (folder / "visits.csv").write_text("7,1\n3,5\n7,5\n")
 
 
-# Laws of the members whose contracts do not ship, and what these are asked about.
-HELD: dict[str, tuple[list[Callable[[Any], None]], Callable[[Any], Any]]] = {
+# Contracts that do not ship with the package, and the argument made of a member, by class.
+CONTRACTS: dict[str, tuple[list[Callable[[Any], None]], Callable[[Any], Any]]] = {
     "Visits": (
         laws(datasets, "case", "test_recognition"),
-        lambda made: datasets.DatasetCase(made, visits, attributes=()),
+        lambda made: datasets.DatasetCase(made, write_visits, attributes=()),
     ),
     "TouchedItems": (laws(attacks, "case"), lambda made: attacks.AttackCase(made, training("fcf"))),
 }
 
 
-@pytest.mark.parametrize("name", HELD)
-def test_a_member_keeps_its_laws(page: ModuleType, name: str) -> None:
-    held, subject = HELD[name]
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_members_satisfy_their_contracts(page: ModuleType, name: str) -> None:
+    contract, subject = CONTRACTS[name]
     made = subject(getattr(page, name)())
-    for law in held:
+    for law in contract:
         law(made)
-    assert len(held) > 1
+    assert len(contract) > 1

@@ -1,4 +1,4 @@
-"""Figures of pages are of the code, of what is declared, and of what was measured."""
+"""Figures on pages equal those of the code, of the declarations and of the measurements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
+def test_settings_on_the_page_exist_and_have_its_defaults(name: str) -> None:
     target, part, default = SETTINGS[name]
     assert f"`{name}`" in PAGE
     made = FAMILIES["targets"].load_class(target)()
@@ -63,7 +63,7 @@ def test_every_system_of_the_page_exists() -> None:
 
 
 def test_the_figures_of_an_upload() -> None:
-    """7,124,530 is 60 an entry of the item table, and the rest."""
+    """The epsilon 7,124,530 is 60 per entry of the item table, plus the other components."""
     system = FedRecApm()
     counts = system.count_entries(ML_100K)
     assert counts["item"] == 107_648
@@ -78,8 +78,8 @@ def test_the_figures_of_an_upload() -> None:
     assert f"deviation {one * math.sqrt(5):.4f} (five epochs), else {one:.4f}" in PAGE
 
 
-def test_what_a_second_branch_of_neumf_would_spend() -> None:
-    """Embeddings of its own, and as many more last weights as a vector has entries."""
+def test_the_epsilon_of_a_second_branch_of_neumf() -> None:
+    """The branch adds its own embeddings, and as many last weights as a vector has entries."""
     system = FedNcfApm()
     counts = system.count_entries(ML_100K)
     both = {
@@ -93,8 +93,8 @@ def test_what_a_second_branch_of_neumf_would_spend() -> None:
     assert f"{two:,.0f} instead of {one:,.0f}" in PAGE
 
 
-def test_how_long_the_noise_of_dp_privrec_is() -> None:
-    """Against the longest average of changes, S, which divides out."""
+def test_the_length_of_the_noise_of_dp_privrec() -> None:
+    """Compared with the longest average of changes, S, which cancels."""
     system = DpPrivrec()
     data = Synthetic(n_users=10, n_items=20, profile=5).load()
     categories = {"gender": 2, "age_group": 3, "occupation": 21}
@@ -111,7 +111,7 @@ def test_how_long_the_noise_of_dp_privrec_is() -> None:
     assert f"{times:.1f} times as long as the longest average" in PAGE
 
 
-def test_what_is_proved_where_dp_privrec_learns() -> None:
+def test_proved_epsilons_of_dp_privrec_on_the_pages() -> None:
     scope = Scope(
         unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
     )
@@ -131,13 +131,13 @@ WHOLE = RunResults.model_validate_json(STORED)
 TEXT = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
 
 
-def test_every_paper_is_there_a_figure_a_line() -> None:
+def test_the_stored_results_cover_every_paper() -> None:
     assert encode_json(WHOLE) == STORED
     assert tuple(page.name for page in WHOLE.pages) == list_reproductions()
 
 
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
-def test_printed_figures_are_those_that_are_declared(page: PaperRun) -> None:
+def test_printed_figures_are_declared(page: PaperRun) -> None:
     paper = load_papers()[page.name]
     printed = paper.printed_numbers
     declared = [v for table in printed.table for row in table.rows.values() for v in row]
@@ -150,7 +150,7 @@ def test_printed_figures_are_those_that_are_declared(page: PaperRun) -> None:
 
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
 def test_remarks_follow_from_the_figures(page: PaperRun) -> None:
-    """Within what the digits that are kept allow."""
+    """Agreement within the precision of the stored digits."""
     made = get_reproduction(page.name).summarize(page.rows)
     assert all(alike(*each) for each in zip(page.remarks, made, strict=True))
 
@@ -158,8 +158,8 @@ def test_remarks_follow_from_the_figures(page: PaperRun) -> None:
 PLACE = re.compile(r"\b(?:\d+[a-z]?|[IVX]+)\b")  # the number of a figure or table
 
 
-def test_what_is_measured_nowhere_is_said() -> None:
-    """In the file of each paper, and figure by figure on the page."""
+def test_unmeasured_figures_are_listed() -> None:
+    """Listed in each paper's file, and by figure number on the page."""
     assert "data than MovieLens 100K and 1M" in " ".join(TEXT.split())
     said = dict(re.findall(r"^\| `([\w-]+)` \| ((?:Figure|Table).*) \|$", TEXT, re.MULTILINE))
     assert said.keys() < {page.name for page in WHOLE.pages}
@@ -171,7 +171,7 @@ def test_what_is_measured_nowhere_is_said() -> None:
         assert named == found, page.name
 
 
-def test_the_page_quotes_figures_that_were_measured() -> None:
+def test_the_page_quotes_measured_figures() -> None:
     found = {
         f"{value:.3f}"
         for page in json.loads(STORED)["pages"]
@@ -202,47 +202,47 @@ def section(title: str) -> str:
     return COMPARED[COMPARED.index(f"\n## {title}") :].split("\n## ")[1]
 
 
-def cells(line: str) -> list[str]:
+def split(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def rows(title: str) -> list[list[str]]:
-    """The cells of a section's table, its head left out."""
-    return [cells(line) for line in section(title).splitlines() if line.startswith("|")][2:]
+    """The cells of a section's table, without its head."""
+    return [split(line) for line in section(title).splitlines() if line.startswith("|")][2:]
 
 
-def measured(*words: str) -> str:
-    """The one line of RESULTS.md that begins with these cells."""
-    (line,) = [x for x in RESULTS.splitlines() if cells(x)[: len(words)] == list(words)]
+def find_line(*words: str) -> str:
+    """The only line of RESULTS.md that begins with these cells."""
+    (line,) = [x for x in RESULTS.splitlines() if split(x)[: len(words)] == list(words)]
     return line
 
 
 @pytest.mark.parametrize("row", rows("A lower bound"), ids=lambda row: row[0])
 def test_bounds_from_the_same_scores(row: list[str]) -> None:
-    (line,) = [x for x in TIGHTNESS.splitlines() if cells(x)[:2] == ["100,000", row[0]]]
-    found = [re.sub(r" \(\d+\)", "", cell) for cell in cells(line)[2:]]
+    (line,) = [x for x in TIGHTNESS.splitlines() if split(x)[:2] == ["100,000", row[0]]]
+    found = [re.sub(r" \(\d+\)", "", cell) for cell in split(line)[2:]]
     assert row[1:] == found
 
 
-def test_time_and_memory_of_large_data_are_the_measured_ones() -> None:
-    """10^7 interactions take minutes, so that results.csv does not have them."""
+def test_time_and_memory_of_large_data_are_those_measured() -> None:
+    """Data with 10^7 interactions take minutes and are therefore not in results.csv."""
     found = re.findall(r"^\| 10\^[56] \| \S+ x (\S+) \| (.*) \| (.*) \|$", text_of("scale"), re.M)
     for count, (items, *said) in zip(("100,000", "1,000,000"), found, strict=True):
         for name, figures in zip(("fcf", "dplcf-sp"), said, strict=True):
-            line = measured(name, f"{count} interactions")
+            line = find_line(name, f"{count} interactions")
             ((n_items, memory),) = re.findall(r" (\S+) items; at most (\S+) GiB", line)
-            seconds = float(cells(line)[2].split()[0]) / 1000
+            seconds = float(split(line)[2].split()[0]) / 1000
             assert (n_items, f"{seconds:.0f}, {float(memory):.1f}") == (items, figures)
 
 
-def test_the_largest_bound_of_one_run_is_reached() -> None:
-    (found,) = re.findall(r"server ([\d.]+)", measured("fcf, a user", "training and scoring"))
+def test_the_page_quotes_the_largest_bound_of_one_run() -> None:
+    (found,) = re.findall(r"server ([\d.]+)", find_line("fcf, a user", "training and scoring"))
     assert f"cannot exceed {float(found):.1f}" in " ".join(text_of("games").split())
 
 
 @pytest.mark.parametrize("row", rows("A bound from one"), ids=lambda row: row[0])
 def test_bounds_from_one_training(row: list[str]) -> None:
-    line = measured(f"ideal Gaussian of epsilon {row[0]}, 10,000 canaries")
+    line = find_line(f"ideal Gaussian of epsilon {row[0]}, 10,000 canaries")
     said = re.search(
         r"guesses, one side ([\d.]+) .*?two sides ([\d.]+) .*?trade-off, two sides ([\d.]+); "
         r"jax_privacy 2.0.0: guesses, one side ([\d.]+)",

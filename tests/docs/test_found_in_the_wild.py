@@ -1,4 +1,4 @@
-"""Found in the wild: exact epsilons have a second route, the rows that are kept are the code's.
+"""Exact epsilons of public packages agree with a second method, and stored rows with the code.
 
 Nothing is installed here: `make bench` measures again and writes found_in_the_wild.json.
 """
@@ -37,14 +37,14 @@ each_finding = pytest.mark.parametrize("finding", FINDINGS.values(), ids=FINDING
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_exact_epsilons_have_a_second_route(name: str) -> None:
+def test_exact_epsilons_agree_with_a_second_method(name: str) -> None:
     routes = importlib.import_module(f"benchmarks.wild.{name}")
     for key, epsilon in getattr(routes, "second_routes", dict)().items():
         assert FINDINGS[f"{name}:{key}"].exact == pytest.approx(epsilon, rel=1e-9)
 
 
-def test_what_is_refuted_by_a_number_has_a_second_route() -> None:
-    """Bounds from above and below, a test of its own, and an epsilon of about 1e13 aside."""
+def test_finite_refutations_have_a_second_method() -> None:
+    """Exceptions: bounds from above and below, a test of its own, and an epsilon of about 1e13."""
     modules = (importlib.import_module(f"benchmarks.wild.{name}") for name in NAMES)
     routes = {
         f"{module.__name__.rpartition('.')[2]}:{key}"
@@ -57,7 +57,7 @@ def test_what_is_refuted_by_a_number_has_a_second_route() -> None:
     assert finite - routes == aside
 
 
-def test_listed_outputs() -> None:
+def test_epsilons_of_enumerated_outputs() -> None:
     assert exact.epsilon([{1: 0.75, 0: 0.25}, {1: 0.25, 0: 0.75}]) == pytest.approx(math.log(3.0))
     assert exact.epsilon([{1: 0.1, 0: 0.9}, {1: 0.4, 0: 0.6}]) == pytest.approx(math.log(4.0))
     assert exact.epsilon([{0: 1.0}, {0: 0.999, 1: 0.001}]) == math.inf
@@ -66,12 +66,12 @@ def test_listed_outputs() -> None:
     assert exact.unary(1, 2, 0.5, 0.25)[(0, 1)] == 0.375
 
 
-def test_reports_whose_first_round_is_kept_spend_the_claim() -> None:
-    """And r times that of one report if it is drawn anew; bits that nobody has tell nothing."""
+def test_permanent_first_reports_keep_the_claim() -> None:
+    """A fresh first report costs r times the epsilon of one; bits that nobody has reveal nothing."""
     finding = FINDINGS["multi_freq_ldpy:several_unary"]
     reports, lasting = multi_freq_ldpy.REPORTS, multi_freq_ldpy.PERMANENT
     permanent, one = (math.exp(e / 2.0) / (math.exp(e / 2.0) + 1.0) for e in (lasting, 1.0))
-    again = (one + permanent - 1.0) / (2.0 * permanent - 1.0)  # chained to permanent, it gives one
+    again = (one + permanent - 1.0) / (2.0 * permanent - 1.0)  # after permanent, the rate is one
 
     def spent(rounds: int, *, kept: bool) -> float:
         sent = {
@@ -94,7 +94,7 @@ def test_reports_whose_first_round_is_kept_spend_the_claim() -> None:
     assert spent(reports, kept=True) < lasting < finding.exact
 
 
-def test_an_epsilon_that_is_converted_without_rounding_is_spent() -> None:
+def test_unrounded_conversion_of_epsilon_changes_the_epsilon() -> None:
     def back(f: float) -> float:
         return exact.epsilon(exact.unary(x, 2, 1.0 - f / 2.0, f / 2.0) for x in (0, 1))
 
@@ -107,19 +107,19 @@ def test_an_epsilon_that_is_converted_without_rounding_is_spent() -> None:
 
 
 def test_one_value_in_a_public_range_spends_epsilon() -> None:
-    """Of ``timeseries_dp``: a truncated Laplace number of scale 2 / epsilon on [-1, 1]."""
+    """``timeseries_dp`` adds truncated Laplace noise of scale 2 / epsilon on [-1, 1]."""
     grid = np.linspace(-1.0, 1.0, 201)
     weights = [np.exp(-np.abs(grid - value) / 2.0) for value in np.linspace(-1.0, 1.0, 21)]
     laws = [dict(enumerate(row / row.sum())) for row in weights]
     assert exact.epsilon(laws) == pytest.approx(1.0)
-    # of 3, scaled to [1, 3]: more than 2, which 2 is never scaled back to
+    # value 3, scaled to [1, 3]: outputs above 2, which the value 2 never gives
     assert sum(mass for y, mass in laws[-1].items() if grid[y] > 0.0) == pytest.approx(
         -math.expm1(-0.5) / -math.expm1(-1.0), abs=5e-3
     )
 
 
-def test_one_place_spends_epsilon_times_its_distance() -> None:
-    """``metric_privacy``: a direction, and a gamma distance of shape 2."""
+def test_one_location_spends_epsilon_times_distance() -> None:
+    """``metric_privacy`` draws a direction, and a gamma-distributed distance of shape 2."""
     east = np.linspace(-5_000.0, 5_000.0, 101)
     north = east[:, np.newaxis]
 
@@ -132,8 +132,8 @@ def test_one_place_spends_epsilon_times_its_distance() -> None:
     assert ratio == pytest.approx(FINDINGS["trasgodp:alone"].exact, rel=1e-6)
 
 
-def test_repeated_responses_are_composed_right_one_by_one() -> None:
-    """And charged as one by count, which is what the page accuses."""
+def test_responses_charged_by_count_are_charged_as_one() -> None:
+    """One-by-one composition is right; the charge by count is the fault that the page reports."""
     finding = FINDINGS["dp_accounting:responses"]
     assert dp_accounting.accounted(one_by_one=True) == pytest.approx(finding.exact, abs=1e-2)
     alone = math.log((math.exp(0.5) / (1.0 + math.exp(0.5)) - 1e-3) * (1.0 + math.exp(0.5)))
@@ -141,13 +141,13 @@ def test_repeated_responses_are_composed_right_one_by_one() -> None:
 
 
 @each_finding
-def test_the_row_is_kept(finding: Finding) -> None:
-    """With today's numbers, and a verdict that follows from the exact epsilon or is milder."""
+def test_stored_rows_are_current(finding: Finding) -> None:
+    """A stored verdict follows from the exact epsilon or is milder."""
     row = ROWS[finding.place]
     of_draws = {name: getattr(row, name) for name in ("measured", "verdict", "draws", "failed")}
     assert replace(known(finding), **of_draws, event=row.event) == row
     shown = math.inf if row.measured == INFINITE else float(row.measured)
-    assert shown <= finding.exact * (1.0 + 5e-4)  # four digits are shown
+    assert shown <= finding.exact * (1.0 + 5e-4)  # printed with four digits
     proved = row.draws == "proved" or finding.account is not None
     kept = Verdict.CONSISTENT if proved else Verdict.UNSUBSTANTIATED
     assert row.verdict == (Verdict.VIOLATED if finding.broken else kept)
@@ -155,7 +155,7 @@ def test_the_row_is_kept(finding: Finding) -> None:
         assert row.measured == number(finding.exact)
 
 
-def test_no_row_is_of_what_is_gone_and_the_page_counts_them() -> None:
+def test_stored_rows_are_todays_findings_and_the_page_counts_them() -> None:
     assert list(ROWS) == list(FINDINGS)
     broken = [row for row in ROWS.values() if row.verdict == Verdict.VIOLATED]
     text = " ".join(PAGE.split())
@@ -170,18 +170,18 @@ def test_no_row_is_of_what_is_gone_and_the_page_counts_them() -> None:
     )
     assert f"{impossible} of the {len(broken)} false mechanisms produced" in text
     assert f"{repeated} of the {len(broken)} repeat" in text
-    # All bounds from samples hold together at 95%: see CONFIDENCE.
+    # All bounds from samples hold jointly at 95%: see CONFIDENCE.
     assert sum(row.draws not in ("proved", "exact") for row in ROWS.values()) <= 100
-    told = re.findall(r"^\| ([\w/-]+ [\w.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)
-    assert len(told) >= 10
-    assert set(told) <= {(r.package, r.name, r.claimed.split(" at ")[0], r.exact) for r in broken}
+    listed = re.findall(r"^\| ([\w/-]+ [\w.]+) \| `(.*?)` \| (\S+) \| (\S+) \|", PAGE, re.MULTILINE)
+    assert len(listed) >= 10
+    assert set(listed) <= {(r.package, r.name, r.claimed.split(" at ")[0], r.exact) for r in broken}
 
 
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", *sorted(PAGES)])
-def test_every_page_counts_as_many(name: str) -> None:
-    """A number of packages or of their mechanisms is that of found_in_the_wild.json, everywhere."""
+def test_counts_on_every_page_are_those_of_the_rows(name: str) -> None:
+    """Every page's counts of packages and of mechanisms equal those of found_in_the_wild.json."""
     text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
-    repositories = {row.package for p, row in ROWS.items() if "commit" in said_of(p)}
+    repositories = {row.package for p, row in ROWS.items() if "commit" in get_declared_package(p)}
     packages = {row.package.rpartition(" ")[0] for row in ROWS.values()} - {
         each.rpartition(" ")[0] for each in repositories
     }
@@ -200,12 +200,12 @@ def test_every_page_counts_as_many(name: str) -> None:
             assert count is None or count in allowed, f"{said} {what}, of {allowed}"
 
 
-def said_of(place: str) -> Mapping[str, Any]:
+def get_declared_package(place: str) -> Mapping[str, Any]:
     return Package.of(FINDINGS[place].module).said
 
 
 @each_finding
-def test_the_command_names_what_was_measured(finding: Finding) -> None:
+def test_commands_name_the_measured_mechanism(finding: Finding) -> None:
     program, target = finding.command.split()[:2]
     assert (program, target) in {("auditor", "account"), ("auditor", "verify")}
     named = [word for word in finding.command.split() if word.startswith("benchmarks.")]
@@ -214,15 +214,15 @@ def test_the_command_names_what_was_measured(finding: Finding) -> None:
     assert named or isinstance(finding.call, Gaussian)
 
 
-def test_a_page_says_what_was_refuted_and_what_was_not() -> None:
+def test_the_page_lists_refuted_and_unrefuted_mechanisms() -> None:
     text, broken = wild.stored_page(), [place for place, f in FINDINGS.items() if f.broken]
     assert f"## Refuted: {len(broken)} of {len(FINDINGS)}" in text
     for place in broken:
         finding = FINDINGS[place]
         for words in (finding.remark, finding.holds_if, finding.answer, finding.command):
             assert words in text, (place, words)
-        told = message(finding, ROWS[place])
-        assert all(words in told for words in (finding.name, finding.remedy))
+        letter = message(finding, ROWS[place])
+        assert all(words in letter for words in (finding.name, finding.remedy))
     rest = [each.partition("\n## ")[0] for each in text.split("### Not refuted")[1:]]
     assert rest
     assert not any("VIOLATED" in each for each in rest)

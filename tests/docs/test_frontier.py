@@ -1,4 +1,4 @@
-"""benchmarks/FRONTIER.md says what benchmarks/frontier.csv has, and its lists keep their words."""
+"""benchmarks/FRONTIER.md agrees with benchmarks/frontier.csv, and its lists keep their wording."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from fedrec_auditor.reports.writers.svg import make_svg_file
 from tests.docs.blocks import ROOT
 
 
-def spread(about: float, **figures: float) -> dict[str, float]:
-    """Figures, each with an interval of so much to either side."""
+def add_intervals(about: float, **figures: float) -> dict[str, float]:
+    """Figures, each with an interval of +-`about`."""
     ends = {"": 0.0, "_low": -about, "_high": about}
     return {f"{n}{end}": x + by for n, x in figures.items() for end, by in ends.items()}
 
 
-OF_ALL = {"data": "ml-100k", "family": "fedmf", "metric": "HR@20", "protocol": "all items"}
-OF_ALL |= {"attack": "interaction-membership: AUC, server", "trainings": 3, "rounds": ""}
-OF_ALL |= {"proved_basis": "", "shown_basis": "", "scope": "user / any pair / server / training"}
-OF_ALL |= {"popularity": 0.1, "random": 0.01, "learns": False, "shown": math.inf}
+COMMON = {"data": "ml-100k", "family": "fedmf", "metric": "HR@20", "protocol": "all items"}
+COMMON |= {"attack": "interaction-membership: AUC, server", "trainings": 3, "rounds": ""}
+COMMON |= {"proved_basis": "", "shown_basis": "", "scope": "user / any pair / server / training"}
+COMMON |= {"popularity": 0.1, "random": 0.01, "learns": False, "shown": math.inf}
 BARE = Setting(
-    **{**OF_ALL, "system": "fedmf", "twin": "", "noise": 0.0},
+    **{**COMMON, "system": "fedmf", "twin": "", "noise": 0.0},
     **{"claimed": math.inf, "proved": math.inf},
-    **spread(0.01, utility=0.2, relative=math.nan),
-    **spread(0.02, ahead=0.1, gain=0.4),
+    **add_intervals(0.01, utility=0.2, relative=math.nan),
+    **add_intervals(0.02, ahead=0.1, gain=0.4),
 )
 PRINTED = dataclasses.replace(
     BARE,
     **{"system": "fedmf-ldp", "twin": "fedmf", "noise": 1.0, "claimed": 1.0, "proved": 20.0},
-    **spread(0.01, utility=0.15, ahead=0.05),
-    **spread(0.05, relative=0.75),
-    **spread(0.02, gain=0.2),
+    **add_intervals(0.01, utility=0.15, ahead=0.05),
+    **add_intervals(0.05, relative=0.75),
+    **add_intervals(0.02, gain=0.2),
 )
 
 
-def changed(row: Setting = PRINTED, **values: Any) -> Setting:
+def change_row(row: Setting = PRINTED, **values: Any) -> Setting:
     return dataclasses.replace(row, **values)
 
 
@@ -57,20 +57,20 @@ def changed(row: Setting = PRINTED, **values: Any) -> Setting:
         ({"gain_high": math.nan}, "not all trainings finished"),
     ],
 )
-def test_a_system_stands_in_the_list_of_what_its_intervals_say(
-    values: dict[str, float], words: str
-) -> None:
-    (line,) = [x for x in page([BARE, changed(**values)]).splitlines() if words in x]
+def test_a_system_is_listed_by_its_intervals(values: dict[str, float], words: str) -> None:
+    (line,) = [x for x in page([BARE, change_row(**values)]).splitlines() if words in x]
     assert line.startswith(("- **1 of 1 ", "- **Not judged: 1**"))
     assert ": `fedmf-ldp`" in line
 
 
-def test_a_system_that_is_worse_and_leaks_no_less_is_said_to_be() -> None:
-    better = changed(system="fedmf-apm", utility_low=0.17, utility_high=0.19)
+def test_dominated_systems_are_named() -> None:
+    better = change_row(system="fedmf-apm", utility_low=0.17, utility_high=0.19)
     assert "`fedmf-ldp` by `fedmf-apm`" in page([BARE, PRINTED, better])
     for at in ({"family": "fedrec"}, {"gain_high": 0.23}, {"proved": 30.0}, {"proved": math.nan}):
-        assert "by `fedmf-apm`" not in page([BARE, PRINTED, changed(better, **at)])
-    squares = [changed(row, metric="MSE") for row in (BARE, PRINTED, better)]  # more is worse
+        assert "by `fedmf-apm`" not in page([BARE, PRINTED, change_row(better, **at)])
+    squares = [
+        change_row(row, metric="MSE") for row in (BARE, PRINTED, better)
+    ]  # a larger error is worse
     assert "by `fedmf-apm`" not in page(squares)
 
 
@@ -80,37 +80,37 @@ NO_ATTACK = "no attack reads the server's view: `fedmf-ldp`"
 @pytest.mark.parametrize(
     ("bare", "printed", "why"),
     [
-        (spread(0.01, gain=0.0), {}, "attacks gain nothing"),
+        (add_intervals(0.01, gain=0.0), {}, "attacks gain nothing"),
         ({"ahead_low": 0.0}, {}, "the noiseless counterpart does not"),
-        # FMF-LDP's ".01" was the half width of a coin, of the shuffled view
-        ({}, spread(0.01, gain=0.0), NO_ATTACK),
+        # regression: FMF-LDP's ".01" was the half width of an interval around chance
+        ({}, add_intervals(0.01, gain=0.0), NO_ATTACK),
         ({}, {"attack": "interaction-membership: AUC, shuffled"}, NO_ATTACK),
     ],
 )
-def test_noise_is_not_judged_where_nothing_is_to_lose_or_to_gain(
+def test_noise_is_not_judged_without_leakage_or_utility(
     bare: dict[str, Any], printed: dict[str, Any], why: str
 ) -> None:
-    said = page([changed(BARE, **bare), changed(**printed)])
+    said = page([change_row(BARE, **bare), change_row(**printed)])
     assert "attacks gain less" not in said
     assert f"- **Not judged: 1**, as {why}" in said
 
 
-def test_noise_that_grows_with_the_steps_is_not_called_the_printed_one() -> None:
-    """FedPerGNN learns by steps that are 300 times as long, and so is its noise."""
-    row = changed(system="fedpergnn", twin="", learns=True, gain_high=0.1)
+def test_noise_that_grows_with_the_steps_is_not_called_printed() -> None:
+    """FedPerGNN learns with steps 300 times as long, and its noise is 300 times as large."""
+    row = change_row(system="fedpergnn", twin="", learns=True, gain_high=0.1)
     assert page([row]).count("**Not judged: 1**, as the noise is 300 times the printed") == 1
-    assert "times the printed" not in page([changed(system="hfl-sgdmf", learns=True)])
+    assert "times the printed" not in page([change_row(system="hfl-sgdmf", learns=True)])
 
 
-def test_rows_are_read_as_they_were_written_and_other_families_stay(tmp_path) -> None:
+def test_rows_survive_the_file_and_other_families_stay(tmp_path) -> None:
     path = tmp_path / "frontier.csv"
     write([BARE, PRINTED], path)
     kept = path.read_bytes()
-    write([changed(BARE, family="dplcf", system="lcf-ub")], path)
+    write([change_row(BARE, family="dplcf", system="lcf-ub")], path)
     assert [row.family for row in read(path)] == ["dplcf", "fedmf", "fedmf"]
-    write([changed(data="ml-1m")], path)
+    write([change_row(data="ml-1m")], path)
     assert [row.data for row in read(path)] == ["ml-100k"] * 3 + ["ml-1m"]
-    write([changed(BARE, family="dplcf", system="lcf-ub")], path)
+    write([change_row(BARE, family="dplcf", system="lcf-ub")], path)
     assert [row.data for row in read(path)] == ["ml-100k"] * 3 + ["ml-1m"]
     write(read(path)[1:3], tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == kept
@@ -128,7 +128,7 @@ def test_every_system_of_a_paper_is_in_one_family() -> None:
     assert sorted(named) == sorted(set(PARTS["targets"].list_loadable_names()) - released)
 
 
-def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
+def test_the_page_and_its_figure_follow_from_the_rows() -> None:
     assert (ROOT / "benchmarks" / "FRONTIER.md").read_text(encoding="utf-8") == page(read())
     for data in dict.fromkeys(row.data for row in read()):
         drawn = figure(data, read())
@@ -137,8 +137,8 @@ def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
 
 
 @pytest.mark.parametrize("data", sorted({row.data for row in read()}))
-def test_the_figure_has_every_system_whose_utility_was_measured(data: str) -> None:
-    """Also where no random list was measured beside it."""
+def test_the_figure_has_every_system_with_measured_utility(data: str) -> None:
+    """Systems without a measured random ranking are included."""
     rows = [row for row in read() if row.data == data]
     drawn = figure(data, rows).svg
     assert all(f">{row.system}<" in drawn for row in rows if not math.isnan(row.utility))

@@ -1,6 +1,6 @@
-"""The notebooks of examples/ run, print what they have stored, and are found by who looks.
+"""The notebooks of examples/ run, print their stored output, and are linked.
 
-Where one fails, ``python -m tests.docs.notebooks`` stores what is printed today.
+If one fails, ``python -m tests.docs.notebooks`` stores today's output.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tests.docs.alike import alike
 from tests.docs.blocks import ROOT
 from tests.docs.notebooks import NOTEBOOKS, outputs
 
-# Result of each, beside the printed one.
-FOUND = {
+# Check of each notebook's final names, besides its printed output.
+FINAL_CHECKS = {
     "mechanism_test": lambda names: names["found"].verdict is Verdict.CONSISTENT,
     "paper_audit": lambda names: not names["mended"].violated and len(names["record"].violated),
     "your_own_system": lambda names: names["again"] == names["record"] and names["record"].violated,
@@ -24,13 +24,13 @@ FOUND = {
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_prints_what_it_has_stored(path: Path, tmp_path: Path) -> None:
+def test_a_notebook_prints_its_stored_output(path: Path, tmp_path: Path) -> None:
     notebook = json.loads(path.read_text(encoding="utf-8"))
     found, names = outputs(notebook, tmp_path)
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for cell, outputs_of_cell in zip(code, found, strict=True):
         assert alike(json.dumps(cell["outputs"]), json.dumps(outputs_of_cell)), outputs_of_cell
-    assert FOUND[path.stem](names)
+    assert FINAL_CHECKS[path.stem](names)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""Pages of which words, tables and figures are the code's."""
+"""Words, tables and figures of pages equal those of the code."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_every_command_is_shown() -> None:
     assert shown == {command.name for command in make_app().registered_commands}
 
 
-def test_make_knows_what_the_page_says() -> None:
+def test_make_has_the_rules_of_the_page() -> None:
     rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     named = re.findall(r"`make ([a-z-]+)`", text_of("command-line"))
     assert named
@@ -106,7 +106,7 @@ WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 RULES = " ".join(text_of("verdicts").split())
 
 
-def test_the_page_on_verdicts_defines_each() -> None:
+def test_the_page_defines_every_verdict() -> None:
     for word in (*Verdict, *NumberLabel):
         first, rest = word.definition[0].lower(), word.definition[1:]
         assert f"**{word.label}** ({word}): {first}{rest}" in RULES
@@ -123,9 +123,7 @@ def test_the_help_defines_every_verdict(command: str) -> None:
 GATE = text_of("ci-gate")
 
 
-def test_the_refusal_that_the_page_on_ci_quotes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_on_ci_quotes_the_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (quoted,) = re.findall(r"`(Expected to import [^`]*)`", " ".join(GATE.split()))
     (tmp_path / "mymodule.py").write_text("import lightfm", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -133,7 +131,7 @@ def test_the_refusal_that_the_page_on_ci_quotes(
         load_system("mymodule:system")
 
 
-def test_the_refusal_that_the_page_on_sweeps_quotes(
+def test_the_page_on_sweeps_quotes_the_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (quoted,) = re.findall(r"`(Expected no sweep [^`]*)`", " ".join(text_of("sweeps").split()))
@@ -154,13 +152,13 @@ def test_every_level_and_every_file_is_explained() -> None:
     assert len(listed) == 5
 
 
-def test_the_figures_of_the_page() -> None:
+def test_the_page_quotes_the_code() -> None:
     assert f"`--leak-margin` ({verdict.DEFAULT_LEAK_MARGIN})" in GATE
     normal = stats.norm.isf(0.025 / 54) / stats.norm.isf(0.025)
     assert f"factor of {normal:.2f} for 54 results at 95% confidence" in " ".join(GATE.split())
 
 
-def test_hooks_are_the_commands_that_they_name() -> None:
+def test_hooks_run_the_commands_they_name() -> None:
     entries = re.findall(r"^  entry: (.*)$", HOOKS, re.MULTILINE)
     assert len(entries) == 2
     for line in entries:
@@ -183,7 +181,7 @@ def test_the_table_names_every_system() -> None:
     )
 
 
-def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
+def test_the_plan_composes_the_systems_of_the_page(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(re.search(r"```toml\n(.*?)```", SYSTEMS, re.S)[1], "utf-8")
     assert make_target("fedncf", read_plan(path)) == FedNcf(
@@ -194,13 +192,13 @@ def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_audited_by_default_is_of_five_papers() -> None:
+def test_default_targets_are_of_five_papers() -> None:
     papers = {
         FAMILIES["targets"].load_class(name)().paper for name in FAMILIES["targets"].list_names()
     }
     core = {FAMILIES["targets"].load_class(name)().paper for name in DEFAULT_TARGETS}
     assert len(core) == 5
-    assert core < papers  # FedGNN is audited by name
+    assert core < papers  # FedGNN is audited only by name
 
 
 PUBLISHED = {
@@ -244,11 +242,11 @@ def test_the_table_of_guesses(row: tuple[str, str, str]) -> None:
     assert f"{100 * odds / (1 + odds):.2f}" == row[2]
 
 
-def test_the_table_has_the_epsilons_that_the_page_speaks_of() -> None:
+def test_the_table_has_the_epsilons_of_the_text() -> None:
     assert [float(row[0]) for row in GUESSES] == [0, 0.1, 1, 4, 10]
 
 
-def test_vacuous_begins_where_the_page_says() -> None:
+def test_the_page_states_the_vacuous_threshold() -> None:
     (said,) = re.findall(r"From epsilon ([\d.]+) on", MEANING)
     assert f"{math.log(VACUOUS_GUESS_PROB / (1 - VACUOUS_GUESS_PROB)):.2f}" == said
 
@@ -262,7 +260,7 @@ def test_every_unit_vantage_and_horizon_is_named() -> None:
 OWN = text_of("your-own-system")
 
 
-def test_the_ten_lines_are_ten() -> None:
+def test_the_example_has_ten_lines() -> None:
     block, *_ = re.findall(r"^```python\n(.*?)^```$", OWN, re.MULTILINE | re.DOTALL)
     assert len([line for line in block.splitlines() if line]) <= 10
 
@@ -273,12 +271,14 @@ def test_the_example_in_torch_finds_its_bug(
 ) -> None:
     few = Synthetic(n_users=40, n_items=20, profile=6).load()
     monkeypatch.setattr(Synthetic, "load", lambda *_: few)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # workers take longer to start than it takes
+    monkeypatch.setattr(
+        os, "cpu_count", lambda: 1
+    )  # workers take longer to start than the example takes
     runpy.run_path(str(ROOT / "examples" / "own_torch.py"), run_name="__main__")
     assert "VIOLATED" in capsys.readouterr().out
 
 
-def test_the_bugs_of_the_page_are_those_that_are_planted() -> None:
+def test_the_bugs_of_the_page_are_those_planted() -> None:
     assert re.findall(r"^(\d+) mistakes, planted", OWN, re.MULTILINE) == [str(len(PLANTED))]
 
 
@@ -292,7 +292,7 @@ LIMITS = {
 
 
 def limits(start: str) -> tuple[list[int], list[int]]:
-    """What a row says of full and of quick audits."""
+    """Limits in a row of the table, for full and for quick audits."""
     ((full, quick),) = [cells for name, cells in LIMITS.items() if name.startswith(start)]
     in_full, in_quick = (
         [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", c)] for c in (full, quick)
@@ -300,7 +300,7 @@ def limits(start: str) -> tuple[list[int], list[int]]:
     return in_full, in_quick
 
 
-def test_what_a_quick_audit_leaves_out() -> None:
+def test_limits_of_full_and_quick_audits() -> None:
     percent = [round(100 * share) for share in attribute.KNOWN_SHARES]
     few = [round(100 * share) for share in attribute.QUICK_KNOWN_SHARES]
     assert limits("rounds of a training that") == ([], [tasks.MAX_QUICK_ROUNDS])
@@ -325,7 +325,7 @@ def test_what_a_quick_audit_leaves_out() -> None:
     assert f"more than {attribute.MAX_QUICK_COLUMNS:,} columns" in GUARANTEES
 
 
-def test_what_is_too_small_to_count() -> None:
+def test_tolerances_of_comparisons() -> None:
     assert "one part in 10⁹" in " ".join(GUARANTEES.split())
     assert verdict._SLACK == 1e-9
     assert "one in 10⁶" in " ".join(GUARANTEES.split())
@@ -339,7 +339,7 @@ def test_the_population_of_games_is_that_of_a_plan() -> None:
     assert f"`training` games {crowd_game.MAX_GAME_ROUNDS} rounds" in edges
 
 
-def test_the_largest_bounds_of_so_many_draws() -> None:
+def test_the_largest_bounds_by_number_of_draws() -> None:
     made = FAMILIES["estimators"].load_class("joint-binomial")()
     for n, bound in ((1_000, "5.8"), (1_000_000, "13.3")):
         assert f"{bound} for {n:,}" in " ".join(GUARANTEES.split()).replace(" draws", "")
@@ -349,7 +349,7 @@ def test_the_largest_bounds_of_so_many_draws() -> None:
 ESTIMATORS = text_of("estimators")
 
 
-# Number of bounds above the truth, in 1,000 runs on randomized response at epsilon 1.
+# Number of bounds above the true epsilon in 1,000 runs on randomized response at epsilon 1.
 MISSES = dict(re.findall(r"^\| `([a-z-]+)` \| \d+ \| \**([\d,]+)\**", ESTIMATORS, re.MULTILINE))
 
 
@@ -359,8 +359,8 @@ def test_every_estimator_has_its_rows() -> None:
     assert set(re.findall(r"^\| `([a-z-]+)`", first, re.MULTILINE)) == set(MISSES) == names
 
 
-def test_the_misses_of_the_page() -> None:
-    """Of one that takes about a second; `make calibrate` prints all."""
+def test_the_misses_of_a_quick_estimator() -> None:
+    """An estimator that takes about a second; `make calibrate` checks all."""
     made, world = FAMILIES["estimators"].load_class("all-thresholds")(), WORLDS["response 1"]
     found = estimates(made, world, n=1000, delta=0.0, confidences=(0.95,), runs=1000)
     missed = np.count_nonzero(found > world.truth(0.0) + 1e-12)
@@ -379,7 +379,7 @@ def test_the_event_of_the_page_is_accounted() -> None:
     assert account(event=text, delta=1e-6).total.accounted.epsilon > 1.7
 
 
-def test_the_table_of_events_has_all_that_are_read() -> None:
+def test_the_table_lists_all_readable_events() -> None:
     assert set(re.findall(r"`(\w+DpEvent)`", ACCOUNTANTS)) == set(EVENT_CLASSES)
 
 
@@ -390,7 +390,7 @@ def number(text: str) -> float:
 
 @pytest.mark.parametrize("row", PRICE.findall(ACCOUNTANTS), ids=lambda row: row[0])
 def test_the_figures_of_accountants(row: tuple[str, str, str, str]) -> None:
-    """And other libraries print no less than ours, and not much more."""
+    """The other libraries' epsilons are at least ours, and not much larger."""
     rate, noise, rounds, delta = settings = tuple(number(part) for part in row[0].split(", "))
     printed = [p for p in PRINTED if (p.rate, p.noise, p.steps, p.delta) == settings]
     found = account(gaussian=noise, rate=rate, rounds=int(rounds), delta=delta).total
@@ -419,5 +419,5 @@ def test_figures_in_prose_are_those_of_the_accountants() -> None:
         assert f"{format_upper(bound.epsilon)} at delta {delta}" in text
 
 
-def test_there_are_figures() -> None:
+def test_the_tables_have_rows() -> None:
     assert len(PRICE.findall(ACCOUNTANTS)) == len({(p.rate, p.noise, p.steps) for p in PRINTED})

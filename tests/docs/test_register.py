@@ -1,4 +1,4 @@
-"""The register has every claim once, and a reader finds it: by filter, word and link."""
+"""The register lists every claim once, and finds a claim by filter, word and link."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def claims(judged: tuple[CatalogueRow, ...]) -> list[Entry]:
     return everything(judged)
 
 
-def test_every_claim_is_there_once(claims: list[Entry], judged: tuple[CatalogueRow, ...]) -> None:
+def test_every_claim_is_listed_once(claims: list[Entry], judged: tuple[CatalogueRow, ...]) -> None:
     count = len(judged) + len(stored()) + len(unclaimed())
     assert len({claim.key for claim in claims}) == len(claims) == count
     assert all(getattr(claim, name) for claim in claims for name in FILTERS)
@@ -42,7 +42,7 @@ def test_every_claim_is_there_once(claims: list[Entry], judged: tuple[CatalogueR
     assert {claim.mechanism for claim in claims} == {*MECHANISMS, NONE}
 
 
-def test_help_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_help_writes_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["register", "--help"])
     with pytest.raises(SystemExit) as left:
@@ -51,7 +51,7 @@ def test_help_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-def test_what_nobody_states_is_called_derived(claims: list[Entry]) -> None:
+def test_claims_that_no_paper_states_are_labelled_derived(claims: list[Entry]) -> None:
     derived = [claim for claim in claims if claim.basis == Basis.DERIVED]
     assert derived
     assert not {claim.verdict for claim in derived} & {"false", "wrong"}

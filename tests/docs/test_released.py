@@ -1,4 +1,4 @@
-"""Released code is run at its commit only, in its own modules, with the audit's coins."""
+"""Released code runs at its commit only, in its own modules, with the audit's random draws."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class FedRecClient:
 """
 
 
-def asked(send: object, items: list[int], state: dict[str, object]) -> dict[str, np.ndarray]:
-    class Held(SimpleNamespace):
+def ask_client(send: object, items: list[int], state: dict[str, object]) -> dict[str, np.ndarray]:
+    class Items(SimpleNamespace):
         n_items = 6
 
-    history = Held(items=np.array(items, dtype=np.int64))
+    history = Items(items=np.array(items, dtype=np.int64))
     return send(history, None, np.random.default_rng(5), state)  # type: ignore[operator, no-any-return]
 
 
@@ -56,13 +56,13 @@ def test_a_client_keeps_its_state_and_draws_from_the_audit(tmp_path: Path) -> No
     assert (sys.argv, sys.path) == (argv, path)
     assert not {"client", "parse"} & set(sys.modules)
     state: dict[str, object] = {}
-    first, second = asked(send, [4, 5, 3], state), asked(send, [4, 5, 3], state)
+    first, second = ask_client(send, [4, 5, 3], state), ask_client(send, [4, 5, 3], state)
     assert first["items"][:4].tolist() == [4, 5, 1, -1]
     assert second["items"][:4].tolist() == [4, 5, 2, -1]
     assert first["items"].shape == (30,)
     assert np.array_equal(first["scores"], second["scores"])  # the same generator
     for nothing in ([], list(range(6))):
-        assert (asked(send, nothing, {})["items"] == -1).all()
+        assert (ask_client(send, nothing, {})["items"] == -1).all()
 
 
 LOSS = """
@@ -94,7 +94,7 @@ def test_a_mechanism_is_measured_beside_its_row(
 
 
 class Cipher:
-    """A number beside a random one, or by itself; not encrypted, so that looks have it to find."""
+    """Stand-in for a ciphertext: a number next to a random one, or alone and unencrypted."""
 
     exponent = -5
 
@@ -102,12 +102,12 @@ class Cipher:
         self.code = code
 
     def ciphertext(self, be_secure: bool) -> int:
-        assert not be_secure  # as it was sent
+        assert not be_secure  # the sent value
         return self.code
 
 
 class Scheme:
-    """A one-time pad of 8 bits, or none at all."""
+    """Stand-in for an encryption scheme: a one-time pad of 8 bits, or none."""
 
     n, nsquare = 257, 256
 
@@ -125,7 +125,7 @@ class Scheme:
 
 
 @pytest.mark.parametrize(("pad", "word"), [(True, "UNSUBSTANTIATED"), (False, "VIOLATED")])
-def test_a_server_without_the_key_looks_at_ciphertexts(pad: bool, word: str) -> None:
+def test_the_audit_detects_unencrypted_numbers(pad: bool, word: str) -> None:
     scheme = Scheme(pad)
 
     def update(vector: object, ratings: fedmf.Ratings, table: object) -> tuple[object, object]:
@@ -138,7 +138,7 @@ def test_a_server_without_the_key_looks_at_ciphertexts(pad: bool, word: str) -> 
     assert f", {word} (" in line
 
 
-def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_packages_are_named(tmp_path: Path) -> None:
     code = Checkout("a/b", "1234567", {}, needs={"no-such-package-here": "1.0"})
     with pytest.raises(InputError, match=r"no-such-package-here 1\.0, which a/b imports.*pip"):
         code.check(tmp_path)

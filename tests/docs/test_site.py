@@ -1,6 +1,6 @@
-"""The pages hang together: each is in the site's navigation, and no relative link is dead.
+"""All pages are in the site's navigation, and relative links resolve.
 
-The site is built as ``make docs`` does, a warning is an error; that needs the extra `docs`.
+The site is built as ``make docs`` does, with warnings as errors; that needs the extra `docs`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ID = re.compile(r'id="(fedrec_auditor[\w.]+)"')
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
-def named() -> list[str]:
-    """The pages of the navigation, as the site has them."""
+def list_navigation() -> list[str]:
+    """The pages of the site's navigation, in its order."""
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     return re.findall(r"^ +- [^:]+: (\S+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
 
 
 def anchors(page: Path) -> set[str]:
-    """Ids, and headings as a code host and the site both make them."""
+    """Ids, and anchors of headings as both a code host and the site make them."""
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     made = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
@@ -41,7 +41,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    found = named()
+    found = list_navigation()
     assert len(found) == len(set(found))
     assert {page.name for page in (ROOT / "docs").glob("*.md")} <= set(found)
 
@@ -54,7 +54,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(there), f"{path}#{anchor}"
 
 
-def test_contributing_has_a_row_a_family() -> None:
+def test_contributing_has_a_row_per_family() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = dict(
         re.findall(r"^\| (\w+) \| `([\w/]+?)(?:/|\.py)(?:<paper>/)?` \|", text, re.MULTILINE)
@@ -76,7 +76,7 @@ PLACEHOLDER = re.compile(r"(?:https://|[\w-]+@)example\.org[^\s)>\"@]*")
 
 
 def test_texts_repeat_the_addresses_and_the_version_of_pyproject() -> None:
-    """pyproject.toml is their only home. Whoever fills them in learns here what else to replace."""
+    """pyproject.toml is their only source: the test lists the other texts to change with them."""
     known = (*PROJECT["urls"].values(), PROJECT["authors"][0]["email"])
     paths = [*PAGES, *(ROOT / ".github").rglob("*.yml"), *ROOT.glob("*.yml"), ROOT / "CITATION.cff"]
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
@@ -88,7 +88,7 @@ def test_texts_repeat_the_addresses_and_the_version_of_pyproject() -> None:
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
-    """By the command of the Makefile, from an environment with nothing but the package."""
+    """Built by the Makefile's command, in an environment with only the package."""
     for module in ("mkdocs", "mkdocstrings"):
         pytest.importorskip(module, reason="the site is built where the extra `docs` is installed")
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -172,7 +172,7 @@ def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
 
 @pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": NumberLabel.WRONG}])
 def test_no_row_that_is_derived_can_accuse(word: dict[str, LabelEnum]) -> None:
-    with pytest.raises(ValidationError, match="in entry 3b, as its basis is derived"):
+    with pytest.raises(ValidationError, match="Expected derived entry 3b not to be"):
         row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
 
 
