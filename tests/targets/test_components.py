@@ -86,7 +86,7 @@ def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
 def test_noise_is_redrawn_the_same(seed: int) -> None:
     clean, dense = rows(seed, whole=True)
     streams = Streams.spawn(np.random.default_rng(seed), 4)
-    noisy = components.RandomizedMessages(clean, noise_rounds.GradientRandomizer(2.0), streams)
+    noisy = components.RandomizedMessages(clean, noise_rounds.NoiseAdder(2.0), streams)
     whole = noisy.to_dense(np.arange(4))
     assert (whole != dense).all()
     np.testing.assert_array_equal(noisy.to_dense(np.array([3, 1])), whole[[3, 1]])
@@ -99,7 +99,7 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
     changed, dense = rows(seed, whole=True)
     noise = components.RandomizedMessages(
         Dense(np.zeros((4, 6, 2)), Payload.MODEL),
-        noise_rounds.GradientRandomizer(2.0),
+        noise_rounds.NoiseAdder(2.0),
         Streams.spawn(np.random.default_rng(seed), 4),
     )
     overlaid, noisy = components.OverlaidTables(noise, changed), noise.to_dense(np.arange(4))
@@ -123,7 +123,7 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
 def test_noise_is_fresh_in_every_entry() -> None:
     noisy = components.RandomizedMessages(
         Dense(np.zeros((50, 8, 5)), Payload.MODEL),
-        noise_rounds.GradientRandomizer(1.0),
+        noise_rounds.NoiseAdder(1.0),
         Streams.spawn(np.random.default_rng(0), 50),
     )
     values = noisy.to_dense(np.arange(50)).ravel()
@@ -169,9 +169,9 @@ _ROWS = SparseRows(
 
 
 _NOISES: dict[str, components.Randomizer] = {
-    "masked": noise_rounds.GradientRandomizer(1.0),
-    "replaced": noise_rounds.ReplacementRandomizer(1.0, 0.5),
-    "repaired": noise_rounds.ReplacementRandomizer(1.0, 0.5, is_repaired=True),
+    "masked": noise_rounds.NoiseAdder(1.0),
+    "replaced": noise_rounds.NoiseReplacer(1.0, 0.5),
+    "repaired": noise_rounds.NoiseReplacer(1.0, 0.5, is_repaired=True),
     "normal": ClippedNoise(0.5, 0.2, is_normal=True),
     "Laplace": ClippedNoise(0.5, 0.2),
 }

@@ -195,7 +195,7 @@ class RatingGraphSystem(System):
         items = rng.normal(scale=self.init_scale, size=(n_items, self.dimension))
         return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
 
-    def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
+    def get_model_arrays(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Returns the item table "item" and the layer "gnn.A" of a broadcast.
 
         Raises InputError if one of the two arrays is missing or has a wrong shape.

@@ -77,13 +77,9 @@ def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
     names of all arrays that are sent to or from a device, or published.
     """
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
-    told = (
-        run.published_model or {},
-        run.rounds[0].broadcast or {},
-        run.rounds[0].uploads.components,
-    )
-    seen = [name for part in told for name in part]
-    leaked = sum(name not in ("items", "reports") for name in seen)
+    first = run.rounds[0]
+    told = (run.published_model or {}, first.broadcast or {}, first.uploads.components)
+    leaked = sum(name not in ("items", "reports") for part in told for name in part)
     yield float(_SMALL.n_users), float(_SMALL.n_users * leaked)
 
 

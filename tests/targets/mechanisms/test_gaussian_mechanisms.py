@@ -373,13 +373,13 @@ def test_accidents_and_shares_are_taken_off() -> None:
     whole = law.delta(1.0)
     less = LowerBoundMechanism(
         mechanism=law,
-        p_follows_mechanism=0.5,
-        p_deviates_with_value=1e-3,
-        p_deviates_without_value=1e-4,
+        p_follows=0.5,
+        p_deviates_present=1e-3,
+        p_deviates_absent=1e-4,
     )
     assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
-    assert LowerBoundMechanism(mechanism=law, p_deviates_with_value=1.0).delta(0.0) == 0.0
-    assert LowerBoundMechanism(mechanism=law, p_deviates_without_value=1e-300).delta(1e6) == 0.0
+    assert LowerBoundMechanism(mechanism=law, p_deviates_present=1.0).delta(0.0) == 0.0
+    assert LowerBoundMechanism(mechanism=law, p_deviates_absent=1e-300).delta(1e6) == 0.0
     assert LowerBoundMechanism(mechanism=law).delta(1.0) == whole
     assert less.event() == law.event()
 

@@ -117,7 +117,7 @@ class DpSgld(NoisyMf):
         K steps that sample n' of n rows, and the Lipschitz constant L (Wang, Fienberg and Smola
         2015, Algorithm 2).
         """
-        clipping = descent.Clipping.for_error_clipping(self.bound)
+        clipping = descent.Clipping.of_error_bounds(self.bound)
         drawn = sgd_mf.get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
@@ -455,12 +455,12 @@ class GdDr(system.ReportingSystem, LocalMf):
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
-    def get_checked_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with the initial item embeddings, named "first".
 
         Raises InputError if its random matrix Phi, named "projection", is missing or has another
         shape than (rows, n_items), or if an item table has a wrong shape.
         """
-        sent = super().get_checked_broadcast(broadcast, profiles)
+        sent = super().fill_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent

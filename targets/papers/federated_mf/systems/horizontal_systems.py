@@ -20,7 +20,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     init_user_embeddings,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import ItemNoise, NoisyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import GradientRandomizer
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import NoiseAdder
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.settings import AllowedValues, Count, CountOrZero, NonNegative, Positive
 from fedrec_auditor.targets.streams import Streams
@@ -141,11 +141,7 @@ class HflSgdmf(NoisyMf):
 
         The number is 0 with ``train_both``, and in the repaired version if the unit is a rating.
         """
-        return (
-            self.fitting
-            if self.make_noise(1).has_fitted_user_embeddings and not self.train_both
-            else 0
-        )
+        return self.fitting if self.make_noise(1).has_user_fitting and not self.train_both else 0
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.
@@ -190,13 +186,9 @@ class HflSgdmf(NoisyMf):
             return None
         rounds = min(lower_bounds.MAX_BOUND_ROUNDS, self.count_randomizer_uses(scope.horizon))
         seen = replace(self, rounds=rounds)
-        n, m = population.n_users, population.n_items
+        is_user, n, m = scope.unit is Unit.USER, population.n_users, population.n_items
         if self.unit == "user":
-            return (
-                lower_bounds.make_user_bound_mechanism(seen, n, m)
-                if scope.unit is Unit.USER
-                else None
-            )
+            return lower_bounds.make_user_bound_mechanism(seen, n, m) if is_user else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
         return lower_bounds.make_rating_bound_mechanism(seen, n, m) if rated else None
 
@@ -330,6 +322,4 @@ class _ItemsSummed(ItemAveraging):
 def _noisy(mf: PartyMf, clean: SparseRows, streams: Streams) -> Component:
     """Adds the noise of the system ``mf`` to gradient sums, from one random stream per message."""
     sigma = mf.make_descent(1).item_sigma
-    return (
-        components.RandomizedMessages(clean, GradientRandomizer(sigma), streams) if sigma else clean
-    )
+    return components.RandomizedMessages(clean, NoiseAdder(sigma), streams) if sigma else clean

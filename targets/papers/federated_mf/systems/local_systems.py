@@ -81,7 +81,7 @@ class LflLdp(PretrainedMf):
         gradient for adding or removing a user, and the largest distance of two gradients for other
         changes.
         """
-        apart = descent.Clipping.for_embedding_projection(self.bound).max_user_distance_ratio
+        apart = descent.Clipping.of_projection(self.bound).max_distance_ratio
         z = self.noise_multiplier / (1.0 if scope.protects_user_presence else apart)
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
@@ -241,7 +241,7 @@ class LflSgdmf(PretrainedMf):
 
         Adding or removing a user adds or removes one gradient. Any other change replaces one
         gradient by another, at a distance of at most 1.618 times the largest norm
-        (``Clipping.max_user_distance``).
+        (``Clipping.max_distance_ratio``).
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
@@ -250,11 +250,7 @@ class LflSgdmf(PretrainedMf):
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = (
-            1.0
-            if presence
-            else descent.Clipping.for_embedding_projection(self.bound).max_user_distance_ratio
-        )
+        apart = 1.0 if presence else descent.Clipping.of_projection(self.bound).max_distance_ratio
         z = self.noise_multiplier * math.sqrt(left) / apart
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
@@ -282,7 +278,7 @@ class LflSgdmf(PretrainedMf):
         assert isinstance(clean, SparseRows)
         no_ids, no_values = clean.row_ids[:0], clean.values[:0]
         nothing = replace(clean, indptr=0 * clean.indptr, row_ids=no_ids, values=no_values)
-        second = noise_rounds.ReplacementRandomizer(before, after, not self.as_published)
+        second = noise_rounds.NoiseReplacer(before, after, not self.as_published)
         replacement = components.RandomizedMessages(nothing, second, streams)
         return {"update": update, "replacement": replacement}, users
 
@@ -317,14 +313,14 @@ class LflSgdmf(PretrainedMf):
         moved = (items - step * total).astype(np.float32)
         return crossed, sgd_mf.project_embeddings(moved, self.bound)
 
-    def get_checked_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Checks a broadcast, and returns it with all arrays that a device needs.
 
         Missing numbers "users" and "survivors" (of devices in all, and of devices whose first
         message arrived) are set to 1. Raises InputError if one of them is below 1, or if an item
         table has a wrong shape.
         """
-        sent = dict(super().get_checked_broadcast(broadcast, profiles))
+        sent = dict(super().fill_broadcast(broadcast, profiles))
         for name in ("users", "survivors"):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
@@ -464,7 +460,7 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
             learning_rate=self.learning_rate,
             n_steps=math.inf,
             sampling_rate=1.0,
-            clipping=descent.Clipping.for_embedding_projection(self.bound),
+            clipping=descent.Clipping.of_projection(self.bound),
         )
         n = len(users)
         for block in sgd_mf.iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):

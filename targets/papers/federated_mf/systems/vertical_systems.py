@@ -137,7 +137,7 @@ class VflSgdmf(NoisyMf):
         ``with_users``: whether steps move user and item embeddings, instead of items alone.
         """
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
-        z, clipping = self.noise_multiplier, Clipping.for_embedding_projection(self.bound)
+        z, clipping = self.noise_multiplier, Clipping.of_projection(self.bound)
         one *= self.max_ratings or 1
         return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 
@@ -159,9 +159,7 @@ class VflSgdmf(NoisyMf):
             return None
         return self.make_rating_bound_mechanism(population)
 
-    def make_rating_bound_mechanism(
-        self, population: Population
-    ) -> lower_bounds.LowerBoundMechanism | None:
+    def make_rating_bound_mechanism(self, population: Population) -> Mechanism | None:
         """Returns a lower bound for adding or removing one of a user's ratings at one party.
 
         In the worst case only this user has ratings at the party, all equal to the largest rating,
@@ -227,8 +225,5 @@ class VflSgdmf(NoisyMf):
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
         return lower_bounds.LowerBoundMechanism(
-            mechanism=sums,
-            p_follows_mechanism=0.5,
-            p_deviates_with_value=given_away,
-            p_deviates_without_value=unseen,
+            mechanism=sums, p_follows=0.5, p_deviates_present=given_away, p_deviates_absent=unseen
         )

@@ -221,7 +221,7 @@ class FedGnn(RatingGraphSystem):
         A message has the arrays "item" (m, d), of which some rows are sent, and "gnn.A" (d, d), for
         m items and embedding dimension d.
         """
-        model = self.get_broadcast(request.broadcast, request.profiles)
+        model = self.get_model_arrays(request.broadcast, request.profiles)
         gradients = self.compute_gradients(request.interactions.ratings, model)
         return self.make_noisy_messages(gradients, request.streams)
 

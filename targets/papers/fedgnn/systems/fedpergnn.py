@@ -150,7 +150,7 @@ class FedPerGnn(RatingGraphSystem):
         A message is that of a batch in which only one user has ratings.
         """
         profiles, streams = request.profiles, request.streams
-        model = self.get_broadcast(request.broadcast, profiles)
+        model = self.get_model_arrays(request.broadcast, profiles)
         n, size = profiles.n_users, request.messages_per_client
         each = [self.compute_gradients(profiles.ratings[[u]], model) for u in range(n)]
         made = [

@@ -183,10 +183,9 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
     assert is_mapped(bits.entries.indices)
     every = np.arange(4000)
     np.testing.assert_array_equal(expected.to_dense(every), bits.to_dense(every))
-    np.testing.assert_array_equal(
-        in_memory.transcript.published_model["similarity"],
-        mapped.transcript.published_model["similarity"],
-    )
+    runs = (in_memory, mapped)
+    similarities = (run.transcript.published_model["similarity"] for run in runs)
+    np.testing.assert_array_equal(*similarities)
 
 
 KINDS = [systems.BprMf, Gmf]

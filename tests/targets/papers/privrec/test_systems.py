@@ -169,9 +169,7 @@ def test_no_side_feature_is_read() -> None:
 def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=2).load()
     one, two = (kind(rounds=3).run(data, np.random.default_rng(0)) for kind in (FcfMeta, Fcf))
-    np.testing.assert_array_equal(
-        one.transcript.published_model["items"], two.transcript.published_model["items"]
-    )
+    np.testing.assert_array_equal(*(run.transcript.published_model["items"] for run in (one, two)))
     assert FcfMeta.evaluation == Privrec.evaluation
     assert Fcf.evaluation.split is HoldOut.LEAVE_LAST_OUT
 

@@ -142,7 +142,7 @@ def _dealt(count: int, parties: int, rng: Generator) -> list[Any]:
 # No bound of these systems covers this leak.
 
 # Largest distance between two users' gradients of one item, in units of the longest gradient, for
-# embeddings that obey equation 6 (``Clipping.max_user_distance``).
+# embeddings that obey equation 6 (``Clipping.max_distance_ratio``).
 GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 _NUMBERS = 1 << 22  # random numbers that a party draws at once to sample rows
 _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -170,7 +170,7 @@ class Clipping:
     min_entry: float = -math.inf
 
     @classmethod
-    def for_embedding_projection(cls, bound: float) -> Clipping:
+    def of_projection(cls, bound: float) -> Clipping:
         """Creates the paper's projection of embeddings (equation 6): entries >= 0 and norm^2 <= R.
 
         R is ``bound``, the largest rating. For a user embedding u and an item embedding v the
@@ -179,7 +179,7 @@ class Clipping:
         return cls(max_squared_norm=bound, min_entry=0.0)
 
     @classmethod
-    def for_error_clipping(cls, bound: float) -> Clipping:
+    def of_error_bounds(cls, bound: float) -> Clipping:
         """Creates a clipping of errors to [-R, R], and a projection of embeddings to norm^2 <= R.
 
         R is ``bound``, the largest rating. The entries of embeddings may have any sign.
@@ -187,7 +187,7 @@ class Clipping:
         return cls(max_error=bound, max_squared_norm=bound)
 
     @classmethod
-    def for_gradient_scaling(cls, clip: float, unit: str) -> Clipping:
+    def of_scaling(cls, clip: float, unit: str) -> Clipping:
         """Creates a scaling of every rating's or user's gradient to a norm of at most ``clip``.
 
         ``unit`` is "rating" or "user". Embeddings are not projected.
@@ -234,7 +234,7 @@ class Clipping:
         return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
 
     @property
-    def max_user_distance_ratio(self) -> float:
+    def max_distance_ratio(self) -> float:
         """Largest distance between two users' gradient sums, over the sensitivity to one user.
 
         ``get_sensitivity`` is this sensitivity. For embeddings as in equation 6 (entries >= 0,
@@ -264,12 +264,10 @@ class Clipping:
         ``with_users``: whether the sums have gradients with respect to user embeddings, besides
             those with respect to item embeddings.
         """
-        if self.max_user_distance_ratio < 2.0 and with_users:
-            size = math.sqrt(
-                2.0 * n_ratings * n_ratings + self.max_user_distance_ratio**2 * n_ratings
-            )
+        if self.max_distance_ratio < 2.0 and with_users:
+            size = math.sqrt(2.0 * n_ratings * n_ratings + self.max_distance_ratio**2 * n_ratings)
             return 2.0 * self.max_squared_norm * math.sqrt(self.max_squared_norm) * size
-        return self.max_user_distance_ratio * self.get_sensitivity(n_ratings, with_users)
+        return self.max_distance_ratio * self.get_sensitivity(n_ratings, with_users)
 
 
 @dataclass(frozen=True, slots=True)

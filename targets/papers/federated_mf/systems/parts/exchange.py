@@ -233,7 +233,7 @@ class ItemAveraging(AveragedExchange):
             learning_rate=self.tuning_rate,
             n_steps=self.tuning,
             sampling_rate=mf.rate,
-            clipping=descent.Clipping.for_embedding_projection(mf.bound),
+            clipping=descent.Clipping.of_projection(mf.bound),
         )
         ratings, steps = party.all_ratings, mf.n_fit_steps or 20
         users = sgd_mf.fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)

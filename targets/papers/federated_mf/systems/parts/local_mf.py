@@ -18,7 +18,7 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Payload, 
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import GradientRandomizer
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import NoiseAdder
 from fedrec_auditor.targets.settings import BestRating, Count, NonNegative, Positive, Probability
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import system
@@ -132,13 +132,10 @@ class LocalMf(System):
         Systems that need the number of users read it from the array "users" of the broadcast; if
         the array is missing, the number is taken to be 1.
         """
-        model, owners = (
-            self.get_checked_broadcast(request.broadcast, request.profiles),
-            request.sender_rows,
-        )
+        model, rows = self.fill_broadcast(request.broadcast, request.profiles), request.sender_rows
         ratings = sgd_mf.check_ratings(request.profiles, self.bound)
-        users = self.init_user_embeddings(ratings, model["first"])[owners]
-        return self.run_devices(sparse.csr_array(ratings[owners]), users, model, request.streams)[0]
+        users = self.init_user_embeddings(ratings, model["first"])[rows]
+        return self.run_devices(sparse.csr_array(ratings[rows]), users, model, request.streams)[0]
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
@@ -148,9 +145,7 @@ class LocalMf(System):
         asked, items = interactions.take_users(users), model.arrays["items"]
         return sgd_mf.predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
-    def get_checked_broadcast(
-        self, broadcast: Broadcast | None, profiles: Interactions
-    ) -> Broadcast:
+    def fill_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Checks a broadcast, and returns it with the initial item embeddings, named "first".
 
         If "first" is missing, the current item embeddings ("items") take its place. Raises
@@ -266,4 +261,4 @@ class PretrainedMf(LocalMf):
             kind=Payload.GRADIENT,
             learning_rate=-1.0,
         )
-        return RandomizedMessages(gradient, GradientRandomizer(noise_sigma), streams)
+        return RandomizedMessages(gradient, NoiseAdder(noise_sigma), streams)

@@ -30,11 +30,11 @@ class LowerBoundMechanism(Checked):
     The neighbouring inputs are data with a value, such as a rating, and data without it.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows_mechanism``: probability that a run is one of those that are meant to follow the mechanism. It
+    ``p_follows``: probability that a run is one of those that are meant to follow the mechanism. It
         is the same with and without the value, and the adversary can recognize these runs.
-    ``p_deviates_with_value``: largest probability that one of these runs deviates from the mechanism after
+    ``p_deviates_present``: largest probability that one of these runs deviates from the mechanism after
         all, for data with the value.
-    ``p_deviates_without_value``: the largest such probability for data without the value.
+    ``p_deviates_absent``: the largest such probability for data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
     set S, that of the system is at least
@@ -45,9 +45,9 @@ class LowerBoundMechanism(Checked):
     """
 
     mechanism: Mechanism
-    p_follows_mechanism: Probability = 1.0
-    p_deviates_with_value: Probability = 0.0
-    p_deviates_without_value: Probability = 0.0
+    p_follows: Probability = 1.0
+    p_deviates_present: Probability = 0.0
+    p_deviates_absent: Probability = 0.0
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -84,10 +84,10 @@ class LowerBoundMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
-        accidents = self.p_deviates_with_value
-        if self.p_deviates_without_value > 0.0:
-            accidents += self.p_deviates_without_value * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.p_follows_mechanism * self.mechanism.delta(epsilon) - accidents)
+        accidents = self.p_deviates_present
+        if self.p_deviates_absent > 0.0:
+            accidents += self.p_deviates_absent * math.exp(min(epsilon, 700.0))
+        return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of ``mechanism``; some runs deviate from it."""
@@ -158,9 +158,7 @@ def _falling(total: int) -> int:
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
-def make_rating_bound_mechanism(
-    system: NoisyMf, n_users: int, n_items: int
-) -> LowerBoundMechanism | None:
+def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a lower bound for adding or removing one rating that turns its user's embedding.
 
     The user has ``count`` other ratings x. In the rows of their items the gradients are -2 u (x -
@@ -196,9 +194,7 @@ def make_rating_bound_mechanism(
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def make_user_bound_mechanism(
-    system: NoisyMf, n_users: int, n_items: int
-) -> LowerBoundMechanism | None:
+def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings.
 
     A step that samples the user moves the gradient sum by 2 R^(3/2) sqrt(theta), for the largest
@@ -277,6 +273,4 @@ def _at_least(
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBoundMechanism(
-        mechanism=sums, p_deviates_with_value=lost, p_deviates_without_value=mistaken
-    )
+    return LowerBoundMechanism(mechanism=sums, p_deviates_present=lost, p_deviates_absent=mistaken)

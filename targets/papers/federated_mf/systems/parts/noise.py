@@ -196,9 +196,7 @@ class UserItemNoise(GradientNoise):
         ``clip``: C, the largest norm of a gradient.
         ``unit``: data whose gradient is scaled, "rating" or "user".
         """
-        return cls(
-            noise_multiplier=z, sigma=z * clip, clipping=Clipping.for_gradient_scaling(clip, unit)
-        )
+        return cls(noise_multiplier=z, sigma=z * clip, clipping=Clipping.of_scaling(clip, unit))
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
@@ -232,7 +230,7 @@ class UserItemNoise(GradientNoise):
             if not sigma > 0:
                 return dp.NonPrivateDpEvent()
             alone = sigma / clipping.get_sensitivity(drawn, with_users)
-            apart = alone / clipping.max_user_distance_ratio
+            apart = alone / clipping.max_distance_ratio
             if presence:  # an added user takes the place of a user in another row of U
                 apart = sigma / clipping.bound_user_distance(drawn, with_users)
             reach = far * clipping.get_sensitivity(1 if single else row, with_users)
@@ -251,14 +249,14 @@ class UserItemNoise(GradientNoise):
 class ItemNoise(GradientNoise):
     """Gaussian noise on item gradients alone, for parties that hold users.
 
-    ``has_fitted_user_embeddings``: whether user embeddings are computed, without noise, from all ratings of
+    ``has_user_fitting``: whether user embeddings are computed, without noise, from all ratings of
         the user. Then one rating changes the user's embedding, and with it the gradients of all of
         that user's items (``bound_gradient_change``).
     ``has_moving_users``: whether the embeddings of sampled users also move in noisy steps.
     ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
     """
 
-    has_fitted_user_embeddings: bool
+    has_user_fitting: bool
     has_moving_users: bool
 
     has_user_noise: ClassVar[bool] = False
@@ -278,9 +276,9 @@ class ItemNoise(GradientNoise):
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
         return cls(
             noise_multiplier=z,
-            clipping=Clipping.for_embedding_projection(mf.bound),
+            clipping=Clipping.of_projection(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
-            has_fitted_users=follows,
+            has_user_fitting=follows,
             has_moving_users=moves and follows,
         )
 
@@ -290,9 +288,9 @@ class ItemNoise(GradientNoise):
         ``scope`` states these data, which are at one party. The event has the true sensitivity, not
         the claimed one. One round is charged with its T' steps.
         """
-        unit = Unit.USER if self.has_fitted_user_embeddings else Unit.RATING
+        unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
-        m, limit, fitted = population.n_items, mf.max_ratings, self.has_fitted_user_embeddings
+        m, limit, fitted = population.n_items, mf.max_ratings, self.has_user_fitting
         scopes = scope, drawn
         changes = [bound_gradient_change(self.clipping, s, m, limit, fitted) for s in scopes]
         z, alone = (self.sigma / change for change in changes)
@@ -301,8 +299,8 @@ class ItemNoise(GradientNoise):
             party_sizes=party_mf.get_party_sizes(population.n_users, mf.parties),
             multiplier=z,
             unit_multiplier=alone,
-            row_multiplier=alone / self.clipping.max_user_distance_ratio,
-            has_noiseless_row_steps=self.has_moving_users,
+            row_multiplier=alone / self.clipping.max_distance_ratio,
+            has_moving_rows=self.has_moving_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
         return noise.get_event(scope, steps)
@@ -322,7 +320,7 @@ class StepNoise:
         or a user).
     ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
         another.
-    ``has_noiseless_row_steps``: whether a step also changes the party's stored embeddings of sampled rows,
+    ``has_moving_rows``: whether a step also changes the party's stored embeddings of sampled rows,
         without noise.
     """
 
@@ -331,7 +329,7 @@ class StepNoise:
     multiplier: float
     unit_multiplier: float
     row_multiplier: float
-    has_noiseless_row_steps: bool = False
+    has_moving_rows: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
@@ -347,10 +345,10 @@ class StepNoise:
         - smaller changes: that without amplification, because the user's other ratings show when
           the row is sampled.
         """
-        # If the party ``has_memory``, the users whose places an added user took have missed a step.
-        # From then on their gradients differ, too, and the proof uses only that a sum has n' rows.
-        # A replacing user takes nobody's place, and all other users are unchanged if the samples
-        # are visible.
+        # If the party ``has_moving_rows``, the users whose places an added user took have missed a
+        # step. From then on their gradients differ, too, and the proof uses only that a sum has n'
+        # rows. A replacing user takes nobody's place, and all other users are unchanged if the
+        # samples are visible.
         sampled, rate = self.descent.sampling_unit, self.descent.sampling_rate
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         replaced = scope.adjacency is Adjacency.REPLACE
@@ -365,15 +363,13 @@ class StepNoise:
             return make_gaussian_event(self.multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
-        if scope.unit is not Unit.USER or not (
-            presence or (replaced and not self.has_noiseless_row_steps)
-        ):
+        if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_moving_rows)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
             return make_gaussian_event(self.multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
             return make_gaussian_event(self.row_multiplier, steps, fixed)
-        if self.has_noiseless_row_steps:
+        if self.has_moving_rows:
             return make_gaussian_event(self.row_multiplier / rows, steps)
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
@@ -397,7 +393,7 @@ def bound_gradient_change(
     the largest rating. The largest change depends on the protected data and their change:
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
-    - Replacing a user by another: 1.618 times that (``Clipping.max_user_distance``).
+    - Replacing a user by another: 1.618 times that (``Clipping.max_distance_ratio``).
     - Adding or removing a rating, with fitted users and without trimming: 2 R^(3/2) sqrt(2c - 1).
     - Adding, removing or changing a rating, without fitted users: 2 R^(3/2).
     - Replacing an interaction by another, without fitted users: twice that.
@@ -417,4 +413,4 @@ def bound_gradient_change(
         return clipping.get_sensitivity(count, False)
     if scope.unit in RATING_UNITS and presence and max_ratings is None:
         return clipping.get_sensitivity(2 * count - 1, False)
-    return clipping.get_sensitivity(count, False) * clipping.max_user_distance_ratio
+    return clipping.get_sensitivity(count, False) * clipping.max_distance_ratio

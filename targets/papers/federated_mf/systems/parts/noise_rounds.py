@@ -17,7 +17,7 @@ _TAIL = 9.0  # bound on the draws of ``draw_normals``, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
-class GradientRandomizer:
+class NoiseAdder:
     """Randomizer of a device's first message in a round: adds normal noise to the gradient.
 
     ``noise_sigma``: standard deviation of the noise on every entry.
@@ -47,13 +47,13 @@ class GradientRandomizer:
         noise = _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry)
         return np.asarray(total + noise)
 
-    def skip_entries(self, count: int | Ints) -> GradientRandomizer:
+    def skip_entries(self, count: int | Ints) -> NoiseAdder:
         """Returns a copy for messages that begin ``count`` entries later in the item table."""
         return replace(self, first_entry=self.first_entry + count)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplacementRandomizer:
+class NoiseReplacer:
     """Randomizer of a device's second message in a round, which replaces the noise of the first.
 
     The noise of the first message is xi, and the second message is -xi + xi', with new noise xi'.
@@ -97,7 +97,7 @@ class ReplacementRandomizer:
         xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.first_entry)
         return xi + _summed(streams, _SECOND, total.shape, last, self.first_entry)
 
-    def skip_entries(self, count: int | Ints) -> ReplacementRandomizer:
+    def skip_entries(self, count: int | Ints) -> NoiseReplacer:
         """Returns a copy for messages that begin ``count`` entries later in the item table."""
         return replace(self, first_entry=self.first_entry + count)
 
@@ -127,7 +127,7 @@ def sum_messages(
 
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
-    assert isinstance(second.randomizer, ReplacementRandomizer)
+    assert isinstance(second.randomizer, NoiseReplacer)
     reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.derive_streams(_FIRST), shape)

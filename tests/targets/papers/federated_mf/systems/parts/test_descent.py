@@ -31,7 +31,7 @@ STEPS = GradientDescent(
     n_steps=10,
     sampling_rate=0.4,
     item_sigma=0.7,
-    clipping=Clipping.for_embedding_projection(5.0),
+    clipping=Clipping.of_projection(5.0),
 )
 
 
@@ -57,7 +57,7 @@ def test_gradients_are_the_sums_of_every_rating_or_user_clipped(seed: int, clip:
             whole += one
         slow["user"] += whole * min(1.0, clip / max(float(np.linalg.norm(whole)), 1e-300))
     for unit in ("rating", "user"):
-        of_u, of_v = gradients(u, v, ratings, Clipping.for_gradient_scaling(clip, unit), drawn)
+        of_u, of_v = gradients(u, v, ratings, Clipping.of_scaling(clip, unit), drawn)
         np.testing.assert_allclose(of_u, slow[unit][:8], atol=1e-9)
         np.testing.assert_allclose(of_v, slow[unit][8:], atol=1e-9)
 
@@ -80,17 +80,13 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
 
 
 OF_A_VALUE = (
-    Clipping.for_embedding_projection(4.0),
-    Clipping.for_error_clipping(4.0),
-    Clipping.for_gradient_scaling(2.0, "rating"),
+    Clipping.of_projection(4.0),
+    Clipping.of_error_bounds(4.0),
+    Clipping.of_scaling(2.0, "rating"),
 )
 
 
-@given(
-    SEEDS,
-    st.integers(1, 6),
-    st.sampled_from([*OF_A_VALUE, Clipping.for_gradient_scaling(2.0, "user")]),
-)
+@given(SEEDS, st.integers(1, 6), st.sampled_from([*OF_A_VALUE, Clipping.of_scaling(2.0, "user")]))
 def test_no_user_moves_the_sum_farther_than_the_sensitivity(
     seed: int, count: int, clipping: Clipping
 ) -> None:
@@ -108,7 +104,7 @@ def test_no_user_moves_the_sum_farther_than_the_sensitivity(
 def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loose(
     count: int,
 ) -> None:
-    clipping = Clipping.for_embedding_projection(4.0)
+    clipping = Clipping.of_projection(4.0)
     u, v = np.array([[2.0, 0.0]]), np.tile([[0.0, 2.0]], (count, 1))
     made: Any = sparse.csr_array
     of_u, of_v = gradients(u, v, made(np.full((1, count), 4.0)), clipping)
@@ -186,9 +182,9 @@ def slow(
     st.sampled_from(
         [
             Clipping(),
-            Clipping.for_embedding_projection(5.0),
-            Clipping.for_error_clipping(0.7),
-            Clipping.for_gradient_scaling(2.0, "rating"),
+            Clipping.of_projection(5.0),
+            Clipping.of_error_bounds(0.7),
+            Clipping.of_scaling(2.0, "rating"),
         ]
     ),
 )
@@ -329,7 +325,7 @@ def test_a_training_that_diverges_is_refused() -> None:
 
 def test_two_users_are_no_farther_apart_than_is_said() -> None:
     """Search over two users of two ratings each, with the systems' gradients; attained in V."""
-    rng, clipping = np.random.default_rng(0), Clipping.for_embedding_projection(5.0)
+    rng, clipping = np.random.default_rng(0), Clipping.of_projection(5.0)
     worst = math.atan(2.0) / 2  # the angle at which 1 + cos^2 b + sin 2b is largest
     far = math.sqrt(5) * np.array([[0.0, 1.0], [math.cos(worst), math.sin(worst)]])
     longest, replaced = np.zeros(2), np.zeros(2)  # in V, and in U and V
@@ -352,7 +348,7 @@ def test_two_users_are_no_farther_apart_than_is_said() -> None:
         replaced = np.maximum(replaced, [moved[0], np.linalg.norm(moved)])
     for joint in (False, True):
         most = clipping.bound_user_distance(2, joint)
-        limit = clipping.max_user_distance_ratio * clipping.get_sensitivity(2, joint)
+        limit = clipping.max_distance_ratio * clipping.get_sensitivity(2, joint)
         assert max(most, replaced[int(joint)]) <= limit
         assert longest[int(joint)] <= most * (1 + 1e-9)
     assert longest[0] == pytest.approx(clipping.bound_user_distance(2, False), rel=1e-6)

@@ -24,8 +24,8 @@ from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseRepl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import DropoutMechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    GradientRandomizer,
-    ReplacementRandomizer,
+    NoiseAdder,
+    NoiseReplacer,
     sum_messages,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -263,8 +263,8 @@ BEFORE, AFTER = 1 / math.sqrt((1 - OMEGA) * USERS), 1 / math.sqrt(USERS)
 def test_the_messages_have_the_law_of_noise_replacement(repaired: bool) -> None:
     """Covariances of (xi, reply), to 6 standard errors; 40,000 clients with one entry."""
     streams, zero = Streams.spawn(np.random.default_rng(0), COUNT), np.zeros((COUNT, 1), "f4")
-    xi = GradientRandomizer(BEFORE)(zero, streams)[:, 0].astype(float)
-    reply = ReplacementRandomizer(BEFORE, AFTER, repaired)(zero, streams)[:, 0].astype(float)
+    xi = NoiseAdder(BEFORE)(zero, streams)[:, 0].astype(float)
+    reply = NoiseReplacer(BEFORE, AFTER, repaired)(zero, streams)[:, 0].astype(float)
     z1, z2 = BEFORE**2, AFTER**2
     expected = [z1 - z2, -(z1 - z2)] if repaired else [z1 + z2, -z1]
     for a, b, mean in (
@@ -282,10 +282,7 @@ def test_what_the_server_cannot_know_is_what_the_mechanism_says(repaired: bool) 
     streams, zero = Streams.spawn(np.random.default_rng(1), COUNT), np.zeros((COUNT, 1), "f4")
     total, replies = (
         randomize(zero, streams).reshape(-1, USERS).sum(axis=1, dtype=float)
-        for randomize in (
-            GradientRandomizer(BEFORE),
-            ReplacementRandomizer(BEFORE, AFTER, repaired),
-        )
+        for randomize in (NoiseAdder(BEFORE), NoiseReplacer(BEFORE, AFTER, repaired))
     )
     slope = np.mean(total * replies) / np.mean(replies**2)
     unknown = np.var(total - slope * replies)
@@ -306,9 +303,9 @@ def test_the_second_message_undoes_the_first_ones_noise() -> None:
     """Both rounds use the same draws, however often they are read."""
     streams = Streams.spawn(np.random.default_rng(2), 5)
     values = np.arange(30, dtype=np.float32).reshape(5, 3, 2)
-    first, again = (GradientRandomizer(2.0)(values, streams) for _ in range(2))
+    first, again = (NoiseAdder(2.0)(values, streams) for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    reply = ReplacementRandomizer(2.0, 1e-6)(np.zeros_like(values), streams)
+    reply = NoiseReplacer(2.0, 1e-6)(np.zeros_like(values), streams)
     np.testing.assert_allclose(first + reply, values, atol=1e-4)
 
 
@@ -319,10 +316,10 @@ def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
     masked = np.array([0, 1, 2, 4, 5, 6, 8, 9, 11])
     replaced = np.array([0, 2, 4, 5, 9, 11])
     values = np.random.default_rng(4).normal(size=(12, 4, 3)).astype(np.float32)
-    update = RandomizedMessages(
-        Dense(values, Payload.GRADIENT), GradientRandomizer(BEFORE), streams
-    ).take(masked)
-    reply = ReplacementRandomizer(BEFORE, AFTER, repaired)
+    update = RandomizedMessages(Dense(values, Payload.GRADIENT), NoiseAdder(BEFORE), streams).take(
+        masked
+    )
+    reply = NoiseReplacer(BEFORE, AFTER, repaired)
     clear = RandomizedMessages(Dense(np.zeros_like(values), Payload.GRADIENT), reply, streams).take(
         replaced
     )
