@@ -189,7 +189,7 @@ def gaussian_inverse(mu: float) -> Callable[[float], float]:
 def gaussian_trade_off(found: OneRunGuesses) -> float:
     """Epsilon of the smallest ``mu`` that explains the guesses, if the trade-off is Gaussian."""
     # The project has no such estimator, because it may be wrong for other mechanisms.
-    return find_gaussian_epsilon(DELTA, found.find_max_refuted(gaussian_inverse, ALPHA))
+    return find_gaussian_epsilon(DELTA, found.find_max_refuted_param(gaussian_inverse, ALPHA))
 
 
 def _two_samples(right: NDArray[np.int64], n: int) -> float:

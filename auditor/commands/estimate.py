@@ -164,10 +164,10 @@ def _describe_power(
     Nothing is yielded unless the claim is UNSUBSTANTIATED (not refuted, not proved).
     """
     from fedrec_auditor.accountants.verdict import Verdict
-    from fedrec_auditor.auditor.worlds.measure import RefutationPower
+    from fedrec_auditor.auditor.worlds.measure import RefutationDraws
     from fedrec_auditor.auditor.worlds.one_run import OneRun
 
-    power = RefutationPower.for_bound(epsilon, bound, OneRun() if one_run else None)
+    power = RefutationDraws.for_bound(epsilon, bound, OneRun() if one_run else None)
     if power and judgement.verdict is Verdict.UNSUBSTANTIATED:
         draws = "canaries of one training" if one_run else "draws of each world"
         yield "power", f"in about half of all cases, {power.describe(draws)}"

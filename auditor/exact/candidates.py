@@ -159,8 +159,8 @@ class CandidateInputs:
                     "Give inputs as a list or as a Hypothesis strategy."
                 )
             strategy, listed, extreme = inputs_of(dist.domain), everything, [_ends(dist.domain)]
-            if dist.naming_case is not None:
-                extreme.append(list(dist.naming_case.inputs[:_SHOWN]))
+            if dist.worst_case_for_names is not None:
+                extreme.append(list(dist.worst_case_for_names.inputs[:_SHOWN]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -202,8 +202,8 @@ def _some(
     Raises InputError if the strategy draws fewer than two different inputs.
     """
     different: dict[Hashable, Any] = {}
-    if whole and dist.naming_case is not None:
-        different = {make_input_key(value): value for value in dist.naming_case.inputs[:4]}
+    if whole and dist.worst_case_for_names is not None:
+        different = {make_input_key(value): value for value in dist.worst_case_for_names.inputs[:4]}
 
     def look(value: Any) -> float:
         different.setdefault(make_input_key(dist.check_input(value)), value)
@@ -306,7 +306,7 @@ _FARTHEST = 2.0**62
 # Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
 # Text on the probability of the outputs that a list of "all outputs" may lack.
-RARE_NOTE = f" but for {_WHOLE:g} of probability"
+RARE_OUTPUTS_NOTE = f" but for {_WHOLE:g} of probability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,12 +315,12 @@ class CandidateOutputs:
     these draws show.
 
     - ``drawn_outputs``: the different drawn outputs, (k, *output shape).
-    - ``is_symbolic``: true if outputs are names, bits or a few numbers that are not on a grid, so
+    - ``has_drawn_values_only``: true if outputs are names, bits or a few numbers that are not on a grid, so
       that only combinations of drawn values are possible.
-    - ``entry_step``: distance between neighbouring values of an entry (1 for integers); 0 if the
+    - ``grid_step``: distance between neighbouring values of an entry (1 for integers); 0 if the
       values are not on a grid.
-    - ``entry_origin``: offset of the grid. The values of an entry are ``entry_origin`` plus
-      multiples of ``entry_step``.
+    - ``grid_offset``: offset of the grid. The values of an entry are ``grid_offset`` plus
+      multiples of ``grid_step``.
     - ``is_continuous``: true if outputs are numbers that seldom repeat and are not on a grid; they
       are taken to have densities.
     - ``entry_centre``, ``entry_width``: centre and width of the range of each entry, (*output
@@ -330,9 +330,9 @@ class CandidateOutputs:
     """
 
     drawn_outputs: NDArray[Any]
-    is_symbolic: bool
-    entry_step: Floats
-    entry_origin: Floats
+    has_drawn_values_only: bool
+    grid_step: Floats
+    grid_offset: Floats
     is_continuous: bool
     entry_centre: Floats
     entry_width: Floats
@@ -377,7 +377,11 @@ class CandidateOutputs:
         return replace(found, all_outputs=every)
 
     def __str__(self) -> str:
-        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{RARE_NOTE}"
+        return (
+            "drawn and far outputs"
+            if self.all_outputs is None
+            else f"all outputs{RARE_OUTPUTS_NOTE}"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -392,13 +396,13 @@ class CandidateOutputs:
         """
         if self.is_continuous:
             return None
-        worst_case = dist.naming_case
+        worst_case = dist.worst_case_for_names
         told = worst_case is not None and worst_case.exhaustive
         outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
-        further = not self.is_symbolic and not told
+        further = not self.has_drawn_values_only and not told
         if further and np.isfinite(dist.try_log_probs(self._beyond(), inputs)).any():
             return None
         return outputs[np.isfinite(table).any(axis=0)]
@@ -417,7 +421,7 @@ class CandidateOutputs:
         If outputs are symbols (names or bits), the result is the drawn outputs, or bit vectors
         similar to the inputs.
         """
-        if self.is_symbolic:
+        if self.has_drawn_values_only:
             return self._alike(a, b)
         ends = [(np.median(drawn_a, axis=0), np.median(drawn_b, axis=0))]
         if self._fits(a) and self._fits(b):
@@ -437,7 +441,7 @@ class CandidateOutputs:
         """Whether an entry of the vector ``output`` lies outside the range of the drawn outputs;
         false for symbols and single numbers.
         """
-        if self.is_symbolic or not self.shape:
+        if self.has_drawn_values_only or not self.shape:
             return False
         return bool(np.any(np.abs(np.asarray(output) - self.entry_centre) > self.entry_width / 2.0))
 
@@ -451,7 +455,7 @@ class CandidateOutputs:
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp
 
-        if self.is_symbolic or self.all_outputs is not None:
+        if self.has_drawn_values_only or self.all_outputs is not None:
             return st.sampled_from(
                 _by_simplicity(self.drawn_outputs if self.all_outputs is None else self.all_outputs)
             )
@@ -480,9 +484,9 @@ class CandidateOutputs:
         return np.stack([*more, *plain])
 
     def _rounded(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        step = np.where(self.entry_step > 0, self.entry_step, 1.0)
-        grid = self.entry_origin + np.rint((outputs - self.entry_origin) / step) * step
-        rounded = np.where(self.entry_step > 0, grid, outputs)
+        step = np.where(self.grid_step > 0, self.grid_step, 1.0)
+        grid = self.grid_offset + np.rint((outputs - self.grid_offset) / step) * step
+        rounded = np.where(self.grid_step > 0, grid, outputs)
         return rounded.astype(np.int64) if self.drawn_outputs.dtype.kind in "iu" else rounded
 
     def list_grid(self) -> NDArray[Any]:
@@ -493,11 +497,11 @@ class CandidateOutputs:
         """
         flat = self.drawn_outputs.reshape(len(self.drawn_outputs), -1)
         columns = [np.unique(column) for column in flat.T]
-        if not self.is_symbolic:
+        if not self.has_drawn_values_only:
             columns = [
                 _between(column, step, origin).astype(flat.dtype)
                 for column, step, origin in zip(
-                    columns, self.entry_step.ravel(), self.entry_origin.ravel(), strict=True
+                    columns, self.grid_step.ravel(), self.grid_offset.ravel(), strict=True
                 )
             ]
         if math.prod(map(len, columns)) > _MOST_OUTPUTS:
@@ -512,7 +516,7 @@ class CandidateOutputs:
         flat = self.drawn_outputs.reshape(len(self.drawn_outputs), -1).astype(float)
         low, high = flat.min(axis=0), flat.max(axis=0)
         many = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
-        steps = many * self.entry_step.ravel()
+        steps = many * self.grid_step.ravel()
         ends = np.concatenate([high + steps, low - steps, high + many * (high - low) + steps])
         rows = np.repeat(flat[:1], ends.size, axis=0)
         columns = np.tile(np.arange(flat.shape[1]), len(ends))

@@ -166,7 +166,9 @@ class OutputDistribution:
         """
         if self.worst_case is not None:
             return self
-        return replace(self, sampler=self.sampler.with_strings(inputs, np.random.default_rng(seed)))
+        return replace(
+            self, sampler=self.sampler.with_string_outputs(inputs, np.random.default_rng(seed))
+        )
 
     @property
     def encoder(self) -> OutputEncoder | None:
@@ -176,7 +178,7 @@ class OutputDistribution:
         return self.sampler.encoder
 
     @property
-    def naming_case(self) -> WorstCase | None:
+    def worst_case_for_names(self) -> WorstCase | None:
         """Worst case of the mechanism, whose functions name inputs and outputs in texts; None if it
         is unknown, or stated only for one of several copies.
         """
@@ -185,11 +187,19 @@ class OutputDistribution:
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        return self.naming_case.name_input(value) if self.naming_case else format_value(value)
+        return (
+            self.worst_case_for_names.name_input(value)
+            if self.worst_case_for_names
+            else format_value(value)
+        )
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        return self.naming_case.name_output(output) if self.naming_case else format_value(output)
+        return (
+            self.worst_case_for_names.name_output(output)
+            if self.worst_case_for_names
+            else format_value(output)
+        )
 
     def check_input(self, value: Any) -> Any:
         """Returns ``value`` if it is a single input of the domain. Raises InputError otherwise."""

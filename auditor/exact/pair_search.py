@@ -77,7 +77,7 @@ class PairSearch(ABC):
     - ``epsilon_cache``: results by pair of inputs.
 
     A subclass defines ``score_name``, the name of the maximized quantity in texts;
-    ``proposes_outputs``, whether Hypothesis also proposes single outputs; and ``max_examples``, the
+    ``has_hypothesis_outputs``, whether Hypothesis also proposes single outputs; and ``max_examples``, the
     largest number of Hypothesis examples.
     """
 
@@ -90,7 +90,7 @@ class PairSearch(ABC):
     epsilon_cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
     score_name: ClassVar[str]
-    proposes_outputs: ClassVar[bool]
+    has_hypothesis_outputs: ClassVar[bool]
     max_examples: ClassVar[int]
 
     def find_bound(self) -> Bound:
@@ -105,7 +105,9 @@ class PairSearch(ABC):
         inputs = self.inputs
         n_entries = max(inputs.n_entries, math.prod(self.outputs.shape))
         examples = choose_n_examples(self.max_examples, n_entries)
-        output = st.none() | self.outputs.make_strategy() if self.proposes_outputs else st.none()
+        output = (
+            st.none() | self.outputs.make_strategy() if self.has_hypothesis_outputs else st.none()
+        )
         strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
@@ -236,7 +238,7 @@ class LogRatioSearch(PairSearch):
     """
 
     score_name = "log-ratio"
-    proposes_outputs = True
+    has_hypothesis_outputs = True
     max_examples = 200
 
     def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
@@ -294,7 +296,11 @@ class LogRatioSearch(PairSearch):
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
-        undrawn = [far] if self.dist.naming_case is None else [far, self.dist.naming_case.outputs]
+        undrawn = (
+            [far]
+            if self.dist.worst_case_for_names is None
+            else [far, self.dist.worst_case_for_names.outputs]
+        )
         ratios = [self.evaluate_outputs(a, b, drawn, log_probs)]
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
@@ -479,7 +485,7 @@ class DivergenceSearch(PairSearch):
     """
 
     score_name = "epsilon"
-    proposes_outputs = False
+    has_hypothesis_outputs = False
     max_examples = 60
 
     def summarize_best(self, best: PairEpsilon) -> tuple[float, str]:

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.games.canary import CANARY_UNITS
 from fedrec_auditor.auditor.games.stated import describe_population, is_external
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import report_step
-from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME, Proof
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME, TracingResult
 from fedrec_auditor.auditor.worlds import pilot_rules
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import (
@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     EpsilonLimit,
     Estimator,
     EventRates,
-    Observation,
+    MeasurementResult,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure_bounds
@@ -96,7 +96,9 @@ class RemovalEstimator(Estimator):
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def observe(self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator) -> Observation:
+    def observe(
+        self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator
+    ) -> MeasurementResult:
         """Draws outputs of two worlds that differ by removing two users; returns lower bounds on
         epsilon for removing one.
 
@@ -113,7 +115,7 @@ class RemovalEstimator(Estimator):
             return EpsilonLimit(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
-        return Observation(observation.draws, limit, f"{observation.remark}; {text}")
+        return MeasurementResult(observation.n_draws, limit, f"{observation.remark}; {text}")
 
     def predict_limit(
         self, samples: int, rates: EventRates, *, delta: float, alpha: float
@@ -429,7 +431,7 @@ class GameSetup:
     max_runs: int | None = None
     chunk_size: int | None = None
     has_two_removals: bool = False
-    compute_exact_bound: Callable[[float], Proof] | None = None
+    compute_exact_bound: Callable[[float], TracingResult] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which

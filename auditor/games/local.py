@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.games.canary_game import UPLOAD_RUNS, GameInputs, Ga
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
 from fedrec_auditor.auditor.games.stated import can_sample_users, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
-from fedrec_auditor.auditor.tracing.trace import Proof, prove_epsilon
+from fedrec_auditor.auditor.tracing.trace import TracingResult, prove_epsilon
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
@@ -369,7 +369,9 @@ class LocalGame(canary_game.CanaryGame):
             )
 
 
-def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[float], Proof] | None:
+def _make_prover(
+    target: Target, pair: WorstPair, one_in: int
+) -> Callable[[float], TracingResult] | None:
     """A function that computes a lower bound at a delta without sampling error, from a trace of the
     client's code on the two histories of ``pair``; None if the code is not available.
 
@@ -382,7 +384,7 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
         return None
     message, histories = code
 
-    def traced(delta: float) -> Proof:
+    def traced(delta: float) -> TracingResult:
         with block_exits():
             return prove_epsilon(
                 Sampler(str(target), flatten_outputs(message), takes_size=False),

@@ -43,7 +43,7 @@ from fedrec_auditor.auditor.run.workload import (
 )
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.measure import RefutationPower
+from fedrec_auditor.auditor.worlds.measure import RefutationDraws
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.reports.record.rows import (
     AttackRow,
@@ -503,7 +503,7 @@ def explain_needed_draws(
     The sentence is empty unless the verdict is UNSUBSTANTIATED or INCONCLUSIVE.
     """
     bound, epsilon = finding.measured, finding.claim.epsilon
-    power = RefutationPower.for_bound(epsilon, bound, estimator)
+    power = RefutationDraws.for_bound(epsilon, bound, estimator)
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None:
         return f"In about half of the cases, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or bound is None:
@@ -528,7 +528,7 @@ def _canaries_needed(finding: Finding) -> str:
     if the true epsilon were twice as large.
     """
     bound = finding.measured
-    power = RefutationPower.for_bound(finding.claim.epsilon, bound, OneRun())
+    power = RefutationDraws.for_bound(finding.claim.epsilon, bound, OneRun())
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None and bound is not None:
         needed = power.describe("canaries of one training")
         return f"In about half of the cases, {needed}; this one had {bound.samples:,}."

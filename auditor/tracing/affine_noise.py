@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced,
 ValuesByDraw = dict[Draw, Any]
 ConditionalValue = tuple[ValuesByDraw, Any]
 
-SEED_NAME = "integers() as a seed"
+SEED_DRAW_NAME = "integers() as a seed"
 _MAX_STEPS = 256
 _HALF = Fraction(1, 2)
 
@@ -57,15 +57,15 @@ class AffineNoise:
     @property
     def is_lattice(self) -> bool:
         """Whether all values of the noise lie on a grid of equal steps, as integers do."""
-        return self.function is math.floor or self.source.is_lattice
+        return self.function is math.floor or self.source.has_integer_values
 
     @property
-    def is_seed(self) -> bool:
+    def is_for_seeds_only(self) -> bool:
         """Whether the random draw is an integer with more than 2^40 possible values.
 
         Traced code may use such a draw only to seed another generator.
         """
-        return self.source.name == SEED_NAME
+        return self.source.name == SEED_DRAW_NAME
 
     def evaluate(self, value: Any) -> float:
         """Returns the value of the noise if its random draw ``source`` has the value ``value``."""
@@ -93,7 +93,7 @@ class AffineNoise:
             whole = math.ceil(crossing) if strict else math.floor(crossing) + 1
             low, high = self.inner_noise.split_cell(cell, Fraction(whole))
         else:
-            if self.source.is_lattice:
+            if self.source.has_integer_values:
                 crossing = math.ceil(crossing) - _HALF if strict else math.floor(crossing) + _HALF
             low, high = self.source.split_cell(cell, crossing)
         return (low, high) if self.coefficient > 0 else (high, low)
@@ -124,7 +124,7 @@ def to_fraction(value: Any) -> Any:
         raise NotTraced(f"the code combines noise with {value!r}, which is not a number") from error
 
 
-class UndecidedNoise(Exception):
+class UnfixedDrawError(Exception):
     """Raised for a sum of two noises if the value of one must be fixed before they are added.
 
     ``source``: the random draw whose value the execution path must fix.
@@ -134,7 +134,7 @@ class UndecidedNoise(Exception):
         self.source = source
 
 
-class OutcomeCase:
+class ComparisonCase:
     """A set of values of the random draws for which each comparison has one fixed outcome.
 
     A function of random numbers, such as a minimum, is computed once for each such set.
@@ -195,7 +195,7 @@ def apply_to_noise(
     that leads to the result ``value``; the argument ``cells`` limits these sets. Raises NotTraced
     if no rule computes this function of noise.
     """
-    seeds = any(isinstance(value, AffineNoise) and value.is_seed for value in values)
+    seeds = any(isinstance(value, AffineNoise) and value.is_for_seeds_only for value in values)
     if seeds and function not in _OF_SEEDS:
         raise NotTraced("the code uses a random integer of over 2^40 values, not only as seed")
     rule = _RULES.get(function)
@@ -205,7 +205,7 @@ def apply_to_noise(
     kind = _KINDS.get(function, np.bool_ if isinstance(function, np.ufunc) else None)
     waiting: list[list[bool]] = [[]]
     while waiting:
-        part = OutcomeCase(path, cells, waiting.pop())
+        part = ComparisonCase(path, cells, waiting.pop())
         value = rule(part, *values)
         waiting += part.alternatives
         # Only truth values become ``numpy.bool_``.
@@ -240,12 +240,12 @@ def _decided(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
     """Returns the noise as a fraction if ``cells`` leave one integer for its draw, else None."""
     source, cell = noise.source, cells[noise.source]
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cell[0])
-    if noise.inner_noise or not source.is_lattice or high - low != 1 or len(cell) > 1:
+    if noise.inner_noise or not source.has_integer_values or high - low != 1 or len(cell) > 1:
         return None
     return Fraction(noise.coefficient * low + noise.constant)
 
 
-def _add(part: OutcomeCase, a: Any, b: Any) -> Any:
+def _add(part: ComparisonCase, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         first, second = _decided(a, part.cells), _decided(b, part.cells)
         if a.variable_key == b.variable_key or (first is None and second is None):
@@ -259,7 +259,7 @@ def _add(part: OutcomeCase, a: Any, b: Any) -> Any:
 _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 
 
-def _sum(part: OutcomeCase, a: AffineNoise, b: AffineNoise) -> Any:
+def _sum(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
     """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
 
     The sum of two normal draws is a normal draw. The difference of two equal geometric or
@@ -288,8 +288,12 @@ def _sum(part: OutcomeCase, a: AffineNoise, b: AffineNoise) -> Any:
         total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.decay_rate)
     else:
         for noise in (a, b):
-            if noise.inner_noise is None and noise.source.is_lattice and not noise.source.n_values:
-                raise UndecidedNoise(noise.source)
+            if (
+                noise.inner_noise is None
+                and noise.source.has_integer_values
+                and not noise.source.n_values
+            ):
+                raise UnfixedDrawError(noise.source)
         raise NotTraced("the code adds two noises whose sum has no known density")
     source = part.path.merge_sum(total, (s, weights[0]), (t, weights[1]))
     rest = {known: cell for known, cell in part.cells.items() if known not in (s, t)}
@@ -297,7 +301,7 @@ def _sum(part: OutcomeCase, a: AffineNoise, b: AffineNoise) -> Any:
     return AffineNoise(source, Fraction(scale), constant)  # type: ignore[arg-type]
 
 
-def _multiply(part: OutcomeCase, a: Any, b: Any) -> Any:
+def _multiply(part: ComparisonCase, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         raise NotTraced("the code multiplies one noise by another")
     noise, number = (a, to_fraction(b)) if isinstance(a, AffineNoise) else (b, to_fraction(a))
@@ -306,7 +310,7 @@ def _multiply(part: OutcomeCase, a: Any, b: Any) -> Any:
     return noise.multiply(number) if number else 0.0
 
 
-def _divide(part: OutcomeCase, a: Any, b: Any) -> Any:
+def _divide(part: ComparisonCase, a: Any, b: Any) -> Any:
     if isinstance(b, AffineNoise):
         raise NotTraced("the code divides by noise")
     number = to_fraction(b)
@@ -315,45 +319,45 @@ def _divide(part: OutcomeCase, a: Any, b: Any) -> Any:
     return a.multiply(1 / number)
 
 
-def _equal(part: OutcomeCase, a: Any, b: Any) -> bool:
+def _equal(part: ComparisonCase, a: Any, b: Any) -> bool:
     return part.is_less(a, b, strict=False) and not part.is_less(a, b)
 
 
-def _minimum(part: OutcomeCase, a: Any, b: Any) -> Any:
+def _minimum(part: ComparisonCase, a: Any, b: Any) -> Any:
     return a if part.is_less(a, b) else b
 
 
-def _maximum(part: OutcomeCase, a: Any, b: Any) -> Any:
+def _maximum(part: ComparisonCase, a: Any, b: Any) -> Any:
     return b if part.is_less(a, b) else a
 
 
-def _clip(part: OutcomeCase, a: Any, low: Any, high: Any) -> Any:
+def _clip(part: ComparisonCase, a: Any, low: Any, high: Any) -> Any:
     raised = a if low is None else _maximum(part, a, low)
     return raised if high is None else _minimum(part, raised, high)
 
 
-def _where(part: OutcomeCase, condition: Any, a: Any, b: Any) -> Any:
+def _where(part: ComparisonCase, condition: Any, a: Any, b: Any) -> Any:
     if isinstance(condition, AffineNoise):
         raise NotTraced("the code uses continuous noise as a condition. Compare it with a number")
     return a if condition else b
 
 
-def _absolute(part: OutcomeCase, a: Any) -> Any:
+def _absolute(part: ComparisonCase, a: Any) -> Any:
     return -a if part.is_less(a, 0) else a
 
 
-def _sign(part: OutcomeCase, a: AffineNoise) -> float:
+def _sign(part: ComparisonCase, a: AffineNoise) -> float:
     if part.is_less(a, 0):
         return -1.0
     return 0.0 if part.is_less(a, 0, strict=False) else 1.0
 
 
-def _copysign(part: OutcomeCase, size: Any, a: Any) -> Any:
+def _copysign(part: ComparisonCase, size: Any, a: Any) -> Any:
     size = _absolute(part, size)
     return -size if part.is_less(a, 0) else size
 
 
-def _floor(part: OutcomeCase, a: AffineNoise) -> Any:
+def _floor(part: ComparisonCase, a: AffineNoise) -> Any:
     """Rounds noise down to an integer.
 
     If the noise has a range of less than 256, the values of its draw are split into one part per
@@ -374,25 +378,25 @@ def _floor(part: OutcomeCase, a: AffineNoise) -> Any:
     return float(whole)
 
 
-def _ceil(part: OutcomeCase, a: AffineNoise) -> Any:
+def _ceil(part: ComparisonCase, a: AffineNoise) -> Any:
     return -_floor(part, -a)
 
 
-def _rint(part: OutcomeCase, a: AffineNoise) -> Any:
+def _rint(part: ComparisonCase, a: AffineNoise) -> Any:
     return _floor(part, a if a.is_lattice else a.add(_HALF))
 
 
-def _round(part: OutcomeCase, a: AffineNoise, digits: Any = 0) -> Any:
+def _round(part: ComparisonCase, a: AffineNoise, digits: Any = 0) -> Any:
     factor = Fraction(10) ** digits
     value = _rint(part, a.multiply(factor))
     return value.multiply(1 / factor) if isinstance(value, AffineNoise) else value / float(factor)
 
 
-def _trunc(part: OutcomeCase, a: AffineNoise) -> Any:
+def _trunc(part: ComparisonCase, a: AffineNoise) -> Any:
     return _ceil(part, a) if part.is_less(a, 0) else _floor(part, a)
 
 
-def _log(part: OutcomeCase, a: AffineNoise) -> Any:
+def _log(part: ComparisonCase, a: AffineNoise) -> Any:
     if a.inner_noise is not None or a.source.family != "uniform":
         raise NotTraced("tracing supports the logarithm of uniform noise only")
     log = AffineNoise(a.source, function=math.log, inner_noise=a)

@@ -129,7 +129,7 @@ class CallGate(ABC):
         """Raises NotTraced for a call of the unknown function ``name``."""
         self.refuse(f"the code calls {name}, which is not known to depend on its arguments alone")
 
-    def count_each(self, values: Iterable[Any]) -> Iterator[Any]:
+    def count_steps_over(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yields the given values, and counts one step of the tracing interpreter per value."""
         for value in values:
             self.count_steps()
@@ -217,7 +217,7 @@ class CallGate(ABC):
             if _content(value) != before:
                 raise StateChanged("the code reads an object that other code changes. Freeze it")
 
-    def call_known(
+    def call_allowed_compiled(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
         """Calls a compiled function that draws random numbers or is known to depend on its
@@ -229,7 +229,7 @@ class CallGate(ABC):
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
             self.is_replayed = self.rng.any_size = False
-        allowed = id(function) in known.KNOWN_FUNCTIONS or id(function) in self.special
+        allowed = id(function) in known.ALLOWED_FUNCTIONS or id(function) in self.special
         if target is None and allowed:
             target = function
         if id(function) in known.WRITING_FUNCTIONS:
@@ -285,8 +285,8 @@ class CallGate(ABC):
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
-            args = tuple(map(self.fix_arrays, args))
-            kwargs = {key: self.fix_arrays(value) for key, value in kwargs.items()}
+            args = tuple(map(self.make_arrays_concrete, args))
+            kwargs = {key: self.make_arrays_concrete(value) for key, value in kwargs.items()}
         if id(function) in _TEXTS and any(
             (type(value) in ARRAYS and value.ndim) or type(value) is MaskedEntries for value in args
         ):
@@ -362,7 +362,7 @@ class CallGate(ABC):
         elif not (
             kind is TracedArray
             or kind is bytearray
-            or kind in known.HASH_TYPES
+            or kind in known.XXHASH_TYPES
             or issubclass(type(value), np.dtype)
             or known.KNOWN_CLASSES.get(id(value)) is value
             or (id(kind) in known.KNOWN_CLASSES and issubclass(type(value), BaseException))
@@ -438,7 +438,7 @@ class CallGate(ABC):
         for entry in result:
             self.record_created_results(entry, arguments, name)
 
-    def fix_arrays(self, value: Any) -> Any:
+    def make_arrays_concrete(self, value: Any) -> Any:
         """Returns ``value`` with plain arrays in place of arrays that depend on random draws.
 
         The execution path fixes the values of these draws. Code that reads the memory of arrays

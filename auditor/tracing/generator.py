@@ -118,7 +118,7 @@ class TracedGenerator(np.random.Generator):
         if many <= 0:
             raise ValueError("low >= high")
         if many > _MAX_INT:
-            name = "integers()" if self.any_size else affine_noise.SEED_NAME
+            name = "integers()" if self.any_size else affine_noise.SEED_DRAW_NAME
             return self.draw_scaled("uniform", first, many, size, name)
         if many > _MAX_VALUES:
             source = partial(RealDraw, name, "integers", 0.0, many)
@@ -212,7 +212,7 @@ class TracedGenerator(np.random.Generator):
         """Raises NotTraced, because raw random bits are not supported."""
         raise NotTraced("tracing does not support Generator.bit_generator")
 
-    def model_seed(self, a: Any = None, **_: Any) -> None:
+    def trace_seeding(self, a: Any = None, **_: Any) -> None:
         """Models the seeding of a global generator with ``a``, a fresh draw with at least 2^31
         possible values.
 
@@ -278,7 +278,7 @@ class TracedGenerator(np.random.Generator):
     def _open(self, source: RealDraw) -> Any:
         value = self.path.record_draw(source)
         if value is not None:
-            return np.int64(value) if source.is_lattice else value
+            return np.int64(value) if source.has_integer_values else value
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:

@@ -76,8 +76,8 @@ class CallTracer(OperationTracer):
         if special is not None:
             return special(self, args, kwargs)
         if any(id(function) in table for table in (
-            known.KNOWN_FUNCTIONS, self.draws, known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
-            return self.call_known(function, args, kwargs, _name(function))
+            known.ALLOWED_FUNCTIONS, self.draws, known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
+            return self.call_allowed_compiled(function, args, kwargs, _name(function))
         if kind is types.FunctionType:
             return self._interpret(function, args, kwargs)
         if kind is types.MethodType:
@@ -189,7 +189,7 @@ class CallTracer(OperationTracer):
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
             return self.call_compiled(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
         if kind in (bytes, bytearray, str):
-            args = tuple(map(self.fix_arrays, args))
+            args = tuple(map(self.make_arrays_concrete, args))
         return self.call_compiled(
             lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
             (value, *args),
@@ -204,7 +204,7 @@ class CallTracer(OperationTracer):
         The method may read keys of the dict, and compute with indices.
         """
         if kind in DICTS and args:
-            self.check_key(value, args[0])
+            self.check_key_lookup(value, args[0])
         elif kind is list and name in ("insert", "pop") and args:
             args = (self.fix_value(self.check_input(args[0], "an index")), *args[1:])
         result = self.run_code(lambda: getattr(value, name)(*args))
@@ -356,7 +356,7 @@ class Interpreter(CallTracer):
         """
         return type(value) is dict and all(self.contains(value, key) for key in keys)
 
-    def is_instance(self, value: Any, kind: Any) -> bool:
+    def matches_class_pattern(self, value: Any, kind: Any) -> bool:
         """Whether ``value`` matches the pattern of a ``match`` statement for an object of class
         ``kind``.
         """

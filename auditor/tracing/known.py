@@ -128,22 +128,22 @@ def list_special_functions() -> dict[int, Any]:
     for name, kind in vars(sys.modules.get("xxhash", math)).items():
         if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
             ALLOWED_ATTRS[kind] = {"digest", "hexdigest", "intdigest", "seed"}
-            HASH_TYPES.add(kind)
+            XXHASH_TYPES.add(kind)
             functions.append(kind)
     return {id(function): function for function in functions}
 
 
-HASH_TYPES: set[type] = set()
+XXHASH_TYPES: set[type] = set()
 
 
-KNOWN_FUNCTIONS = {
+ALLOWED_FUNCTIONS = {
     id(function): function
     for module, names in _MODULES.items()
     for function in (getattr(module, name, None) for name in names.split())
     if function is not None
 }
 _EXCLUDED = (type, np.ndarray, np.random.Generator)
-KNOWN_FUNCTIONS |= {i: c for i, c in KNOWN_CLASSES.items() if c not in _EXCLUDED}
+ALLOWED_FUNCTIONS |= {i: c for i, c in KNOWN_CLASSES.items() if c not in _EXCLUDED}
 """Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
 # Functions that write to their first argument.
 WRITING_FUNCTIONS = {

@@ -180,7 +180,7 @@ class ObjectReader(CallGate):
         The generator must be that of the traced code, or one that the present run created.
         """
         if kind is np.ufunc:
-            known_one = id(value) in known.KNOWN_FUNCTIONS or id(value) in self.special
+            known_one = id(value) in known.ALLOWED_FUNCTIONS or id(value) in self.special
             return known_one and name in ("reduce", "accumulate", "outer")
         own = kind is np.random.Generator and self.is_new(value)
         return name in _DRAWS and (own or kind is TracedGenerator)

@@ -189,7 +189,7 @@ class OperationTracer(objects.ObjectBuilder):
         if hook is not None:
             return self.is_true(hook(value))
         if kind in DICTS:
-            self.check_key(container, value)
+            self.check_key_lookup(container, value)
             return bool(self.run_code(lambda: value in container))
         if kind in (list, tuple, *SET_TYPES, str, bytes, range, *ARRAYS):
             return bool(self.call_compiled(operator.contains, (container, value), {}, "in"))
@@ -200,7 +200,7 @@ class OperationTracer(objects.ObjectBuilder):
         self.count_steps()
         kind = self.get_safe_class(value)
         if kind in DICTS:
-            self.check_key(value, index)
+            self.check_key_lookup(value, index)
             missing = kind is defaultdict and not self.run_code(lambda: index in value)
             if missing:
                 self.check_write(value)
@@ -235,7 +235,7 @@ class OperationTracer(objects.ObjectBuilder):
         self.check_write(owner)
         kind = type(owner)
         if kind in DICTS:
-            self.check_key(owner, index)
+            self.check_key_lookup(owner, index)
         elif kind is list:
             self.check_input(index, "an index")
             if type(index) is slice:
@@ -269,7 +269,7 @@ class OperationTracer(objects.ObjectBuilder):
         self.check_write(owner)
         self.check_kind(owner, (list, dict), "del")
         if type(owner) is dict:
-            self.check_key(owner, index)
+            self.check_key_lookup(owner, index)
         self.check_input(index, "an index")
         self.run_code(lambda: operator.delitem(owner, index))
 
@@ -281,7 +281,7 @@ class OperationTracer(objects.ObjectBuilder):
         if type(value) not in kinds:
             self.refuse(f"tracing does not support {name} of the type {type(value).__name__}")
 
-    def check_key(self, container: Any, key: Any) -> None:
+    def check_key_lookup(self, container: Any, key: Any) -> None:
         """Raises NotTraced if looking up ``key`` in the dict ``container`` could run code that is
         not traced.
 
@@ -330,16 +330,18 @@ class OperationTracer(objects.ObjectBuilder):
             self.record_content(value)
             if kind in SET_TYPES:
                 self.check_set_order(value)
-            return self.count_each(value)
+            return self.count_steps_over(value)
         if kind in (Symbol, MaskedEntries):
             return self._entries(value.to_concrete())
         if kind in ARRAYS:
             self.check_input(value, "a loop")
-            return self.count_each(self.run_code(lambda: [value[k] for k in range(len(value))]))
+            return self.count_steps_over(
+                self.run_code(lambda: [value[k] for k in range(len(value))])
+            )
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
         if issubclass(kind, tuple) and self.look_up(kind, "__iter__") is tuple.__iter__:
-            return self.count_each(tuple.__iter__(value))
+            return self.count_steps_over(tuple.__iter__(value))
         hook = self.find_method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())

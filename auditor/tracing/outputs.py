@@ -111,7 +111,7 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def make_leaf_key(value: Any) -> Any:
+def make_lookup_key(value: Any) -> Any:
     """Converts a concrete value of an output to a key for lookups.
 
     Equal numbers of different types get equal keys. Raises NotTraced for a value of unknown type.
@@ -149,14 +149,16 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
         raise NotTraced(f"the code returns a {type(output).__name__} with attributes. Drop them")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
-        return "map", tuple((make_leaf_key(key), _structure(value, leaves)) for key, value in items)
+        return "map", tuple(
+            (make_lookup_key(key), _structure(value, leaves)) for key, value in items
+        )
     if isinstance(output, (list, tuple)):
         output = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in output]
         if not any(isinstance(e, _NESTED) or is_dataclass(e) for e in output):
-            leaves += [e if isinstance(e, Symbol) else make_leaf_key(e) for e in output]
+            leaves += [e if isinstance(e, Symbol) else make_lookup_key(e) for e in output]
             return "row", len(output)
         return "list", tuple(_structure(entry, leaves) for entry in output)
-    leaves.append(make_leaf_key(output))
+    leaves.append(make_lookup_key(output))
     return "value"
 
 
@@ -187,10 +189,12 @@ def are_close(one: Any, other: Any) -> bool:
 FORM_CHECK_NAME = "form of the answers"
 _NOISE = "noise"
 # Observed forms of outputs: a set for each single value, and for each structure of the containers.
-FormsByKey = dict[Hashable, set[Hashable]]
+FormsByPartKey = dict[Hashable, set[Hashable]]
 
 
-def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
+def list_part_forms(
+    output: Any, path: Output, values: Output
+) -> Iterator[tuple[Hashable, Hashable]]:
     """Yields the form of each part of an output (its types, shapes and signs of zero), as pairs
     (key, form).
 
@@ -244,7 +248,7 @@ def _form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
 
 
 def check_forms(
-    inputs: Sequence[FormsByKey], names: Sequence[str], delta: float
+    inputs: Sequence[FormsByPartKey], names: Sequence[str], delta: float
 ) -> CheckResult | None:
     """Returns a failed check if types, shapes or signs of zero reveal the input; None otherwise.
 

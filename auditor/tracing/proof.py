@@ -43,13 +43,13 @@ _ALIKE = 1e-12
 class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    - ``parts``: the outputs under both inputs, one entry per tag (structure of an output with its
+    - ``tag_output_pairs``: the outputs under both inputs, one entry per tag (structure of an output with its
       constant values).
     - ``max_lost_prob``: bound on the probability that Q may additionally give to any output,
       because rare execution paths were left out.
     """
 
-    parts: list[_Part]
+    tag_output_pairs: list[_Part]
     max_lost_prob: float
 
     @classmethod
@@ -59,7 +59,10 @@ class DistributionPair:
         ``lost``: probability of the execution paths of ``q`` that were left out. Raises NotTraced
         if outputs combine several noises that are not normal.
         """
-        parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
+        parts = [
+            _Part.of(group, q.outputs_by_tag.get(tag), lost)
+            for tag, group in p.outputs_by_tag.items()
+        ]
         return cls(parts, lost)
 
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
@@ -84,7 +87,7 @@ class DistributionPair:
         return lower, upper
 
     def _excess(self, epsilon: float) -> NDArray[np.float64]:
-        return np.asarray(np.sum([part.excess(epsilon) for part in self.parts], axis=0))
+        return np.asarray(np.sum([part.excess(epsilon) for part in self.tag_output_pairs], axis=0))
 
     def bound_epsilon(self, delta: float) -> tuple[float, float]:
         """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most
@@ -199,8 +202,10 @@ def _multiplied(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArra
     """
     keys = list(dict.fromkeys((*p, *q)))
     block = np.array([[to_log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
-    if logs.shape[1] * len(keys) > tables.MAX_ENTRIES:
-        raise NotTraced(f"the random draws combine to more than {tables.MAX_ENTRIES:,} outputs")
+    if logs.shape[1] * len(keys) > tables.MAX_TABLE_ENTRIES:
+        raise NotTraced(
+            f"the random draws combine to more than {tables.MAX_TABLE_ENTRIES:,} outputs"
+        )
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
     both = both[:, np.argsort(both[0] - both[1])]
@@ -240,7 +245,7 @@ def _shift(p: MassTable, q: MassTable) -> float | None:
 # error bounds, for every sum of the losses of other blocks.
 
 # Maximum relative distance between the bounds at which the lower bound counts as exact.
-MAX_RELATIVE_GAP = 1e-6
+MAX_RELATIVE_BOUND_GAP = 1e-6
 _MAX_LEAVES = 8
 # Probability below which rounded noise is not compared, because its tail is cut off near there.
 _FAR = 1e-250
@@ -290,15 +295,19 @@ def prove_bound(
     and for some outputs that combine several noises.
     """
     total = sum(dist.n_paths for dist in dists)
-    left_out = sum(dist.n_left_out for dist in dists)
+    left_out = sum(dist.n_untraced_paths for dist in dists)
     source = f"proved from the code: {total:,} paths of {len(names)} inputs, draws as real numbers"
     if left_out:
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
     if any(dist.has_underflow for dist in dists):
         source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
-    cut = delta < _NOTHING and any(dist.has_underflow or dist.n_left_out for dist in dists)
-    rows = [] if rare else [dist.list_outputs(tables.MAX_ENTRIES // len(dists)) for dist in dists]
+    cut = delta < _NOTHING and any(dist.has_underflow or dist.n_untraced_paths for dist in dists)
+    rows = (
+        []
+        if rare
+        else [dist.list_outputs(tables.MAX_TABLE_ENTRIES // len(dists)) for dist in dists]
+    )
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_of_table(listed, names, delta), source=source)
@@ -307,10 +316,10 @@ def prove_bound(
     largest: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(dists)), 2):
         if delta or rare:
-            lost = paths.MIN_PATH_PROB * dists[b].n_left_out * rare
+            lost = paths.MIN_PATH_PROB * dists[b].n_untraced_paths * rare
             ratio = _at_delta(dists[a], dists[b], delta, lost)
         else:
-            ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].groups]
+            ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].outputs_by_tag]
             ratio = max(ratios, key=lambda ratio: ratio.lower)
             worst = max(worst, *(ratio.upper for ratio in ratios))
         worst = max(worst, ratio.upper)
@@ -330,7 +339,7 @@ def _mark_tight(bound: Bound, upper: float, stop_at: float) -> Bound:
     Raises NotTraced if ``upper`` is finite but not close, and ``bound`` does not exceed
     ``stop_at``.
     """
-    tight = upper <= bound.epsilon + MAX_RELATIVE_GAP * max(1.0, bound.epsilon)
+    tight = upper <= bound.epsilon + MAX_RELATIVE_BOUND_GAP * max(1.0, bound.epsilon)
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, stop_at)):
         raise NotTraced(f"tracing only bounds epsilon, from {bound.epsilon:.6g} to {upper:.6g}")
     return replace(bound, tight=tight)
@@ -355,7 +364,11 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     masses = [row.get(output, ZERO_MASS) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
-    notes = [bound.witness.note, _fraction_note(first.mass, last.mass), _draw_names(first.cells)]
+    notes = [
+        bound.witness.note,
+        _fraction_note(first.mass, last.mass),
+        _draw_names(first.draw_cells),
+    ]
     return replace(bound, witness=replace(bound.witness, note=" ".join(filter(None, notes))))
 
 
@@ -412,7 +425,7 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
     A tag is the structure of an output with its constant values. ``p``, ``q``: output distributions
     of the two inputs.
     """
-    group, other = p.groups[tag], q.groups.get(tag)
+    group, other = p.outputs_by_tag[tag], q.outputs_by_tag.get(tag)
     if other is None:
         return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
     lower = upper = _difference(group.probability, other.probability)
@@ -462,10 +475,10 @@ def _event(
     A tag is the structure of an output with its constant values. ``chosen``: values (a key) per
     block, a group of positions in the output.
     """
-    group, other = p.groups[tag], q.groups.get(tag)
+    group, other = p.outputs_by_tag[tag], q.outputs_by_tag.get(tag)
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
-    if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _MAX_LEAVES:
+    if max(len(p.outputs_by_tag), len(q.outputs_by_tag)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.fixed_positions[structure], fixed, strict=True)
         words.update((place, _value_name(structure, value)) for place, value in known)
     logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
@@ -494,7 +507,7 @@ def _of_key(
     second input. The log-probabilities are those under both inputs.
     """
     if tables.DENSITY_SLOT not in key:
-        note = _draw_names(p.cells) if q else _IMPOSSIBLE
+        note = _draw_names(p.draw_cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
         return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
     apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_SLOT))

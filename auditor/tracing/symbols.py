@@ -19,7 +19,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing.affine_noise import (
     AffineNoise,
     ConditionalValue,
-    UndecidedNoise,
+    UnfixedDrawError,
     ValuesByDraw,
     apply_to_noise,
     make_cast,
@@ -142,7 +142,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
         if any(isinstance(value, AffineNoise) for value in values):
             try:
                 results += apply_to_noise(path, function, cells, values)
-            except UndecidedNoise as noise:
+            except UnfixedDrawError as noise:
                 path.fix_draw(noise.source)
                 return apply_to_values(function, *arguments)
             continue
@@ -160,17 +160,17 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 # Values that several arguments have together, after the sets of values of the draws behind them.
-JointValues = tuple[ValuesByDraw, tuple[Any, ...]]
+ConditionalTuple = tuple[ValuesByDraw, tuple[Any, ...]]
 
 
-def combine_values(arguments: Iterable[Any], max_size: int) -> list[JointValues] | None:
+def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalTuple] | None:
     """Returns the possible combinations of values of ``arguments``, as pairs (cells, values).
 
     An argument may be a symbol (a value that depends on random draws). ``cells`` gives for each
     draw the set of its values that leads to ``values``, one value per argument. The result is None
     if there are more than ``max_size`` pairs.
     """
-    together: list[JointValues] = [({}, ())]
+    together: list[ConditionalTuple] = [({}, ())]
     for argument in arguments:
         pieces = argument.list_values() if isinstance(argument, Symbol) else [({}, argument)]
         together = [

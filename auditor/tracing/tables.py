@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.densities import ExpTerm, Mixture, MixturePart
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, ValuesByDraw
-from fedrec_auditor.auditor.tracing.outputs import NAN_MARKER, are_close, make_leaf_key
+from fedrec_auditor.auditor.tracing.outputs import NAN_MARKER, are_close, make_lookup_key
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Probability
 from fedrec_auditor.auditor.tracing.run import PathResult
 from fedrec_auditor.auditor.tracing.symbols import combine_values
 
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
 DENSITY_SLOT = "a number with a density"
-MAX_ENTRIES = 1 << 16
+MAX_TABLE_ENTRIES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
 
@@ -52,7 +52,7 @@ class OutputMass:
     """The probability of one key (values at some positions of an output), with the draws behind it.
 
     - ``mass``: probability of the key.
-    - ``cells``: for each random draw the set of its values on one execution path that leads to the
+    - ``draw_cells``: for each random draw the set of its values on one execution path that leads to the
       key.
     - ``mixture``: distribution of the number in the place of ``DENSITY_SLOT``, if the key
       has one.
@@ -61,7 +61,7 @@ class OutputMass:
     """
 
     mass: Probability
-    cells: ValuesByDraw
+    draw_cells: ValuesByDraw
     mixture: Mixture = field(default_factory=Mixture)
     has_underflow: bool = False
 
@@ -69,11 +69,13 @@ class OutputMass:
         """Returns the entry for the joint occurrence of this entry's output values and an
         independent event.
 
-        ``mass``: probability of the event. ``cells``: for each random draw the set of its values
+        ``mass``: probability of the event. ``draw_cells``: for each random draw the set of its values
         that leads to the event.
         """
         mixture = self.mixture.scale(float(mass))
-        return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.has_underflow)
+        return OutputMass(
+            self.mass * mass, {**self.draw_cells, **cells}, mixture, self.has_underflow
+        )
 
 
 # The possible values of a block (values of an output that depend on one another), with their
@@ -116,11 +118,12 @@ def combine_tables(tables: Iterable[MassTable]) -> MassTable:
     """
     joint: MassTable = {(): OutputMass(Fraction(1), {})}
     for table in tables:
-        if len(joint) * len(table) > MAX_ENTRIES:
-            raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
+        if len(joint) * len(table) > MAX_TABLE_ENTRIES:
+            raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
         joint = {
             one + other: replace(
-                a.combine_with(b.mass, b.cells), has_underflow=a.has_underflow or b.has_underflow
+                a.combine_with(b.mass, b.draw_cells),
+                has_underflow=a.has_underflow or b.has_underflow,
             )
             for (one, a) in joint.items()
             for (other, b) in table.items()
@@ -148,14 +151,14 @@ def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
     ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
         the distribution has more than 2^16 entries.
     """
-    together = combine_values(leaves, MAX_ENTRIES)
+    together = combine_values(leaves, MAX_TABLE_ENTRIES)
     if together is None:
-        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
+        raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
     table: MassTable = {}
     for cells, values in together:
         mass: Probability = Fraction(1)
         for source, cell in cells.items():
-            given = branch.cells.get(source, source.domain)
+            given = branch.draw_cells.get(source, source.domain)
             mass *= source.compute_mass(cell) / source.compute_mass(given)
         if mass:
             for key, entry in _entries(mass, cells, values):
@@ -174,7 +177,7 @@ def _entries(
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
-        yield tuple(map(make_leaf_key, values)), OutputMass(mass, cells)
+        yield tuple(map(make_lookup_key, values)), OutputMass(mass, cells)
         return
     main, source = noises[0], noises[0].source
     if any(noise.variable_key != main.variable_key for noise in noises):
@@ -182,13 +185,13 @@ def _entries(
     key: list[Hashable] = []
     for value in values:
         if not isinstance(value, AffineNoise):
-            key.append(make_leaf_key(value))
+            key.append(make_lookup_key(value))
         elif DENSITY_SLOT not in key:
             key.append(DENSITY_SLOT)
         else:
             slope = value.coefficient / main.coefficient
             key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
-    mixture = make_mixture(main, cells[source])
+    mixture = make_noise_mixture(main, cells[source])
     smooth = sum(piece.weight for piece in mixture.pieces)
     total = smooth + sum(mixture.points.values())
     share = float(mass) / total
@@ -203,7 +206,7 @@ def _entries(
         yield at, OutputMass(weight * share, cells, has_underflow=cut)
 
 
-def put_points_on_lattices(tables: Sequence[MassTable]) -> None:
+def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
     """Merges single numbers of positive probability into distributions on equally spaced numbers
     (lattices), in place.
 
@@ -235,7 +238,7 @@ def put_points_on_lattices(tables: Sequence[MassTable]) -> None:
                     break
 
 
-def check_ties(tables: Sequence[MassTable]) -> None:
+def check_rounding_ties(tables: Sequence[MassTable]) -> None:
     """Raises NotTraced if rounding would decide whether some outputs distinguish two inputs.
 
     This happens if several numbers of an output depend on one noise and differ only by rounding.
@@ -313,7 +316,7 @@ def _logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
     return result
 
 
-def make_mixture(noise: AffineNoise, cell: Any) -> Mixture:
+def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     """Returns the distribution of noise whose random draw lies in ``cell``, a set of values of the
     draw.
 
@@ -322,7 +325,7 @@ def make_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner_noise is not None and noise.function is math.floor:
-        bare = _rounded_down(make_mixture(noise.inner_noise, cell))
+        bare = _rounded_down(make_noise_mixture(noise.inner_noise, cell))
     else:
         bare = Mixture(tuple(_bare(noise, cell)))
     pieces = tuple(_moved(piece, scale, shift) for piece in bare.pieces)
@@ -345,7 +348,7 @@ def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
             if noise.inner_noise is not None:
                 ends = sorted((variable.evaluate(float(a)), variable.evaluate(float(b))))
                 yield MixturePart(weight, ends[0], ends[1], rate=1.0)
-            elif source.is_lattice:
+            elif source.has_integer_values:
                 first, last = (v if math.isinf(v) else float(math.ceil(v)) for v in (a, b))
                 decay = rate * source.decay_rate
                 yield MixturePart(weight, first, last - 1.0, rate=decay, step=1.0)

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.tracing.outputs import FormsByKey, check_forms, describe_form
+from fedrec_auditor.auditor.tracing.outputs import FormsByPartKey, check_forms, describe_form
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.proof import prove_bound
 from fedrec_auditor.auditor.tracing.run import SingleOutputRandomizer, trace_paths
@@ -42,7 +42,7 @@ class Trace:
     dists: Sequence[TracedDist]
     names: Sequence[str] = ()
     is_replayed: bool = True
-    forms: Sequence[FormsByKey] = ()
+    forms: Sequence[FormsByPartKey] = ()
 
     @classmethod
     def from_function(
@@ -68,7 +68,9 @@ class Trace:
             raise
         except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
-        kept = not randomizer.is_flat and len({describe_form(value) for value in inputs}) == 1
+        kept = (
+            not randomizer.has_flat_outputs and len({describe_form(value) for value in inputs}) == 1
+        )
         forms = [each.forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
@@ -137,13 +139,13 @@ _DRAWS, _MIN_DRAWS = 20_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class TracingResult:
     """The result of tracing the code of a randomizer.
 
     - ``check``: whether the proof succeeded, and the reason.
     - ``bound``: the exact epsilon; None if there is no proof.
     - ``dist``: the output distribution; None if there is no proof.
-    - ``forms_check``: a failed check if types, shapes or the order of keys reveal the input; None
+    - ``output_forms_check``: a failed check if types, shapes or the order of keys reveal the input; None
       otherwise.
     - ``is_complete``: whether no rare path or output was left out, so that every output without a
       probability is impossible.
@@ -152,13 +154,17 @@ class Proof:
     check: CheckResult
     bound: Bound | None = None
     dist: OutputDistribution | None = None
-    forms_check: CheckResult | None = None
+    output_forms_check: CheckResult | None = None
     is_complete: bool = True
 
     @property
     def checks(self) -> tuple[CheckResult, ...]:
-        """The checks that were run: ``check``, and ``forms_check`` if it failed."""
-        return (self.check,) if self.forms_check is None else (self.check, self.forms_check)
+        """The checks that were run: ``check``, and ``output_forms_check`` if it failed."""
+        return (
+            (self.check,)
+            if self.output_forms_check is None
+            else (self.check, self.output_forms_check)
+        )
 
 
 def prove_epsilon(
@@ -170,7 +176,7 @@ def prove_epsilon(
     limit_draws: Callable[[Sampler, int], tuple[Sampler, int]],
     seed: np.random.SeedSequence,
     names: Sequence[str] = (),
-) -> Proof:
+) -> TracingResult:
     """Traces the code of a randomizer to its exact epsilon, and compares the result with real
     draws.
 
@@ -213,7 +219,7 @@ def prove_epsilon(
         return _sampled(str(error))
     if fit.status is not CheckStatus.PASSED:
         return _sampled(f"real draws do not follow the traced distribution: {fit.reason}")
-    left_out = any(dist.n_left_out for dist in trace.dists)
+    left_out = any(dist.n_untraced_paths for dist in trace.dists)
     complete = not left_out and not any(dist.has_underflow for dist in trace.dists)
     counted = " of probability 2^-100 or more" if left_out else ""
     why = "because the code does not draw from our generator"
@@ -221,9 +227,9 @@ def prove_epsilon(
     reason = f"Every operation on every path{counted} depends on its operands alone, every path "
     reason += f"was replayed with plain numbers{how}, and real draws agree: {fit.reason}"
     check = replace(CheckResult.passed(reason), name=PROOF_CHECK_NAME)
-    return Proof(check, bound, dist, forms, complete)
+    return TracingResult(check, bound, dist, forms, complete)
 
 
-def _sampled(reason: str) -> Proof:
+def _sampled(reason: str) -> TracingResult:
     check = CheckResult.not_run(f"Sampled instead: {reason.removesuffix('.')}.")
-    return Proof(replace(check, name=PROOF_CHECK_NAME))
+    return TracingResult(replace(check, name=PROOF_CHECK_NAME))

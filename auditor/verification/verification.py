@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
 from fedrec_auditor.accountants.verdict import Exemption, Gate, Verdict, judge_claim
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
-from fedrec_auditor.auditor.worlds.measure import RefutationPower
+from fedrec_auditor.auditor.worlds.measure import RefutationDraws
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalize_first
@@ -281,7 +281,7 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
     else:
         draws = f"{result.samples:,} draws" if result.samples else "draws"
         yield "how", f"measured on {draws}, at confidence {result.confidence:.6g}: {result.method}"
-    needed = RefutationPower.for_bound(result.epsilon, result.searched)
+    needed = RefutationDraws.for_bound(result.epsilon, result.searched)
     if result.verdict is Verdict.UNSUBSTANTIATED and needed is not None:
         yield "power", f"in about half of all cases, {needed}"
     witness = result.witness

@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.tracing.trace import prove_epsilon
 from fedrec_auditor.auditor.verification.checks import repeated_calls, shared_evidence
 from fedrec_auditor.auditor.verification.checks.repeated_calls import N_COMPARED_OUTPUTS
 from fedrec_auditor.auditor.verification.checks.run import run_checks
-from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import CheckEvidence
 from fedrec_auditor.auditor.verification.verification import UNTESTED_TEXT, Verification, make_claim
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure_bounds
@@ -459,14 +459,14 @@ class _Trial:
         inputs: list[Any],
         draws: int,
         dist: OutputDistribution | None = None,
-    ) -> tuple[Bound, SharedEvidence]:
+    ) -> tuple[Bound, CheckEvidence]:
         """Measures a lower bound on epsilon; returns the bound, and the outputs for checks.
 
         The measurement starts again if an output has a new structure. ``dist`` is the stated
         distribution of outputs, if any.
         """
 
-        def measured(unread: Sequence[Any]) -> tuple[Bound, SharedEvidence]:
+        def measured(unread: Sequence[Any]) -> tuple[Bound, CheckEvidence]:
             looks = draws // _LOOKS if self.budget.seconds is None else 0
             looking, counting = self.reading, self.measuring
             if unread:
@@ -477,7 +477,7 @@ class _Trial:
                 read, planned, paced = self.budget.plan_draws(together, inputs, draws)
             most = planned * MIN_PER_CALL // read.min_call_size
             clocks = _clocks(together, inputs, self.turning, most)
-            if clocks.is_varying:
+            if clocks.has_changes:
                 read = together.without_batches()
                 if dist is None:
                     read, planned, paced = self.budget.plan_draws(read, inputs, draws)
@@ -505,20 +505,20 @@ class _Trial:
         samples: int,
         dist: OutputDistribution | None,
         **read: Any,
-    ) -> SharedEvidence:
+    ) -> CheckEvidence:
         claim = shared_evidence.ClaimUnderTest(epsilon=self.claim.epsilon, delta=self.claim.delta)
-        return SharedEvidence(
+        return CheckEvidence(
             sampler=sampler,
             inputs=inputs,
             claim=claim,
             seed=self.look,
-            n_draws=samples,
+            n_measurement_draws=samples,
             dist=dist,
             **read,
         )
 
     def _conclude(
-        self, bound: Bound, evidence: SharedEvidence, checks: tuple[CheckResult, ...]
+        self, bound: Bound, evidence: CheckEvidence, checks: tuple[CheckResult, ...]
     ) -> Verification:
         """Runs the checks on ``evidence``; returns the verification by ``bound`` and all checks."""
         needed = None
@@ -532,12 +532,12 @@ class _Trial:
 
 def _clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
-) -> repeated_calls.ClockColumns:
+) -> repeated_calls.ColumnsWithoutNoise:
     """Finds output columns that follow the order of calls; none if outputs are incomparable."""
     with suppress(InputError):
         if sampler.takes_size:
             return repeated_calls.detect_clocks(sampler, inputs, seed, draws)
-    return repeated_calls.ClockColumns()
+    return repeated_calls.ColumnsWithoutNoise()
 
 
 def _measure_bound(

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_bound, count_revealed_guesses
+from fedrec_auditor.auditor.worlds.guesses import approximate_bound, count_guesses_due_to_delta
 from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
@@ -113,7 +113,9 @@ class RuleTestPlan:
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = count_revealed_guesses(self.draws, both=both, delta=delta, alpha=alpha)
+        revealed, alpha = count_guesses_due_to_delta(
+            self.draws, both=both, delta=delta, alpha=alpha
+        )
         scale = self.draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -125,7 +127,7 @@ _DEVIATIONS = 3.3
 _LEAST_PARTS = 8
 
 
-def smooth_counts(counts: Counts, middles: Floats) -> Counts | None:
+def smooth_counts(counts: CountArray, middles: Floats) -> CountArray | None:
     """Returns smoothed counts (2, m), as expected under a model of their log-ratio.
 
     The result is None if no model fits.
@@ -179,7 +181,7 @@ def _median(counts: Floats, middles: Floats) -> float:
 
 
 # Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m).
-Counts = Floats
+CountArray = Floats
 GuessTable = NDArray[np.int8]
 # Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
@@ -225,19 +227,19 @@ def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule
     return best
 
 
-class RatedGuesses(NamedTuple):
+class GuessesWithBounds(NamedTuple):
     """The guess of a rule in each interval, with two predictions of the rule's lower bound on
     epsilon.
 
     cautious_bound: predicted bound, reduced by as many standard errors as the budget of the test
         requires (``margin``). It serves to compare rules on different statistics.
-    likely_bound: the same prediction, reduced by fewer standard errors if the rule was judged by a
+    less_reduced_bound: the same prediction, reduced by fewer standard errors if the rule was judged by a
         fitted model. It serves to compare rules on one statistic.
     interval_guesses: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
     cautious_bound: float
-    likely_bound: float
+    less_reduced_bound: float
     interval_guesses: GuessTable
 
 
@@ -279,11 +281,11 @@ def propose_rules(
         modelled = find_rule_by_model(halves, _middles(first, second, cuts), budget)
         options += [modelled] if modelled else []
     for option in options:
-        if option.likely_bound > chosen.likely_bound * (1 + MIN_BOUND_GAIN):
+        if option.less_reduced_bound > chosen.less_reduced_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and statistics.has_frequent_value(np.concatenate([first, second])):
-        ranked += find_rules_by_strength(halves, budget)
+        ranked += find_rules_by_top_ratios(halves, budget)
     if prescribed is not None:
         for option in ranked:
             option.interval_guesses[0] = NEITHER
@@ -294,7 +296,7 @@ def propose_rules(
     ]
 
 
-def find_rule_by_cuts(halves: Counts, budget: RuleTestPlan) -> RatedGuesses:
+def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessesWithBounds:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of outputs by half, world and interval, (2, 2, m).
@@ -310,10 +312,14 @@ def find_rule_by_cuts(halves: Counts, budget: RuleTestPlan) -> RatedGuesses:
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
     expected = budget.predict_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
-    return RatedGuesses(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
+    return GuessesWithBounds(
+        float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget)
+    )
 
 
-def find_rule_by_model(halves: Counts, means: Floats, budget: RuleTestPlan) -> RatedGuesses | None:
+def find_rule_by_model(
+    halves: CountArray, means: Floats, budget: RuleTestPlan
+) -> GuessesWithBounds | None:
     """Returns the best rule with a guess above one cut and below another, judged by a fitted model.
 
     halves: counts of outputs by half, world (input) and interval, (2, 2, m).
@@ -334,10 +340,10 @@ def find_rule_by_model(halves: Counts, means: Floats, budget: RuleTestPlan) -> R
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (counts_of_both, modelled)))
     both, n_draws = FIRST in table and SECOND in table, halves.sum()
     cautious, likely = (s.predict_bound(right, wrong, n_draws, both=both) for s in (budget, bold))
-    return RatedGuesses(float(cautious), float(likely), table)
+    return GuessesWithBounds(float(cautious), float(likely), table)
 
 
-def _guessed(counts: Counts, table: GuessTable) -> float:
+def _guessed(counts: CountArray, table: GuessTable) -> float:
     """Returns the number of right guesses, in both worlds (inputs) together.
 
     ``counts``: counts of outputs by world and interval, (2, m). ``table``: the guess per interval.
@@ -345,7 +351,7 @@ def _guessed(counts: Counts, table: GuessTable) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _best_tails(views: list[Counts], budget: RuleTestPlan) -> GuessTable:
+def _best_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
     """Returns the guess in each interval of the best rule that guesses above and below two cuts.
 
     ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
@@ -384,7 +390,7 @@ def _best_tails(views: list[Counts], budget: RuleTestPlan) -> GuessTable:
     return table
 
 
-def find_rule_by_ratio(halves: Counts, budget: RuleTestPlan) -> RatedGuesses:
+def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> GuessesWithBounds:
     """Returns the best rule that guesses the more likely input (world) in each interval with a
     large log-ratio.
 
@@ -399,10 +405,10 @@ def find_rule_by_ratio(halves: Counts, budget: RuleTestPlan) -> RatedGuesses:
     strength = _strength(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
     options = _above(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
-    return options[_first_best(np.array([option.likely_bound for option in options]))]
+    return options[_first_best(np.array([option.less_reduced_bound for option in options]))]
 
 
-def find_rules_by_strength(halves: Counts, budget: RuleTestPlan) -> list[RatedGuesses]:
+def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[GuessesWithBounds]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.
@@ -420,8 +426,8 @@ def find_rules_by_strength(halves: Counts, budget: RuleTestPlan) -> list[RatedGu
 
 
 def _above(
-    levels: Floats, halves: Counts, budget: RuleTestPlan, errors: float
-) -> list[RatedGuesses]:
+    levels: Floats, halves: CountArray, budget: RuleTestPlan, errors: float
+) -> list[GuessesWithBounds]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
     The log-ratio of the counts of two worlds (inputs) is reduced by ``errors`` standard errors. The
@@ -438,12 +444,12 @@ def _above(
     expected = budget.predict_bound(guesses[0], guesses[1], halves.sum(), both=True)
     strength, whole = _strength(halves.mean(axis=0), errors)
     return [
-        RatedGuesses(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
+        GuessesWithBounds(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
         for bound, level in zip(expected.tolist(), levels, strict=True)
     ]
 
 
-def estimate_bound(counts: Counts, budget: RuleTestPlan) -> float:
+def estimate_bound(counts: CountArray, budget: RuleTestPlan) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
     counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).
@@ -466,7 +472,7 @@ def _first_best(expected: Floats) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, GuessTable]:
+def _strength(counts: CountArray, errors: float = 1.0) -> tuple[Floats, GuessTable]:
     """Returns the size of the log-ratio in each interval (m,), and the more likely world (m,).
 
     ``counts``: counts of outputs of two worlds (inputs), (2, m). The absolute log-ratio is reduced

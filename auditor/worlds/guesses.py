@@ -82,27 +82,27 @@ class GuessCounts:
     A guess is right if it names the input that the coin chose.
 
     n_draws: number of outputs; the rule may abstain on some of them.
-    first_counts: numbers of right and wrong guesses of the first world.
-    second_counts: numbers of right and wrong guesses of the second world.
+    first_world_counts: numbers of right and wrong guesses of the first world.
+    second_world_counts: numbers of right and wrong guesses of the second world.
     is_two_sided: whether the rule guesses the second world too.
     first_probability: probability with which the coin chooses the first world; 1/2 for a fair coin.
     """
 
     n_draws: int
-    first_counts: tuple[int, int]
-    second_counts: tuple[int, int] = (0, 0)
+    first_world_counts: tuple[int, int]
+    second_world_counts: tuple[int, int] = (0, 0)
     is_two_sided: bool = False
     first_probability: float = 0.5
 
     @property
     def n_right(self) -> int:
         """Number of right guesses, of the first and of the second input (world) together."""
-        return self.first_counts[0] + self.second_counts[0]
+        return self.first_world_counts[0] + self.second_world_counts[0]
 
     @property
     def n_wrong(self) -> int:
         """Number of wrong guesses, of the first and of the second input (world) together."""
-        return self.first_counts[1] + self.second_counts[1]
+        return self.first_world_counts[1] + self.second_world_counts[1]
 
     @classmethod
     def build(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> Self:
@@ -143,7 +143,7 @@ class GuessCounts:
         counts.
         """
         share, both = self.first_probability, self.is_two_sided
-        revealed, error = count_revealed_guesses(
+        revealed, error = count_guesses_due_to_delta(
             self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
         if share == 0.5:
@@ -164,7 +164,7 @@ class GuessCounts:
         counts most probable.
         """
         prior = float(special.logit(self.first_probability))
-        sides = [(*self.first_counts, prior), (*self.second_counts, -prior)]
+        sides = [(*self.first_world_counts, prior), (*self.second_world_counts, -prior)]
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
         taken = min(revealed, right)
         right, others = right - taken, max(others - revealed + taken, 0)
@@ -189,10 +189,10 @@ def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
     worlds: the inputs, whose outputs are drawn afresh or stored.
     left: numbers of remaining outputs of the two worlds.
     """
-    return (sum(left), 0.5) if worlds.stored_outputs is None else count_stored_coin_tosses(*left)
+    return (sum(left), 0.5) if worlds.stored_outputs is None else count_stored_output_tosses(*left)
 
 
-def count_stored_coin_tosses(*available: int) -> tuple[int, float]:
+def count_stored_output_tosses(*available: int) -> tuple[int, float]:
     """Returns how often a coin is tossed in a test on stored outputs, and its probability of the
     first input.
 
@@ -209,7 +209,7 @@ def count_stored_coin_tosses(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def count_revealed_guesses(
+def count_guesses_due_to_delta(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns how many right guesses delta may explain, and the error that remains for the bound.
@@ -265,7 +265,7 @@ def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float
 
     The bound is that of ``bound_epsilon_by_guesses``.
     """
-    revealed, left = count_revealed_guesses(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = count_guesses_due_to_delta(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 
@@ -427,7 +427,7 @@ def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
-def find_largest_bound(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
+def find_attainable_bound(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that n and m scores could give.
 
     ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only the numbers n and m

@@ -105,7 +105,7 @@ def measure_bounds(
 
 _DEFAULT = JointBinomial()
 # Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
-POWER_EPSILON_RATIO = 2.0
+TRUE_TO_CLAIMED_EPSILON = 2.0
 # Delta at which Gaussian noise has the stated epsilon if the claim has delta 0; at delta 0 the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
@@ -132,25 +132,25 @@ def _gaussian(epsilon: float, delta: float) -> EventRates:
 
 
 @dataclass(frozen=True, slots=True)
-class RefutationPower:
+class RefutationDraws:
     """Approximate number of draws per input that refute a claim which is half the true epsilon.
 
     The numbers assume that the estimator uses the best rule and that counts equal their
     expectation.
 
-    response_draws: draws for randomized response, which is refuted most easily; None above 10^9.
-    gaussian_draws: draws for Gaussian noise; None above 10^9. The sum of many small privacy losses,
+    randomized_response_draws: draws for randomized response, which is refuted most easily; None above 10^9.
+    gaussian_noise_draws: draws for Gaussian noise; None above 10^9. The sum of many small privacy losses,
         as in a training, approaches Gaussian noise.
     """
 
-    response_draws: int | None
-    gaussian_draws: int | None
+    randomized_response_draws: int | None
+    gaussian_noise_draws: int | None
 
     @classmethod
     @cache
     def compute(
         cls, epsilon: float, *, delta: float, confidence: float, estimator: Estimator = _DEFAULT
-    ) -> RefutationPower:
+    ) -> RefutationDraws:
         """Returns how many draws refute a claim that is half the true epsilon, for two mechanisms.
 
         epsilon: the claimed epsilon, positive and finite.
@@ -167,12 +167,12 @@ class RefutationPower:
             return search_min_samples(enough, _MOST_DRAWS)
 
         pairs = (_randomized_response, _gaussian)
-        return cls(*(fewest(pair(POWER_EPSILON_RATIO * epsilon, delta)) for pair in pairs))
+        return cls(*(fewest(pair(TRUE_TO_CLAIMED_EPSILON * epsilon, delta)) for pair in pairs))
 
     @classmethod
     def for_bound(
         cls, epsilon: float, measured_bound: Bound | None, estimator: Estimator | None = None
-    ) -> RefutationPower | None:
+    ) -> RefutationDraws | None:
         """Returns how many draws, measured in the same way as a bound, refute a claim.
 
         epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
@@ -200,8 +200,8 @@ class RefutationPower:
         """
         return (
             f"a system with twice the claimed epsilon is refuted by about "
-            f"{_count(self.response_draws)} {draws} if it is randomized response, by "
-            f"{_count(self.gaussian_draws)} if it is Gaussian noise"
+            f"{_count(self.randomized_response_draws)} {draws} if it is randomized response, by "
+            f"{_count(self.gaussian_noise_draws)} if it is Gaussian noise"
         )
 
 
@@ -218,8 +218,8 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     for bound in measured:
         if bound.scope.horizon is not Horizon.TRAINING:
             continue
-        power, draws = RefutationPower.for_bound(claim.epsilon, bound), bound.samples or 0
-        if power is None or (power.gaussian_draws or math.inf) <= draws // 2:
+        power, draws = RefutationDraws.for_bound(claim.epsilon, bound), bound.samples or 0
+        if power is None or (power.gaussian_noise_draws or math.inf) <= draws // 2:
             return ""
         why = f"{draws:,} draws of trainings are too few: in about half of all cases, {power}."
     return why

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, Observation
+from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, MeasurementResult
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import AllowedValues, Checked
 
@@ -167,7 +167,7 @@ class OneRunGuesses:
         bound is the largest epsilon whose curve cannot explain as many right guesses
         (``can_explain``).
         """
-        return self.find_max_refuted(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
+        return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
     def can_explain(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Checks whether a mechanism with a given trade-off function may give as many right guesses
@@ -209,7 +209,7 @@ class OneRunGuesses:
             wrong = least
         return right + wrong <= r / m
 
-    def find_max_refuted(
+    def find_max_refuted_param(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
         """Returns the largest parameter whose trade-off curve cannot explain the counted guesses.
@@ -298,7 +298,9 @@ class OneRun(Checked, base.Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
+    def observe(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> MeasurementResult:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
         Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.
@@ -343,7 +345,7 @@ class OneRun(Checked, base.Estimator):
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonLimit(shown, largest, witness)
 
-        return Observation(len(included), limit, f" ({source})")
+        return MeasurementResult(len(included), limit, f" ({source})")
 
     def predict_limit(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

@@ -113,7 +113,7 @@ class Sampler:
     takes_size: whether one call returns many outputs.
     allowance: limit on the number of outputs.
     encoder: encoder of outputs that are not arrays; None if no output needs an encoding.
-    can_raise: whether an exception of the randomizer counts as an output, {"raised": name of the
+    has_exception_outputs: whether an exception of the randomizer counts as an output, {"raised": name of the
         exception's class}.
     has_unique_texts: whether outputs are texts or bytes that never repeat.
     min_call_size: minimum number of outputs per call, if one call returns many.
@@ -124,7 +124,7 @@ class Sampler:
     takes_size: bool
     allowance: DrawAllowance = field(default_factory=DrawAllowance)
     encoder: OutputEncoder | None = None
-    can_raise: bool = False
+    has_exception_outputs: bool = False
     has_unique_texts: bool = False
     min_call_size: int = MIN_PER_CALL
 
@@ -152,7 +152,7 @@ class Sampler:
         encoding.
 
         The result is a list if the randomizer returns one output per call. Every call receives a
-        copy of the input, so that changes to it do not affect the next call. If ``can_raise``, an
+        copy of the input, so that changes to it do not affect the next call. If ``has_exception_outputs``, an
         exception in a call for one output counts as an output. Raises InputError for any other
         exception, and if more outputs are drawn than ``allowance`` permits.
         """
@@ -164,7 +164,7 @@ class Sampler:
             try:
                 answers.append(self._call_once(value, rng))
             except UnknownFormError as error:
-                if not self.can_raise:
+                if not self.has_exception_outputs:
                     raise
                 answers += error.outputs
         return answers
@@ -272,7 +272,7 @@ class Sampler:
             has_unique_texts=are_unique_texts(answers),
         )
 
-    def with_strings(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+    def with_string_outputs(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """Returns a copy that encodes each output as one string, if some outputs need an encoding.
 
         Outputs that are neither arrays nor text need an encoding. Functions that compute the

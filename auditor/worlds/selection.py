@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.worlds.statistics import (
     make_bit_scores,
     make_cuts,
     make_fixed_scores,
-    make_period_score,
+    make_low_digits_score,
 )
 from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
 
@@ -97,7 +97,7 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 
 
 # Maximum number of array entries that a selection split keeps, in all worlds together.
-MAX_SPLIT_ENTRIES = 1 << 24
+MAX_SELECTION_ENTRIES = 1 << 24
 # Share of the error that the second rule gets; see ``SelectionSplit.select_rules``.
 SECOND_RULE_ERROR_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
@@ -212,7 +212,7 @@ class SelectionSplit:
 
         Raises OutputShapeError if the shape of an output depends on the world.
         """
-        parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MAX_SPLIT_ENTRIES)
+        parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MAX_SELECTION_ENTRIES)
         shapes = sorted({outputs.shape[1:] for outputs in parts})
         if len(shapes) != 1:
             raise OutputShapeError(
@@ -424,7 +424,7 @@ class SelectionSplit:
             return [*whole]
         numbers = make_fixed_scores(width)
         if width == 1:
-            numbers += [make_period_score(as_floats(sample)[:, 0])]
+            numbers += [make_low_digits_score(as_floats(sample)[:, 0])]
             numbers += make_bit_scores(sample) if kind in "iu" else []
         return [*whole, *numbers]
 
@@ -594,8 +594,8 @@ def make_guess_witness(
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (counts.first_counts, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
-            (counts.second_counts, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (counts.first_world_counts, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second_world_counts, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )

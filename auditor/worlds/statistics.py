@@ -147,11 +147,11 @@ class OutcomeIndex:
 
     An outcome is a combination of values of some entries of an output. An outcome that is not in
     the list has position -1. Outcomes are identified by keys: the key is the sum of the positions
-    of the entries' values in ``values``, times ``weights``, modulo 2^64. Two outcomes with equal
+    of the entries' values in ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with equal
     keys count as one, which may make a decision rule weaker but not its bound invalid.
 
     is_entry: True, because the values are read directly from the output.
-    values: sorted values of each entry; for floats the cuts between them, so that a rounding error
+    values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a rounding error
         does not make another outcome.
     weights: weight of each entry in a key.
     keys: sorted keys of the outcomes.
@@ -162,7 +162,7 @@ class OutcomeIndex:
     """
 
     is_entry: ClassVar[bool] = True
-    values: tuple[Values, ...]
+    values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
     value_labels: tuple[tuple[str, ...], ...]
@@ -225,23 +225,27 @@ class OutcomeIndex:
         sample has position -1.
         """
         flat = _columns(outputs, self.entries)
-        if len(self.values) == 1 and self.values[0].dtype == flat.dtype and len(self.keys) <= _FEW:
+        if (
+            len(self.values_or_cuts) == 1
+            and self.values_or_cuts[0].dtype == flat.dtype
+            and len(self.keys) <= _FEW
+        ):
             return self._one_of_few(flat[:, 0])
-        if self.values[0].dtype.kind == "U" and flat.dtype.kind != "U":
+        if self.values_or_cuts[0].dtype.kind == "U" and flat.dtype.kind != "U":
             flat = flat.astype(str)
-        keys = _keys(flat, self.values, self.weights)
+        keys = _keys(flat, self.values_or_cuts, self.weights)
         found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         known = self.keys[found] == keys
-        for column, mark in zip(flat.T, self.values, strict=True):
+        for column, mark in zip(flat.T, self.values_or_cuts, strict=True):
             if mark.dtype.kind != "f":
                 known &= mark[np.minimum(np.searchsorted(mark, column), len(mark) - 1)] == column
         return np.where(known, found, -1)
 
     def _one_of_few(self, column: Values) -> Values:
         positions = np.full(len(column), -1, dtype=np.int8)
-        keys = _keys(self.values[0][:, None], self.values, self.weights)
+        keys = _keys(self.values_or_cuts[0][:, None], self.values_or_cuts, self.weights)
         for value, position in zip(
-            self.values[0], np.searchsorted(self.keys, keys).tolist(), strict=True
+            self.values_or_cuts[0], np.searchsorted(self.keys, keys).tolist(), strict=True
         ):
             positions += (column == value).view(np.int8) * np.int8(position + 1)
         return positions
@@ -304,7 +308,7 @@ def find_grid_step(values: Floats) -> float:
     return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
-def make_period_score(sample: Floats) -> ScalarScore:
+def make_low_digits_score(sample: Floats) -> ScalarScore:
     """Returns a statistic of the low digits of an output: the output modulo 240 grid steps.
 
     The grid of equally spaced numbers is that of ``sample`` (n,). Without a grid the statistic is

@@ -16,9 +16,9 @@ from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_FALSE_ALARM_PROB,
     MAX_STORED_NUMBERS,
+    CheckEvidence,
     ClaimUnderTest,
     CountedEvent,
-    SharedEvidence,
     _large,
     quote_value,
     stack_draws,
@@ -40,23 +40,23 @@ _AROUND, _DECILES = 129, np.arange(0.1, 0.95, 0.1)
 _VALUES, _FAR = 32, 1e300
 
 
-class ClockColumns(NamedTuple):
+class ColumnsWithoutNoise(NamedTuple):
     """Output columns that do not hold fresh noise: they follow the order of calls, or never change.
 
     Clocks and counters follow the order of calls.
 
     ``columns``: indices of these columns.
-    ``is_varying``: whether the columns differ between calls (each for several outputs). It is
+    ``has_changes``: whether the columns differ between calls (each for several outputs). It is
         false if they never change.
     """
 
     columns: tuple[int, ...] = ()
-    is_varying: bool = False
+    has_changes: bool = False
 
 
 def detect_clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
-) -> ClockColumns:
+) -> ColumnsWithoutNoise:
     """Finds output columns that are clocks, counters or constants, by calls for two inputs in
     random order.
 
@@ -77,7 +77,7 @@ def detect_clocks(
     first = outputs[::_SEVERAL, columns]
     if sampler.field_encoder:
         columns = sampler.field_encoder.add_related_columns(columns)
-    return ClockColumns(columns, bool((first != first[:1]).any()))
+    return ColumnsWithoutNoise(columns, bool((first != first[:1]).any()))
 
 
 N_COMPARED_OUTPUTS = 4  # outputs of a call whose places are compared
@@ -223,7 +223,7 @@ def remove_drift(
 _MOST, _MOST_SINGLY = 4096, 1024
 
 
-def check_determinism(evidence: SharedEvidence) -> CheckResult:
+def check_determinism(evidence: CheckEvidence) -> CheckResult:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
     For each input, two batches of n outputs are drawn with two seeds. The check looks for batches
@@ -243,7 +243,7 @@ def check_determinism(evidence: SharedEvidence) -> CheckResult:
     inputs, claim = evidence.inputs, evidence.claim
     max_draws = _MOST if evidence.sampler.takes_size else _MOST_SINGLY
     max_draws = max(64, min(max_draws, MAX_STORED_NUMBERS // max(1, evidence.output_size) // 4))
-    draws = int(min(max_draws, max(16.0, evidence.get_planned_outputs("determinism") / 3)))
+    draws = int(min(max_draws, max(16.0, evidence.count_planned_outputs("determinism") / 3)))
     sampler, seed = evidence.make_check_sampler("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (

@@ -11,13 +11,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.verification.checks.floating_point import check_floating_point
 from fedrec_auditor.auditor.verification.checks.repeated_calls import check_determinism
-from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import CheckEvidence
 from fedrec_auditor.auditor.verification.checks.shared_noise import check_shared_noise
 from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 
 MAX_CHECKED_INPUTS = 8
 # A check: the function that makes one result from the evidence about a randomizer.
-CheckFunction = Callable[[SharedEvidence], CheckResult]
+CheckFunction = Callable[[CheckEvidence], CheckResult]
 CHECK_FUNCTIONS: dict[str, CheckFunction] = {
     "determinism": check_determinism,
     "shared noise": check_shared_noise,
@@ -27,7 +27,7 @@ CHECK_FUNCTIONS: dict[str, CheckFunction] = {
 }
 
 
-def run_checks(evidence: SharedEvidence) -> tuple[CheckResult, ...]:
+def run_checks(evidence: CheckEvidence) -> tuple[CheckResult, ...]:
     """Runs all checks for faults that a ratio of probabilities does not reveal, in a fixed order.
 
     Returns one ``CheckResult`` per kind of fault. At most 8 inputs are tried: the first, the last,
@@ -48,7 +48,7 @@ def run_checks(evidence: SharedEvidence) -> tuple[CheckResult, ...]:
     return tuple(_checked(name, look, evidence) for name, look in CHECK_FUNCTIONS.items())
 
 
-def _checked(name: str, look: CheckFunction, evidence: SharedEvidence) -> CheckResult:
+def _checked(name: str, look: CheckFunction, evidence: CheckEvidence) -> CheckResult:
     try:
         found = look(evidence)
     except InputError as error:

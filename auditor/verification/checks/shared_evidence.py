@@ -102,7 +102,7 @@ class ClaimUnderTest:
         """Checks whether the counts of ``event`` refute the claim."""
         return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
 
-    def is_always_refuted(self, hits: int, trials: int) -> bool:
+    def is_any_epsilon_refuted(self, hits: int, trials: int) -> bool:
         """Checks whether an event that another input cannot give refutes any finite epsilon.
 
         ``hits``: number of occurrences in ``trials`` draws for one input.
@@ -146,7 +146,7 @@ class ClaimUnderTest:
             ),
         )
 
-    def find_max_epsilon(self, trials: int) -> float:
+    def find_max_lower_bound(self, trials: int) -> float:
         """Returns the largest lower bound on epsilon that ``trials`` draws for each of two inputs
         can give.
         """
@@ -381,7 +381,7 @@ _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedEvidence:
+class CheckEvidence:
     """A randomizer under test, its claim, and the outputs that the checks for faults examine.
 
     At most half as many outputs as for the measurement of epsilon are drawn per input.
@@ -391,7 +391,7 @@ class SharedEvidence:
     ``inputs``: the inputs.
     ``claim``: the claim under test.
     ``seed``: seed of all draws.
-    ``n_draws``: number of draws per input for the measurement of epsilon.
+    ``n_measurement_draws``: number of draws per input for the measurement of epsilon.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
     ``batch_sampler``: sampler for many outputs per call, if ``sampler`` draws one output per call
         because the outputs of a call share the columns ``clock_columns``; otherwise None.
@@ -402,7 +402,7 @@ class SharedEvidence:
     inputs: list[Any]
     claim: ClaimUnderTest
     seed: np.random.SeedSequence
-    n_draws: int
+    n_measurement_draws: int
     dist: OutputDistribution | None = None
     batch_sampler: Sampler | None = None
     clock_columns: tuple[int, ...] = ()
@@ -418,20 +418,20 @@ class SharedEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(2, int(share * MAX_SHARE_OF_DRAWS * self.n_draws * len(self.inputs)))
+        most = max(2, int(share * MAX_SHARE_OF_DRAWS * self.n_measurement_draws * len(self.inputs)))
         return (sampler or self.sampler).with_draw_limit(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
         """Returns the sampler, limited to the draws that are planned for the check of this name."""
         return self.limit_draws(DRAW_SHARES[check])
 
-    def get_planned_outputs(self, part: str) -> float:
+    def count_planned_outputs(self, part: str) -> float:
         """Returns the planned number of outputs per input for one check (or other purpose).
 
         ``part``: name of the check, a key of ``DRAW_SHARES``.
         """
         n = len(self.inputs)
-        return DRAW_SHARES[part] * (MAX_SHARE_OF_DRAWS * self.n_draws * n) / n
+        return DRAW_SHARES[part] * (MAX_SHARE_OF_DRAWS * self.n_measurement_draws * n) / n
 
     @cached_property
     def output_size(self) -> int:
@@ -440,7 +440,7 @@ class SharedEvidence:
         return int(self.limit_draws(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
-    def call_noise_check(self) -> CheckResult | None:
+    def shared_noise_check(self) -> CheckResult | None:
         """Failed check that outputs of one call do not share noise; None if they do not.
 
         The result is also None if the sampler returns one output per call. The status is "not run"
@@ -449,7 +449,7 @@ class SharedEvidence:
         sampler = self.limit_draws(DRAW_SHARES["shared noise"], self.batch_sampler)
         if not sampler.takes_size:
             return None
-        planned = int(self.get_planned_outputs("shared noise")) // N_CHECKED_CALLS
+        planned = int(self.count_planned_outputs("shared noise")) // N_CHECKED_CALLS
         size = min(MAX_OUTPUTS_PER_CALL, planned)
         if size < _FEWEST_IN_CALL:
             return CheckResult.not_run(
@@ -474,14 +474,14 @@ class SharedEvidence:
         """
         if not self.output_size:
             raise InputError("Expected outputs with entries, got empty outputs. Return numbers.")
-        if self.call_noise_check and self.call_noise_check.status is CheckStatus.FAILED:
+        if self.shared_noise_check and self.shared_noise_check.status is CheckStatus.FAILED:
             raise InputError(
                 "Expected independent outputs, got outputs of one call, or of several calls, that "
                 "share noise. Draw fresh noise for every output."
             )
         count, limit = len(self.inputs), MAX_STORED_NUMBERS // self.output_size
         limit = limit if self.sampler.takes_size else min(_CALLS, limit)
-        size = int(min(max(128, limit // count), self.get_planned_outputs("outputs")))
+        size = int(min(max(128, limit // count), self.count_planned_outputs("outputs")))
         if size < _FEWEST:
             raise InputError(
                 f"Expected at least {_FEWEST} draws per input for the checks, got {size}. Raise "

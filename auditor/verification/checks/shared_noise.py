@@ -19,8 +19,8 @@ from fedrec_auditor.auditor.verification.checks.repeated_calls import (
 )
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_FALSE_ALARM_PROB,
+    CheckEvidence,
     CountedEvent,
-    SharedEvidence,
     check_call_noise,
 )
 from fedrec_auditor.auditor.worlds.sampler import plan_call_order
@@ -29,7 +29,7 @@ _ENTRIES = 64
 _WORST_FIRST = (CheckStatus.FAILED, CheckStatus.NOT_RUN, CheckStatus.PASSED)
 
 
-def check_shared_noise(evidence: SharedEvidence) -> CheckResult:
+def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     """Checks that noise is not shared between outputs of one call, successive calls, or entries of
     an output.
 
@@ -44,8 +44,8 @@ def check_shared_noise(evidence: SharedEvidence) -> CheckResult:
     that is equal for all inputs passes (one-hot entries sum to one). Only the first 64 entries are
     examined.
     """
-    if evidence.call_noise_check:
-        return evidence.call_noise_check
+    if evidence.shared_noise_check:
+        return evidence.shared_noise_check
     batch, note = evidence.shared_outputs, ""
     found = CheckResult.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
@@ -55,7 +55,7 @@ def check_shared_noise(evidence: SharedEvidence) -> CheckResult:
     return replace(found, reason=f"{found.reason}{note}")
 
 
-def _by_turns(evidence: SharedEvidence) -> tuple[CheckResult, str]:
+def _by_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
     """Checks that calls that return one output do not share noise; returns the check, and a note.
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
@@ -89,7 +89,7 @@ def _by_turns(evidence: SharedEvidence) -> tuple[CheckResult, str]:
     return check, note
 
 
-def _among_entries(evidence: SharedEvidence) -> CheckResult:
+def _among_entries(evidence: CheckEvidence) -> CheckResult:
     inputs = evidence.inputs
     claim = evidence.claim.with_tests(2 * math.comb(len(inputs), 2))
     flat = evidence.shared_outputs.reshape(*evidence.shared_outputs.shape[:2], -1)[:, :, :_ENTRIES]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.auditor.exact.fit import CheckResult
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, limit_underflow
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
+    CheckEvidence,
     ClaimUnderTest,
     CountedEvent,
-    SharedEvidence,
     quote_value,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -31,7 +31,7 @@ _BEFORE = 16
 _ASKED = 4096
 
 
-def check_support(evidence: SharedEvidence) -> CheckResult:
+def check_support(evidence: CheckEvidence) -> CheckResult:
     """Checks that the outputs of each input are possible under all other inputs, up to delta.
 
     An output that another input cannot give reveals the input. If the randomizer states a
@@ -52,7 +52,7 @@ def check_support(evidence: SharedEvidence) -> CheckResult:
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
         batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
-    if claim.epsilon > claim.find_max_epsilon(half):
+    if claim.epsilon > claim.find_max_lower_bound(half):
         return CheckResult.not_run(
             f"{2 * half} draws cannot distinguish an impossible output from a rare one that a "
             f"claim of {claim.epsilon:g} allows."
@@ -160,7 +160,7 @@ def _by_distribution(
         own, other = log_probs if asked.ndim > 1 else limit_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
-        if claim.is_always_refuted(hits, len(only)):
+        if claim.is_any_epsilon_refuted(hits, len(only)):
             name = f"outputs such as {quote_value(asked[int(np.argmax(only))])}"
             event = CountedEvent(name, (inputs[a], inputs[b]), hits, 0, len(only))
             return CheckResult.failed(
@@ -178,7 +178,7 @@ _SEVERAL = 3
 _DEPTH = 4
 
 
-def check_output_type(evidence: SharedEvidence) -> CheckResult:
+def check_output_type(evidence: CheckEvidence) -> CheckResult:
     """Checks that the type, shape, keys and attributes of raw outputs do not depend on the input.
 
     All parts of an output that accompany its numbers are examined: entries of tuples and

@@ -59,10 +59,10 @@ class EpsilonLimit(NamedTuple):
     witness: Witness | None = None
 
 
-class Observation(NamedTuple):
+class MeasurementResult(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
-    draws: number of draws in all worlds (inputs) together.
+    n_draws: number of draws in all worlds (inputs) together.
     compute_bound: function that computes the bound, from the counted events, for a given error
         alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
@@ -71,7 +71,7 @@ class Observation(NamedTuple):
     EpsilonLimit(epsilon=-0.0, largest_possible=inf, witness=None)
     """
 
-    draws: int
+    n_draws: int
     compute_bound: Callable[[float], EpsilonLimit]
     remark: str = ""
 
@@ -98,7 +98,9 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
+    def observe(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> MeasurementResult:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 
@@ -161,7 +163,7 @@ class Estimator(ABC):
                 scope=worlds.scope,
                 source=f"{self.source}{observation.remark}",
                 confidence=confidence,
-                samples=observation.draws,
+                samples=observation.n_draws,
                 largest=largest,
                 witness=witness,
             )

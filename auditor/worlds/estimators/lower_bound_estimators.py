@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.auditor.worlds import guesses, selection
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, Observation
+from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, MeasurementResult
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -52,7 +52,9 @@ class JointBinomial(base.Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "a decision rule, selected on separate draws, guesses the input"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
+    def observe(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> MeasurementResult:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
@@ -91,7 +93,7 @@ class JointBinomial(base.Estimator):
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonLimit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return Observation(chosen.outputs_in_total + draws, limit)
+        return MeasurementResult(chosen.outputs_in_total + draws, limit)
 
     def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
@@ -150,7 +152,9 @@ class AllThresholds(base.Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> Observation:
+    def observe(
+        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
+    ) -> MeasurementResult:
         """Draws one score per output, and bounds the probability that a score exceeds each
         threshold.
 
@@ -175,7 +179,7 @@ class AllThresholds(base.Estimator):
             return EpsilonLimit(
                 epsilon=band.bound_epsilon(delta),
                 largest_possible=max(
-                    guesses.find_largest_bound(scores[a], scores[b], delta=delta, alpha=error)
+                    guesses.find_attainable_bound(scores[a], scores[b], delta=delta, alpha=error)
                     for a, b in pairs
                 ),
                 witness=worlds.make_witness(
@@ -186,7 +190,7 @@ class AllThresholds(base.Estimator):
                 ),
             )
 
-        return Observation(sum(sizes), limit)
+        return MeasurementResult(sum(sizes), limit)
 
     def predict_limit(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

@@ -88,7 +88,7 @@ def test_scores_apart_show_the_most_there_is(size: float) -> None:
     band = ThresholdLimits.fit(one, other, ALPHA)
     for delta in (0.0, 1e-3, 0.2):
         assert band.bound_epsilon(delta) == pytest.approx(
-            guesses.find_largest_bound(one, other, delta=delta, alpha=ALPHA), rel=1e-12
+            guesses.find_attainable_bound(one, other, delta=delta, alpha=ALPHA), rel=1e-12
         )
     assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_epsilon(0.0) == 0
     assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_renyi(2.0) == 0
@@ -175,8 +175,8 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         one, other = (table * draws // 160_000 for table in tables)
         counts = GuessCounts(
             n_draws=draws,
-            first_counts=(int(one[0]), int(other[0])),
-            second_counts=(int(other[1]), int(one[1])),
+            first_world_counts=(int(one[0]), int(other[0])),
+            second_world_counts=(int(other[1]), int(one[1])),
             is_two_sided=True,
         )
         assert counts.bound_epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
@@ -379,8 +379,8 @@ def test_thin_tails_do_not_win_by_luck() -> None:
         ]
         found = GuessCounts(
             n_draws=180_000,
-            first_counts=(int(90_000 * mass[0]), int(90_000 * mass[2])),
-            second_counts=(int(90_000 * mass[3]), int(90_000 * mass[1])),
+            first_world_counts=(int(90_000 * mass[0]), int(90_000 * mass[2])),
+            second_world_counts=(int(90_000 * mass[3]), int(90_000 * mass[1])),
             is_two_sided=True,
         )
         assert found.bound_epsilon(delta=0.0, alpha=0.05) > 0.85

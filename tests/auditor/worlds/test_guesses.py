@@ -21,8 +21,8 @@ from fedrec_auditor.auditor.worlds.guesses import (
     bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    count_revealed_guesses,
-    count_stored_coin_tosses,
+    count_guesses_due_to_delta,
+    count_stored_output_tosses,
 )
 from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ERROR_SHARE, plan_split_size
 
@@ -56,7 +56,7 @@ def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool
     """
     right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
     wrong = share * (1 - delta) / (1 + math.exp(epsilon))
-    revealed, alpha = count_revealed_guesses(draws, both=both, delta=delta, alpha=ALPHA)
+    revealed, alpha = count_guesses_due_to_delta(draws, both=both, delta=delta, alpha=ALPHA)
     rights, wrongs = np.meshgrid(np.arange(draws + 1), np.arange(draws + 1), indexing="ij")
     possible = rights + wrongs <= draws
     rights, wrongs = rights[possible], wrongs[possible]
@@ -98,8 +98,8 @@ def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> fl
         if (d := draws - a - b - c) >= 0:
             counts = GuessCounts(
                 n_draws=draws,
-                first_counts=(a, b),
-                second_counts=(c, d),
+                first_world_counts=(a, b),
+                second_world_counts=(c, d),
                 is_two_sided=True,
                 first_probability=coin,
             )
@@ -124,7 +124,9 @@ def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> Non
 def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
-    fair = GuessCounts(n_draws=1_200, first_counts=first, second_counts=second, is_two_sided=True)
+    fair = GuessCounts(
+        n_draws=1_200, first_world_counts=first, second_world_counts=second, is_two_sided=True
+    )
     near = replace(fair, first_probability=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
@@ -141,7 +143,7 @@ def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
-    draws, share = count_stored_coin_tosses(n, m)
+    draws, share = count_stored_output_tosses(n, m)
     assert share == pytest.approx(n / (n + m))
     assert stats.binom.sf(n, draws, share) < 3e-3  # for few draws, Poisson's tail is longer
     assert stats.binom.sf(m, draws, 1 - share) < 3e-3
@@ -167,8 +169,10 @@ def test_ends() -> None:
 
 
 def test_both_directions_count_as_one() -> None:
-    one = GuessCounts(n_draws=200, first_counts=(60, 10))
-    two = GuessCounts(n_draws=200, first_counts=(60, 10), second_counts=(60, 10), is_two_sided=True)
+    one = GuessCounts(n_draws=200, first_world_counts=(60, 10))
+    two = GuessCounts(
+        n_draws=200, first_world_counts=(60, 10), second_world_counts=(60, 10), is_two_sided=True
+    )
     asked = {"delta": 0.0, "alpha": ALPHA}
     assert two.bound_epsilon(**asked) > one.bound_epsilon(**asked)
     assert two.bound_epsilon(**asked) == bound_epsilon_by_guesses(120, 20, 0, ALPHA)
@@ -176,9 +180,9 @@ def test_both_directions_count_as_one() -> None:
 
 
 def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
-    assert count_revealed_guesses(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
-    one, alpha = count_revealed_guesses(100_000, both=False, delta=0.01, alpha=ALPHA)
-    two, _ = count_revealed_guesses(100_000, both=True, delta=0.01, alpha=ALPHA)
+    assert count_guesses_due_to_delta(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
+    one, alpha = count_guesses_due_to_delta(100_000, both=False, delta=0.01, alpha=ALPHA)
+    two, _ = count_guesses_due_to_delta(100_000, both=True, delta=0.01, alpha=ALPHA)
     assert 500 < one < 600 < 1000 < two < 1100
     assert stats.binom.sf(one, 100_000, 0.005) <= ALPHA - alpha
 
@@ -198,7 +202,7 @@ def test_no_counts_show_more_than_the_largest() -> None:
         most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
         draws = 2 * (30 - plan_split_size(30))
         error = (1.0 - SECOND_RULE_ERROR_SHARE) * ALPHA
-        failures, alpha = count_revealed_guesses(draws, both=True, delta=delta, alpha=error)
+        failures, alpha = count_guesses_due_to_delta(draws, both=True, delta=delta, alpha=error)
         bounds = [
             float(bound_epsilon_by_guesses(right, wrong, failures, alpha))
             for right in range(draws + 1)

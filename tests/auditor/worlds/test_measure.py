@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.verdict import PROOF_ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import mark_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, RefutationPower, measure_bounds
+from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, RefutationDraws, measure_bounds
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -145,8 +145,8 @@ def test_so_many_draws_refute_half_of_what_is_spent(
     estimator: Any, world: Callable[[float], World], claimed: float
 ) -> None:
     """Twice the number of draws refutes mostly, a fifth of it hardly ever."""
-    power = RefutationPower.compute(claimed, delta=0.0, confidence=0.95, estimator=estimator)
-    needed = power.response_draws if world is _response else power.gaussian_draws
+    power = RefutationDraws.compute(claimed, delta=0.0, confidence=0.95, estimator=estimator)
+    needed = power.randomized_response_draws if world is _response else power.gaussian_noise_draws
     assert needed is not None
 
     fewest, runs = (20, 100) if isinstance(estimator, OneRun) else (10, 20)
@@ -163,11 +163,15 @@ def test_so_many_draws_refute_half_of_what_is_spent(
 def test_more_draws_are_needed_of_small_and_of_large_claims() -> None:
     """A small claim is within the error of counts; for a large one wrong guesses are rare."""
     small, middle, large = (
-        RefutationPower.compute(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
+        RefutationDraws.compute(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
     )
-    assert small.response_draws > middle.response_draws < large.response_draws
-    assert small.gaussian_draws > middle.gaussian_draws < large.gaussian_draws
-    assert RefutationPower.compute(30.0, delta=0.0, confidence=0.95) == RefutationPower(None, None)
+    assert (
+        small.randomized_response_draws
+        > middle.randomized_response_draws
+        < large.randomized_response_draws
+    )
+    assert small.gaussian_noise_draws > middle.gaussian_noise_draws < large.gaussian_noise_draws
+    assert RefutationDraws.compute(30.0, delta=0.0, confidence=0.95) == RefutationDraws(None, None)
 
 
 def _finding(samples: int, scope: Scope = TRAINING) -> Finding:

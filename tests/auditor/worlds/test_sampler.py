@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     make_local_scope,
 )
-from fedrec_auditor.auditor.worlds.measure import RefutationPower, explain_too_few_trainings
+from fedrec_auditor.auditor.worlds.measure import RefutationDraws, explain_too_few_trainings
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, MAX_BLOCK_ENTRIES, Worlds
 
@@ -120,7 +120,7 @@ TRAINING = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 @pytest.mark.parametrize(("times", "enough"), [(1.0, False), (1.5, False), (2.0, True)])
 def test_power_asks_for_so_many_draws_of_each_world(times: float, enough: bool) -> None:
-    needed = RefutationPower.compute(2.0, delta=0.0, confidence=0.95).gaussian_draws
+    needed = RefutationDraws.compute(2.0, delta=0.0, confidence=0.95).gaussian_noise_draws
     shown = Bound(
         epsilon=0.5,
         side=Side.LOWER,

@@ -21,14 +21,14 @@ def evidence(
     seed: int = 0,
     law: bool = False,
     **more: Any,
-) -> shared_evidence.SharedEvidence:
+) -> shared_evidence.CheckEvidence:
     """Evidence about ``f``, with its output probabilities if it is a ``law``."""
-    return shared_evidence.SharedEvidence(
+    return shared_evidence.CheckEvidence(
         sampler=Sampler.wrap(getattr(f, "sample", f)),
         inputs=list(inputs),
         claim=shared_evidence.ClaimUnderTest(epsilon=epsilon, delta=delta),
         seed=np.random.SeedSequence(seed),
-        n_draws=samples,
+        n_measurement_draws=samples,
         dist=OutputDistribution.wrap(f) if law else None,
         **more,
     )

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 @given(st.integers(1, 50), st.integers(20, 10_000))
 def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None:
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=tests)
-    reach = claim.find_max_epsilon(trials)
+    reach = claim.find_max_lower_bound(trials)
     just, beyond = (
         ClaimUnderTest(epsilon=reach + d, delta=0.0, n_tests=tests) for d in (-1e-9, 1e-9)
     )
@@ -32,8 +32,8 @@ def test_limits_hold_with_the_chance_stated() -> None:
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=4)
     assert claim.bound_prob(100, 100) ** 100 == pytest.approx(MAX_FALSE_ALARM_PROB / 4)
     assert claim.bound_prob(0, 100) == 0.0
-    assert claim.is_always_refuted(100, 100)
-    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_always_refuted(100, 100)
+    assert claim.is_any_epsilon_refuted(100, 100)
+    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_any_epsilon_refuted(100, 100)
 
 
 def test_an_event_as_likely_as_the_claim_allows_is_not_refuted() -> None:

@@ -20,7 +20,7 @@ BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
 
 
 def in_call(f: Any, seed: int = 0) -> CheckResult | None:
-    return evidence(f, seed=seed).call_noise_check
+    return evidence(f, seed=seed).shared_noise_check
 
 
 def entries(f: Any, inputs: Any, **more: Any) -> CheckResult:
