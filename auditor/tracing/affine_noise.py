@@ -20,8 +20,10 @@ import numpy as np
 from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced, RealDraw
 
 ValuesByDraw = dict[Draw, Any]
+# A possible value, after the set of values of each draw that leads to it.
 ConditionalValue = tuple[ValuesByDraw, Any]
 
+# Name of draws of integers with more than 2^40 values, which traced code may only use as seeds.
 SEED_DRAW_NAME = "integers() as a seed"
 _MAX_STEPS = 256
 _HALF = Fraction(1, 2)
@@ -134,17 +136,20 @@ class UnfixedDrawError(Exception):
         self.source = source
 
 
-class ComparisonCase:
-    """A set of values of the random draws for which each comparison has one fixed outcome.
+class OutcomeCase:
+    """One case of a computation with noise: values of the draws for which each comparison has one
+    outcome.
 
-    A function of random numbers, such as a minimum, is computed once for each such set.
+    A function of random numbers, such as a minimum, is computed once per case. The cases are found
+    depth first: a new case repeats the comparisons of an earlier one up to some comparison, which
+    it reverses.
 
     - ``path``: the execution path that made the draws.
     - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
-    - ``outcomes``: prescribed outcomes of the first comparisons that may be true or false; later
+    - ``outcomes``: outcomes to repeat, for the first comparisons that may be true or false; later
       comparisons of this kind come out true.
-    - ``alternatives``: the prescribed ``outcomes`` of further sets, which the comparisons so far
-      have shown to exist.
+    - ``alternatives``: the ``outcomes`` of cases that are still to be computed, one per comparison
+      that came out true here and may also be false.
     """
 
     def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:
@@ -197,7 +202,7 @@ def apply_to_noise(
     """
     seeds = any(isinstance(value, AffineNoise) and value.is_for_seeds_only for value in values)
     if seeds and function not in _OF_SEEDS:
-        raise NotTraced("the code uses a random integer of over 2^40 values, not only as seed")
+        raise NotTraced("the code uses a random integer of over 2^40 values for more than a seed")
     rule = _RULES.get(function)
     if rule is None:
         name = getattr(function, "__name__", str(function))

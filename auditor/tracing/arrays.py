@@ -1,9 +1,9 @@
 """NumPy arrays whose entries may depend on random draws, for code that is being traced.
 
 A ``TracedArray`` holds objects and records the dtype of the array of numbers that it represents.
-Element-wise NumPy functions are applied entry by entry (NEP 13), so that they need no branch of the
-code. Other NumPy functions work on the objects (NEP 18), or on concrete arrays after the execution
-path has fixed every entry.
+Element-wise NumPy functions are applied entry by entry (NEP 13), and leave the draws behind the
+entries undecided. Other NumPy functions work on the objects (NEP 18), or on concrete arrays after
+the execution path has fixed every entry.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ class TracedArray(np.ndarray):
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
             if _symbolic(result):
-                raise NotTraced("the code writes random draws into an array made without draws")
+                raise NotTraced(
+                    "the code writes draws into an array without draws. Build a new one"
+                )
             result = result.to_concrete()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")

@@ -212,16 +212,20 @@ class CallGate(ABC):
         self.count_steps(len(self.name_reads) + _CALL * len(self.reads))
         for (_, name), (names, value) in self.name_reads.items():
             if names.get(name) is not value:
-                raise StateChanged(f"the code reads {name}, which other code changes. Freeze it")
+                raise StateChanged(
+                    f"the code reads {name}, which other code changed. Make it an argument"
+                )
         for value, before in self.reads.values():
             if _content(value) != before:
-                raise StateChanged("the code reads an object that other code changes. Freeze it")
+                raise StateChanged(
+                    "the code reads an object that other code changed. Make it an argument"
+                )
 
     def call_allowed_compiled(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """Calls a compiled function that draws random numbers or is known to depend on its
-        arguments alone.
+        """Calls a compiled function that is allowed, because it draws random numbers or depends on
+        its arguments alone (table ``known``).
 
         Returns the result of the call. ``name``: name of the function for messages. Raises
         NotTraced for any other function.

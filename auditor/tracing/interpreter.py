@@ -303,9 +303,10 @@ class Interpreter(CallTracer):
         return TracedError(AssertionError(*message))
 
     def to_exception(self, error: Any) -> TracedError:
-        """Returns the exception that ``raise error`` raises in traced code.
+        """Converts the operand of a traced ``raise`` statement to a TracedError.
 
-        ``error``: an exception or its class. Raises NotTraced if it is not an Exception.
+        ``error``: the operand: an exception, or a class that is called to make one. Raises
+            NotTraced if the result is not an Exception.
         """
         if type(error) is type:
             error = self.call(error, (), {})
@@ -325,9 +326,11 @@ class Interpreter(CallTracer):
         return sys.exc_info()[1]
 
     def is_finally_run(self, before: Any) -> bool:
-        """Whether a ``finally`` block of the traced code is run.
+        """Whether the ``finally`` block of a traced ``try`` statement is run.
 
-        The block is not run if tracing was refused (NotTraced) within the ``try`` statement.
+        The block is skipped if tracing itself ended within the statement, for example by NotTraced.
+        ``before``: exception that was being handled when the ``try`` statement began; None if there
+            was none.
         ``before``: the exception that was being handled before the ``try``; None if there was none.
         """
         return self.get_current_error() is before or sys.exc_info()[0] is TracedError

@@ -133,6 +133,7 @@ def list_special_functions() -> dict[int, Any]:
     return {id(function): function for function in functions}
 
 
+# Digest classes of xxhash, added by ``list_special_functions`` if xxhash has been imported.
 XXHASH_TYPES: set[type] = set()
 
 

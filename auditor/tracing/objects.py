@@ -1,4 +1,4 @@
-"""Objects of classes in traced code, which are read, created and changed without untraced code."""
+"""Reads, creates and changes objects in traced code, without running code that is not traced."""
 
 from __future__ import annotations
 
@@ -513,7 +513,7 @@ class ObjectBuilder(ObjectReader):
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
         if unknown or len(args) > len(by_place):
-            raise TracedError(TypeError(f"{type(value).__name__} does not take such arguments"))
+            raise TracedError(TypeError(f"{type(value).__name__}() got arguments of no field"))
         given |= kwargs
         for part in parts:
             if part.name in given:

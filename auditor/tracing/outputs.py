@@ -112,7 +112,7 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_lookup_key(value: Any) -> Any:
-    """Converts a concrete value of an output to a key for lookups.
+    """Converts a single concrete value of an output to a hashable key, to look up probabilities.
 
     Equal numbers of different types get equal keys. Raises NotTraced for a value of unknown type.
     """
@@ -188,7 +188,8 @@ def are_close(one: Any, other: Any) -> bool:
 
 FORM_CHECK_NAME = "form of the answers"
 _NOISE = "noise"
-# Observed forms of outputs: a set for each single value, and for each structure of the containers.
+# Observed forms (types, shapes, signs of zero) of the parts of outputs, by the key of the part: a
+# single value, or the structure of the containers.
 FormsByPartKey = dict[Hashable, set[Hashable]]
 
 
@@ -198,9 +199,11 @@ def list_part_forms(
     """Yields the form of each part of an output (its types, shapes and signs of zero), as pairs
     (key, form).
 
-    ``output``: the output of a replay (a run of the callable with concrete draws).
-    ``path``: the output that tracing computed on the execution path.
-    ``values``: the expected output with concrete values.
+    ``output``: output of the callable itself in a replay (a run with concrete draws); its form is
+        listed.
+    ``path``: output that tracing computed on the same execution path; it shows which values are
+        noise.
+    ``values``: the output ``path`` with the concrete values of the draws; it gives the keys.
 
     The parts are the containers of the output and its single values (leaves). The keys determine
     which forms are compared between inputs:

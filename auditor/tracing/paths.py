@@ -79,7 +79,7 @@ class FiniteDraw:
                 return self.values[k]
         return self.values[places[-1]]
 
-    def contains(self, cell: Any, value: Any) -> bool:
+    def cell_contains(self, cell: Any, value: Any) -> bool:
         """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``sample_value``
         returned.
         """
@@ -213,7 +213,7 @@ class RealDraw:
         value = near - math.log1p(share * math.expm1(-rate * (far - near))) / rate
         return math.floor(value) if self.has_integer_values else sign * value
 
-    def contains(self, cell: Any, value: Any) -> bool:
+    def cell_contains(self, cell: Any, value: Any) -> bool:
         """Whether ``cell``, a tuple of intervals, contains the number ``value``."""
         return any(float(low) <= value <= float(high) for low, high in cell)
 
@@ -281,8 +281,8 @@ class OutOfSteps(NotTraced):
 class StateChanged(NotTraced):
     """Raised if a value outside of the traced call changed after the code read it.
 
-    Tracing is then not tried again with all discrete draws fixed, because the second attempt would
-    not notice the change.
+    After other NotTraced errors, tracing is tried again with all discrete draws fixed. It is not
+    tried again after this error, because the second attempt would not notice the change.
     """
 
 
@@ -316,14 +316,14 @@ class ExecutionPath:
 
     - ``decisions``: pairs (index of the option taken, number of options). The first pairs are
       given; later decisions take option 0.
-    - ``budget``: the remaining steps for the input.
-    - ``eager``: whether the path fixes the value of every discrete draw at once, for code that
-      reads types of values.
+    - ``budget``: counter of the interpreter steps that remain for all paths of the input.
+    - ``eager``: whether each discrete draw is fixed to one value when it is made, for code that
+      reads types of values. Otherwise a draw stays undecided until a branch depends on it.
     - ``sources``: the random draws so far. If ``sources`` and ``values`` are passed to the
       constructor, the run is a replay. These arguments are then the expected draws and their
       values, and draws return concrete numbers.
     - ``limits``: the cell of each draw that a decision has restricted.
-    - ``sums``: for each draw that replaces a weighted sum of draws, the summed draws and their
+    - ``sums``: for each draw that stands for a weighted sum of other draws, these draws and their
       weights.
     - ``used_up``: draws that no other operation may use, because they are part of a sum or a seed.
     - ``changes``: number of changes of ``limits``, ``sums`` and ``used_up`` so far.
@@ -386,7 +386,8 @@ class ExecutionPath:
         return taken
 
     def fix_draw(self, source: RealDraw) -> None:
-        """Restricts ``source``, a geometric draw, to one of its values, as a decision of this path.
+        """Makes this path take one value of the geometric draw ``source``; other paths take the
+        other values.
 
         Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
         """
@@ -438,7 +439,7 @@ class ExecutionPath:
             values = {s: s.sample_value(limits.get(s, s.domain), rng) for s in self.sources}
             for total, parts in self.sums.items():
                 values[total] = sum(weight * values[source] for source, weight in parts)
-            if all(s.contains(limits[s], values[s]) for s in self.sums if s in limits):
+            if all(s.cell_contains(limits[s], values[s]) for s in self.sums if s in limits):
                 return values
         return None
 

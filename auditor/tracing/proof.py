@@ -45,8 +45,8 @@ class DistributionPair:
 
     - ``tag_output_pairs``: the outputs under both inputs, one entry per tag (structure of an output with its
       constant values).
-    - ``max_lost_prob``: bound on the probability that Q may additionally give to any output,
-      because rare execution paths were left out.
+    - ``max_lost_prob``: upper bound on the probability that is missing from Q, because execution
+      paths of the second input were too rare to trace.
     """
 
     tag_output_pairs: list[_Part]
@@ -149,7 +149,7 @@ class _Part:
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("the output has independent parts, and some are too rare to trace")
+            raise NotTraced("the output has independent parts, and some paths are too rare")
         shifts, dense = [], []
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:
@@ -159,7 +159,7 @@ class _Part:
             else:
                 logs = _multiplied(logs, t, u)
         if len(dense) + bool(shifts) > 1:
-            raise NotTraced("at delta > 0, tracing compares several noises only if all are normal")
+            raise NotTraced("at delta > 0, tracing allows several noises only if all are normal")
         mixtures = [
             (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
@@ -244,7 +244,7 @@ def _shift(p: MassTable, q: MassTable) -> float | None:
 # blocks of values add up. At delta > 0, the divergence of a block of numbers is integrated with
 # error bounds, for every sum of the losses of other blocks.
 
-# Maximum relative distance between the bounds at which the lower bound counts as exact.
+# Maximum relative distance between the bounds on epsilon at which the lower bound counts as exact.
 MAX_RELATIVE_BOUND_GAP = 1e-6
 _MAX_LEAVES = 8
 # Probability below which rounded noise is not compared, because its tail is cut off near there.

@@ -94,8 +94,8 @@ class SingleOutputRandomizer:
         """Computes the output for the input ``value`` by tracing, not by calling the function.
 
         ``interpreter``: the tracing interpreter. Values that depend on random draws are returned as
-        ``Symbol``. ``lazy``: whether arrays of the input may hold symbols, so that element-wise
-        operations need no branch.
+            ``Symbol``. ``lazy``: whether an input array becomes a ``TracedArray``, whose entries
+            may be symbols, so that computing with its entries does not fix draws.
         """
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
@@ -301,7 +301,7 @@ def _evaluated(output: Output, known: dict[Draw, Any]) -> Output:
         if not isinstance(entry, Symbol):
             return entry
         for cells, value in entry.list_values():
-            if all(source.contains(cell, known[source]) for source, cell in cells.items()):
+            if all(source.cell_contains(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, AffineNoise):
                     return value.evaluate(known[value.source])
                 return outputs.make_lookup_key(value)

@@ -57,7 +57,7 @@ class Symbol:
         value).
 
         ``cells`` gives for each random draw the set of its values that leads to ``value``. Raises
-        NotTraced if a draw is part of a sum or a seed and may not be used again.
+        NotTraced if a draw behind this symbol was already used up by a sum or a seed.
         """
         if self._known == self.path.changes:
             return self._pieces
@@ -79,8 +79,8 @@ class Symbol:
     def fix_value(self) -> Any:
         """Restricts the execution path to one possible value of this symbol, and returns the value.
 
-        The result is a concrete object, or a symbol with a single possible value if that is noise
-        (``AffineNoise``, a random number).
+        The result is a concrete object. If the value is noise (``AffineNoise``, a continuous random
+        number), the result is a symbol with this noise as its only possible value.
         """
         live = self.list_values()
         cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
@@ -159,7 +159,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
     return symbol.fix_value() if path.eager else symbol
 
 
-# Values that several arguments have together, after the sets of values of the draws behind them.
+# One combination of values of several arguments: (for each draw the set of its values, the values).
 ConditionalTuple = tuple[ValuesByDraw, tuple[Any, ...]]
 
 

@@ -27,6 +27,7 @@ from fedrec_auditor.auditor.tracing.symbols import combine_values
 
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
 DENSITY_SLOT = "a number with a density"
+# Maximum number of keys (combinations of output values) of a table of probabilities.
 MAX_TABLE_ENTRIES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
@@ -52,10 +53,10 @@ class OutputMass:
     """The probability of one key (values at some positions of an output), with the draws behind it.
 
     - ``mass``: probability of the key.
-    - ``draw_cells``: for each random draw the set of its values on one execution path that leads to the
-      key.
-    - ``mixture``: distribution of the number in the place of ``DENSITY_SLOT``, if the key
-      has one.
+    - ``draw_cells``: for each random draw the set of its values that leads to the key, on one execution
+      path.
+    - ``mixture``: distribution of the number that the placeholder ``DENSITY_SLOT`` in the key
+      stands for; empty without a placeholder.
     - ``has_underflow``: whether similar values were left out because their probabilities are below
       the range of doubles.
     """
@@ -207,14 +208,14 @@ def _entries(
 
 
 def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
-    """Merges single numbers of positive probability into distributions on equally spaced numbers
-    (lattices), in place.
+    """Moves numbers of positive probability into the distributions on equally spaced numbers
+    (lattices) to which they belong, in place.
 
     ``tables``: each table maps keys (tuples of output values) to probabilities.
 
-    A key with a single number is merged into a key that has a lattice at the same position, and
-    equal values at all other positions. Raises NotTraced if several numbers hold the same integer
-    noise.
+    A key is merged into a key that has a lattice at one position, if both have equal values at all
+    other positions; its number becomes a point of the lattice's distribution. Raises NotTraced if
+    several numbers hold the same integer noise.
     """
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
@@ -263,7 +264,8 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 def find_atoms(tables: Sequence[MassTable]) -> MassTable:
     """Returns the atoms of all ``tables``: keys (tuples of output values) of positive probability.
 
-    The result is empty if no table has a density, because atoms are needed only beside densities.
+    The result is empty if no table has a density: all keys then have probabilities, and need not be
+    distinguished from densities.
     """
     atoms: MassTable = {}
     smooth = False

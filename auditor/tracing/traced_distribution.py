@@ -42,7 +42,7 @@ from fedrec_auditor.auditor.tracing.tables import (
 # Relative error of a product of probabilities; maximum number of blocks to compare in pairs.
 _ROUNDING, _MAX_PARTS = 1e-12, 16
 
-# The structure of an output, and those of its values that are constant on each execution path.
+# Key of a group of outputs: their structure, and their values that are constant on every path.
 OutputTag = tuple[Hashable, OutputKey]
 
 
