@@ -121,7 +121,7 @@ def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
     yield _sampled(Z_1000_STEPS, STEPS), proved, {"z": Z_1000_STEPS}
 
 
-def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
+def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of changes of a sum of item gradients by one rating: claimed, and computed.
 
     The unit is 2 R^(3/2), with R the largest rating. The sum is that of a step of HFL-SGDMF
@@ -134,7 +134,7 @@ def compare_embedding_shifts() -> Iterator[ClaimedAndComputed]:
         yield 1.0, shift / _ONE, {"count": count}
 
 
-def compare_drawn_ratings() -> Iterator[ClaimedAndComputed]:
+def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of changes of a device's message by one more rating: claimed, and computed.
 
     The unit is 2 R^(3/2), with R the largest rating. The computed change is a lower bound. In each
@@ -175,7 +175,7 @@ def compare_step_counts() -> Iterator[ClaimedAndComputed]:
     yield _sampled(Z_10_STEPS, 10), _sampled(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
-def compare_constants() -> Iterator[ClaimedAndComputed]:
+def compare_proposition_2() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: 1, and the ratio of the constants c of Proposition 2 at z = 0.7 and at z = 2.
 
     z is the noise multiplier. The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for sampling
@@ -234,7 +234,7 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
     yield least, float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum())
 
 
-def compare_divisors() -> Iterator[ClaimedAndComputed]:
+def compare_noise_divisors() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs on the divisor of HFL-SGDMF, a number of ratings: expected, and computed.
 
     HFL-SGDMF adds noise to gradient sums, and divides them by a number of ratings. The first pair
@@ -282,7 +282,7 @@ def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
         yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _ONE, {"said": said}
 
 
-def compare_clear_messages() -> Iterator[ClaimedAndComputed]:
+def compare_unknown_noise() -> Iterator[ClaimedAndComputed]:
     """Yields the claimed and the computed share of LFL-SGDMF's noise variance that stays unknown.
 
     In a round, each device sends two messages, and the second replaces the noise of the first. The
@@ -307,7 +307,7 @@ def compare_clear_messages() -> Iterator[ClaimedAndComputed]:
     yield unknown_share(summed), unknown_share(messages)
 
 
-def compare_dropouts() -> Iterator[ClaimedAndComputed]:
+def compare_dropout_noise() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: 1, and the share of the noise variance that an adversary does not learn.
 
     The paper claims that the share is 1. In LFL-SGDMF, 20% of the devices drop out before each of

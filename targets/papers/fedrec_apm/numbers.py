@@ -118,7 +118,7 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
         yield 1.0, ours / theirs, {"epsilon": epsilon}
 
 
-def compare_model_depths() -> Iterator[ClaimedAndComputed]:
+def compare_finite_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: whether a system has a finite epsilon, as claimed, and as computed.
 
     The numbers are 1 (finite) and 0 (infinite). The first pair is for a deep, the second for a

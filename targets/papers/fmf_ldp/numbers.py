@@ -125,7 +125,7 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
         yield 1.0, ratio, {"k": k, "items": population.n_items}
 
 
-def compare_report_with_bit() -> Iterator[ClaimedAndComputed]:
+def compare_report_epsilon() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: 1, and the ratio of the exact epsilons of a report and of a flipped bit.
 
     The paper claims that the ratio is at most 1. Both mechanisms have a stated epsilon of 1.

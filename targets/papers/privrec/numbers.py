@@ -313,7 +313,7 @@ def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
         yield fewer, attained, {"rounds": n // m, "m": m, "n": n}
 
 
-def compare_undrawn_users() -> Iterator[ClaimedAndComputed]:
+def compare_undrawn_clients() -> Iterator[ClaimedAndComputed]:
     """Yields three pairs on users who are not drawn: a pair of shares, and two pairs of epsilons.
 
     First pair: the shares of users who are not drawn in one round, and in a whole training.
