@@ -81,10 +81,10 @@ def print_sweep(swept: Sweep, out: Path) -> None:
 
     from fedrec_auditor.accountants.verdict import INCOMPLETE
     from fedrec_auditor.reports.record.record import SWEEP_FILES
-    from fedrec_auditor.reports.writers.terminal import render_sweep
+    from fedrec_auditor.reports.writers.terminal import print_sweep_tables
 
     console = Console()
-    render_sweep(swept, console)
+    print_sweep_tables(swept, console)
     first, *others = SWEEP_FILES
     console.out(f"Sweep: {out / first} (also {', '.join(others)})", highlight=False)
     if swept.errors:

@@ -55,7 +55,7 @@ _RISKS = {
 }
 
 
-def build_regulator_passage(record: Contents, glance: Summary) -> DocumentSection:
+def build_regulator_section(record: Contents, glance: Summary) -> DocumentSection:
     """Builds the section that answers regulators' questions about one system.
 
     The answers come from the record alone: first the risks of singling out, linkability and
@@ -179,7 +179,7 @@ def build_system_document(
         blocks.append(_skipped(section))
     if section.utility:
         blocks.append(_utility(section))
-    blocks.append(build_regulator_passage(record, glance))
+    blocks.append(build_regulator_section(record, glance))
     return DocumentSection(section.target, tuple(blocks), html_id=glance.html_id if alone else "")
 
 

@@ -176,7 +176,7 @@ def _brief(row: catalogue.CatalogueRow) -> DocumentSection:
     return DocumentSection(whole.title, (Facts(rows),), colour_verdict=whole.colour_verdict)
 
 
-def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
+def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
     """Prints one table per system of a sweep, then the systems without utility, and the errors."""
     from rich.table import Table
     from rich.text import Text

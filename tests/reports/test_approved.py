@@ -68,7 +68,9 @@ def _written(record: Record) -> dict[str, str]:
         "terminal.txt": printed(lambda console: printings(record, console), width=100),
         "sweep.html": _unstyled(SWEEPS[1].page()),
         "sweep.txt": "".join(
-            printed(lambda console, swept=swept: terminal.render_sweep(swept, console), width=160)
+            printed(
+                lambda console, swept=swept: terminal.print_sweep_tables(swept, console), width=160
+            )
             for swept in SWEEPS
         ),
         "frontier.svg": make_svg_file(SWEEPS[2].figure()),

@@ -127,7 +127,7 @@ def estimate_jaccard(
     return similarity
 
 
-def solve_jaccard(
+def estimate_jaccard_by_inverse(
     counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, by a given ``inverse``.
@@ -203,7 +203,7 @@ def find_neighbourhoods(
         if inverse is None:
             similarity = estimate_jaccard(counts, n_users, p, q, rows)
         else:
-            similarity = solve_jaccard(counts, n_users, inverse, rows)
+            similarity = estimate_jaccard_by_inverse(counts, n_users, inverse, rows)
         # An item is never its own neighbour.
         similarity[np.arange(len(similarity)), np.arange(len(counts))[rows]] = -1.0
         items[rows] = _largest(similarity, size)

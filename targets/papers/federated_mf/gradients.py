@@ -95,7 +95,7 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
     ratings. The server chooses the initial item embeddings of ``fit_user_pair``, and then
     broadcasts item embeddings of 0.
     """
-    users = np.stack(sgd_mf.fit_user_pair(bound, 2, n_fit_steps, ratings))
+    users = np.stack(sgd_mf.fit_with_and_without_rating(bound, 2, n_fit_steps, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))

@@ -142,7 +142,7 @@ def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
     of that rating.
     """
     system = LflSgdmf()
-    yield 1.0, sgd_mf.bound_rating_distance(system.bound, system.factors, system.fitting) / _ONE
+    yield 1.0, sgd_mf.bound_message_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def compare_theorem_4() -> Iterator[ClaimedAndComputed]:

@@ -83,7 +83,7 @@ def encrypt_item(item: int) -> int:
     return pow(item + 2, *PUBLIC_KEY)
 
 
-def sign_item(item: int) -> int:
+def compute_item_signature(item: int) -> int:
     """Signs the digest of the index of ``item`` with a key of the clients; returns the code."""
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
@@ -124,7 +124,7 @@ def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
 
     In the attack, a third party infers a user's items from their codes (``sign_item``).
     """
-    return _read(sign_item, decode_signed_items)
+    return _read(compute_item_signature, decode_signed_items)
 
 
 def _read(

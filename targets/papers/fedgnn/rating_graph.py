@@ -35,9 +35,9 @@ class UserGradients:
 
     ``is_rated``: whether a user rated an item, (n, m).
     ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
-    ``hidden_vectors``, ``shared_vectors``: the two vectors from which a user's rows are computed,
+    ``hidden_vectors``, ``offset_vectors``: the two vectors from which a user's rows are computed,
         (n, d).
-    ``user_gradients``: gradient of the sum of the user's squared errors with respect to the user's
+    ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to the user's
         embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer, (n, d, d).
     """
@@ -45,8 +45,8 @@ class UserGradients:
     is_rated: NDArray[np.bool_]
     item_weights: Floats
     hidden_vectors: Floats
-    shared_vectors: Floats
-    user_gradients: Floats
+    offset_vectors: Floats
+    user_embedding_gradients: Floats
     layer_gradients: Floats
 
 
@@ -120,7 +120,7 @@ class RatingGraphSystem(System):
         return 0.0
 
     @abstractmethod
-    def count_messages(self, population: Population) -> int:
+    def count_user_messages(self, population: Population) -> int:
         """Returns the largest number of messages in a training that depend on one user."""
 
     def make_randomizer(self, population: Population) -> ComponentLaplace:
@@ -159,7 +159,7 @@ class RatingGraphSystem(System):
         The messages are those in the horizon of ``scope``: a round or a training.
         """
         training = scope.horizon is Horizon.TRAINING
-        return Repeated(one, self.count_messages(population)) if training else one
+        return Repeated(one, self.count_user_messages(population)) if training else one
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise on all messages in the horizon of ``scope``.
@@ -174,7 +174,7 @@ class RatingGraphSystem(System):
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon
         spent += self.extra_epsilon * (1 if one else population.n_items * self.dimension)
-        count = self.count_messages(population) if training else 1
+        count = self.count_user_messages(population) if training else 1
         return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
@@ -271,8 +271,8 @@ class RatingGraphSystem(System):
             is_rated=own,
             item_weights=weight,
             hidden_vectors=hidden,
-            shared_vectors=share / count * (user @ layer),
-            user_gradients=count * user,
+            offset_vectors=share / count * (user @ layer),
+            user_embedding_gradients=count * user,
             layer_gradients=user[:, :, None] * m[:, None, :],
         )
 
@@ -285,7 +285,7 @@ class RatingGraphSystem(System):
         """
         squares = gradients.is_rated @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
-        return np.asarray(rate[:, None] * gradients.user_gradients)
+        return np.asarray(rate[:, None] * gradients.user_embedding_gradients)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Returns predicted ratings of ``users`` for all items, shape (len(users), n_items).

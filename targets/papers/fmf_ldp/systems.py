@@ -109,7 +109,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         catalogue would need more than 4000 items.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
-        half = game.find_history_length()
+        half = game.find_opposing_history_length()
         if half > _LARGEST_GAME:
             raise InputError(
                 f"Expected a regularization at which gradients of users with {_LARGEST_GAME} items "
@@ -128,7 +128,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         )
         return (pair,)
 
-    def find_history_length(self) -> int:
+    def find_opposing_history_length(self) -> int:
         """Returns the smallest history length for which two users' projected gradients are +1 and
         -1.
 
@@ -144,12 +144,12 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
 
         One user has the first m items and the other has the next m items, where m is ``length``, by
-        default ``find_history_length()``. The first m rows of the matrix have the entry v in every
+        default ``find_opposing_history_length()``. The first m rows of the matrix have the entry v in every
         factor, the next m rows have -v, and the remaining rows are zero. In the first 2 m rows, the
         projected gradients of the two users are then at opposite corners, +1 and -1. A report of
         these users has exactly the epsilon of Theorem 3.
 
-        Raises InputError if m is below ``find_history_length()``, or if the catalogue has fewer
+        Raises InputError if m is below ``find_opposing_history_length()``, or if the catalogue has fewer
         than 2 m items.
         """
         # A user with the first m items has the solution x = a in every factor of the user vector, a
@@ -158,7 +158,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         # next m items has these entries negated. v^2 = 3 lambda / ((2 + alpha) m F) maximizes the
         # entries on the next m rows. All entries grow with sqrt(m / lambda) and exceed 1 from
         # ``find_history_length()`` on.
-        fewest = self.find_history_length()
+        fewest = self.find_opposing_history_length()
         m = fewest if length is None else length
         if not fewest <= m <= n_items // 2:
             raise InputError(

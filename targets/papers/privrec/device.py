@@ -156,7 +156,7 @@ class Devices:
         ``BATCH_SIZE_DIVISOR``, because a device has each item at most once.
         """
         n, width = examples.item_ids.shape
-        divisor = network.BATCH_SIZE_DIVISOR
+        divisor = network.BATCH_SIZE_MULTIPLE
         batch = min(batch_size, -(-interactions.n_items // divisor) * divisor)
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)

@@ -20,12 +20,12 @@ from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Pa
 from fedrec_auditor.targets.compute import Machine, limit_torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.network import (
-    BATCH_SIZE_DIVISOR,
+    BATCH_SIZE_MULTIPLE,
     ITEM,
     N_HIDDEN_LAYERS,
     USER,
     DeviceExamples,
-    RecommenderNetwork,
+    NetworkConfig,
     make_genre_flags,
 )
 from fedrec_auditor.targets.settings import Count, Positive, Range
@@ -210,9 +210,9 @@ _TOGETHER = 32  # devices trained together
 _SEED = "seed"  # name of the model's array with the seed of the devices' random streams
 _LANES = Range(
     "[1, inf)",
-    f"to be a multiple of {BATCH_SIZE_DIVISOR}",
+    f"to be a multiple of {BATCH_SIZE_MULTIPLE}",
     whole=True,
-    condition=lambda batch: batch % BATCH_SIZE_DIVISOR == 0,
+    condition=lambda batch: batch % BATCH_SIZE_MULTIPLE == 0,
 )
 _HALVED = Range(f"[{2**N_HIDDEN_LAYERS}, inf)", whole=True)
 
@@ -272,13 +272,13 @@ class MetaLearnedSystem(system.NoiselessSystem):
         }
 
     @property
-    def message_rate(self) -> float:
+    def upload_learning_rate(self) -> float:
         """Learning rate of the local training whose result is uploaded: ``local_rate``."""
         return self.local_rate
 
     @property
     @abstractmethod
-    def network(self) -> RecommenderNetwork:
+    def network(self) -> NetworkConfig:
         """Network that the devices train: its sizes and the features that it reads."""
 
     @property
@@ -381,7 +381,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
                 change = {k: v.cpu().numpy()[back] for k, v in updates.items()}
                 held = profiles.take_users(users[np.sort(chosen)])
                 examples = devices.examples.select_devices(back)
-                kind, rate = self.payload, self.message_rate
+                kind, rate = self.payload, self.upload_learning_rate
                 blocks.append(make_device_messages(change, examples, held, model, kind, rate))
         return join_message_blocks(blocks)
 

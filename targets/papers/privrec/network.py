@@ -34,7 +34,7 @@ USER, ITEM, GENRE = "user.", "item", "genre"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecommenderNetwork:
+class NetworkConfig:
     """Sizes of the recommender network, and the features that it reads.
 
     ``embedding_size``: dimension of an embedding.
@@ -122,7 +122,7 @@ def make_genre_flags(interactions: Interactions) -> NDArray[np.float32]:
 
 
 # Divisor of the numbers of examples in minibatches.
-BATCH_SIZE_DIVISOR = 16
+BATCH_SIZE_MULTIPLE = 16
 """Divisor of minibatch sizes.
 
 If an array does not fill whole vectors, torch rounds the sigmoids of its last entries differently.

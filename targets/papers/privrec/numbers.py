@@ -96,7 +96,7 @@ class PrintedEpsilon:
     printed: float
 
     @property
-    def counted(self) -> float:
+    def authors_epsilon(self) -> float:
         """Epsilon by the authors' accounting, truncated after four decimals as in the paper."""
         epsilon = compute_printed_epsilon(
             clients=self.clients,
@@ -108,12 +108,12 @@ class PrintedEpsilon:
         return math.floor(epsilon * 1e4) / 1e4
 
     @property
-    def lower(self) -> float:
+    def lower_bound(self) -> float:
         """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
         return compute_lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
-    def upper(self) -> float:
+    def upper_bound(self) -> float:
         """Proved upper bound on epsilon for these settings."""
         return compute_upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
@@ -238,7 +238,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
-            yield cell.printed, cell.upper, asdict(cell)
+            yield cell.printed, cell.upper_bound, asdict(cell)
 
 
 def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
@@ -248,7 +248,7 @@ def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
     (``compute_printed_epsilon``).
     """
     for cell in printed_epsilons():
-        yield cell.printed, cell.counted, asdict(cell)
+        yield cell.printed, cell.authors_epsilon, asdict(cell)
 
 
 def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
@@ -357,7 +357,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
+    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper_bound)):
         best = statements.compute_guess_probability(epsilon, cell.delta)
         yield 0.5, best, {"said": said, "epsilon": epsilon}
 

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussia
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.papers.privrec import meta_learned
 from fedrec_auditor.targets.papers.privrec.meta_learned import RANKING_CUTOFFS, MetaLearnedSystem
-from fedrec_auditor.targets.papers.privrec.network import GenreAveraging, RecommenderNetwork
+from fedrec_auditor.targets.papers.privrec.network import GenreAveraging, NetworkConfig
 from fedrec_auditor.targets.settings import NoiseSetting, NonNegative, OpenUnitInterval, Positive
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import HoldOut, Population, UtilityTest
@@ -41,9 +41,9 @@ class _WithFeatures(MetaLearnedSystem):
     averaged_genres: GenreAveraging = False
 
     @property
-    def network(self) -> RecommenderNetwork:
+    def network(self) -> NetworkConfig:
         """Network that reads features of users and items."""
-        return RecommenderNetwork(
+        return NetworkConfig(
             embedding_size=self.embedding,
             width=self.width,
             has_item_ids=self.item_ids,
@@ -330,10 +330,10 @@ class FoflSelf(MetaLearnedSystem):
     """
 
     @property
-    def network(self) -> RecommenderNetwork:
+    def network(self) -> NetworkConfig:
         """Network that reads only items' embeddings."""
         size = self.embedding
-        return RecommenderNetwork(embedding_size=size, width=self.width, has_item_ids=True)
+        return NetworkConfig(embedding_size=size, width=self.width, has_item_ids=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +358,7 @@ class NnSelf(_WithFeatures):
     payload = Payload.GRADIENT
 
     @property
-    def message_rate(self) -> float:
+    def upload_learning_rate(self) -> float:
         """Learning rate of the uploads: 1, because a device sends minus the gradient itself."""
         return 1.0
 

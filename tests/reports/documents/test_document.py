@@ -200,7 +200,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
 
 
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
-    facts, part = report.build_regulator_passage(record, glance_of(record, target)).blocks
+    facts, part = report.build_regulator_section(record, glance_of(record, target)).blocks
     assert isinstance(facts, Facts)
     assert isinstance(part, DocumentSection)
     (paragraph,) = part.blocks

@@ -209,7 +209,7 @@ class ObjPertb(System):
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = sgd_mf.check_ratings(interactions, self.bound)
+        ratings = sgd_mf.get_checked_ratings(interactions, self.bound)
         if self.unit == "user":
             user_streams = Streams.spawn(rng, interactions.n_users)
             ratings = sgd_mf.trim_ratings(ratings, self.trim, user_streams)
@@ -228,7 +228,7 @@ class ObjPertb(System):
         A message is the array "items" (m, p), for m items and p factors.
         """
         owners, streams, m = request.sender_rows, request.streams, request.profiles.n_items
-        ratings = sgd_mf.check_ratings(request.interactions, self.bound)
+        ratings = sgd_mf.get_checked_ratings(request.interactions, self.bound)
         if self.unit == "user":
             ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.derive_streams(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)

@@ -259,15 +259,17 @@ class _ItemsSummed(ItemAveraging):
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
             steps = mf.make_descent(len(party.member_ids))
-            drawn = steps.sample_ratings(party.ratings, party.rng, 1)
+            drawn = steps.sample_ratings(party.trimmed_ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             own = party.own_embeddings
-            of_users, of_items = descent.sum_gradients(own, shared, party.ratings, sampled=drawn)
+            of_users, of_items = descent.sum_gradients(
+                own, shared, party.trimmed_ratings, sampled=drawn
+            )
             if self.moves_own_table:
                 rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_scale * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
-            rated = np.unique(party.ratings.indices[drawn.data_indices])
+            rated = np.unique(party.trimmed_ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
             values.append(of_items[rated])
@@ -301,7 +303,10 @@ class _ItemsSummed(ItemAveraging):
         A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, request)
-        ratings, streams = sgd_mf.check_ratings(request.interactions, mf.bound), request.streams
+        ratings, streams = (
+            sgd_mf.get_checked_ratings(request.interactions, mf.bound),
+            request.streams,
+        )
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive_streams(_ROWS), 1)

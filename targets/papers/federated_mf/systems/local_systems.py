@@ -211,7 +211,7 @@ class LflSgdmf(PretrainedMf):
         n, count = population.n_users, self.count_randomizer_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
-            distance = sgd_mf.bound_rating_distance(self.bound, self.factors, self.fitting)
+            distance = sgd_mf.bound_message_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
             told = asdict(self._shares(n))
             one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
@@ -398,7 +398,7 @@ class LflPretrained(NoUploadSystem):
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Draws the item embeddings V at random; there are no messages."""
-        sgd_mf.check_ratings(interactions, self.bound)
+        sgd_mf.get_checked_ratings(interactions, self.bound)
         items = sgd_mf.init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})

@@ -112,7 +112,7 @@ class FedGnn(RatingGraphSystem):
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8) + 4 * self.dimension**2
         return super().get_training_cost_args(interactions) | {"senders": senders, "bytes": sent}
 
-    def count_messages(self, population: Population) -> int:
+    def count_user_messages(self, population: Population) -> int:
         """Returns the largest number of messages of one user in a training: one per round."""
         return self.rounds
 
@@ -156,7 +156,7 @@ class FedGnn(RatingGraphSystem):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case users, who rate the same item low and high.
 
-        The broadcast model (``make_attack_model``) makes all numbers of the users' messages so
+        The broadcast model (``make_malicious_broadcast``) makes all numbers of the users' messages so
         large that they are clipped, to opposite ends of the clipping interval.
         """
         game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
@@ -164,14 +164,14 @@ class FedGnn(RatingGraphSystem):
         pair = DesignedPair(
             target=game,
             profiles=Interactions.create(profiles, name="game"),
-            broadcast=game.make_attack_model(2),
+            broadcast=game.make_malicious_broadcast(2),
             reducer=get_first_item_entry,
             scope=make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
             world_names=("item 0 rated low", "item 0 rated high"),
         )
         return (pair,)
 
-    def make_attack_model(self, n_items: int) -> dict[str, np.ndarray]:
+    def make_malicious_broadcast(self, n_items: int) -> dict[str, np.ndarray]:
         """Returns a malicious server's broadcast, in which one rating decides all gradients' signs.
 
         The result has the arrays "item" and "gnn.A". The embedding dimension must be even. All item
@@ -256,7 +256,7 @@ class FedGnn(RatingGraphSystem):
         drawn = mean + spread * streams.derive_streams(_PSEUDO).draw_normal(own.shape[1])
         scale = np.where(own, weights, drawn)[owners, ids, None]
         own_part = scale * gradients.hidden_vectors[owners]
-        return np.asarray(own_part + gradients.shared_vectors[owners])
+        return np.asarray(own_part + gradients.offset_vectors[owners])
 
     def make_noisy_messages(self, gradients: UserGradients, streams: Streams) -> Messages:
         """Clips the clients' ``gradients`` and adds noise; returns the messages, as arrays by name.

@@ -110,7 +110,7 @@ class FedPerGnn(RatingGraphSystem):
         """
         return max(1, n_users // self.batch)
 
-    def count_messages(self, population: Population) -> int:
+    def count_user_messages(self, population: Population) -> int:
         """Returns the number of messages in a training that one user's data affect: one per epoch.
 
         A user is in one batch per epoch. Messages of later batches depend on the user only through
@@ -172,7 +172,7 @@ class FedPerGnn(RatingGraphSystem):
         """
         share = gradients.is_rated.sum(axis=1) / max(1, gradients.is_rated.sum())
         items = (gradients.item_weights * share[:, None]).T @ gradients.hidden_vectors
-        items += (gradients.is_rated * share[:, None]).T @ gradients.shared_vectors
+        items += (gradients.is_rated * share[:, None]).T @ gradients.offset_vectors
         layer = np.tensordot(share, gradients.layer_gradients, axes=1)
         length = math.sqrt((items**2).sum() + (layer**2).sum())
         rate = self.learning_rate * self.clip / max(length, self.clip)

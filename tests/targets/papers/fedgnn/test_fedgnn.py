@@ -51,10 +51,10 @@ def test_gradients_are_those_of_the_loss() -> None:
     near, kept = rng.normal(size=(2, 6, 4))
     one, ratings = system.compute_gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
     items = one.is_rated[..., None] * (
-        one.item_weights[..., None] * one.hidden_vectors[:, None] + one.shared_vectors[:, None]
+        one.item_weights[..., None] * one.hidden_vectors[:, None] + one.offset_vectors[:, None]
     )
     for user in range(6):
-        of_user = one.user_gradients[user] / one.is_rated[user].sum()
+        of_user = one.user_embedding_gradients[user] / one.is_rated[user].sum()
         layer = one.layer_gradients[user]
         for name, found in (("item", items[user]), ("gnn.A", layer), ("kept", of_user)):
             for place in np.ndindex(found.shape):
@@ -199,7 +199,10 @@ def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
     history = {3, 17, 1200}
     codes = {numbers.encrypt_item(i) for i in history}
     assert numbers.decode_encrypted_items(codes, 1682) == history
-    assert numbers.decode_signed_items({numbers.sign_item(i) for i in history}, 1682) == history
+    assert (
+        numbers.decode_signed_items({numbers.compute_item_signature(i) for i in history}, 1682)
+        == history
+    )
     keyed = {int.from_bytes(hmac.digest(b"key", str(i).encode(), hashlib.sha256)) for i in history}
     assert not numbers.decode_encrypted_items(keyed, 1682)
     assert not numbers.decode_signed_items(keyed, 1682)
@@ -233,7 +236,7 @@ SMALL = FedGnn(dimension=2, pseudo=2, rounds=1)
 ALL_ROWS = replace(SMALL, pseudo=ITEMS)
 
 
-PUSHING = SMALL.make_attack_model(ITEMS)
+PUSHING = SMALL.make_malicious_broadcast(ITEMS)
 
 
 USERS = Population(n_users=2, n_items=ITEMS)

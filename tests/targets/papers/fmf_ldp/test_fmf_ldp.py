@@ -111,7 +111,7 @@ def test_the_games_two_users_reach_opposite_corners(
     alpha: float, regularization: float, factors: int
 ) -> None:
     system = FmfLdp(alpha=alpha, regularization=regularization, factors=factors)
-    m = system.find_history_length()
+    m = system.find_opposing_history_length()
     items = system.make_opposing_items(2 * m + 4)
     profiles = Interactions.create(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1)).ratings
     gradient = compute_implicit_gradients(
@@ -124,7 +124,7 @@ def test_the_games_two_users_reach_opposite_corners(
 
 
 def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
-    assert FmfLdp().find_history_length() == 1
+    assert FmfLdp().find_opposing_history_length() == 1
     (pair,) = FmfLdp(regularization=1.0).design_pairs()
     game, half = pair.target, pair.profiles.n_items // 2
     assert half == game.find_history_length() > 1

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.papers.privrec import device
 from fedrec_auditor.targets.papers.privrec.device import Devices, LocalTrainingSettings, Weights
 from fedrec_auditor.targets.papers.privrec.network import (
     DeviceExamples,
-    RecommenderNetwork,
+    NetworkConfig,
     make_genre_flags,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -43,7 +43,7 @@ def test_genres_may_be_none() -> None:
     ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
 def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
-    network = RecommenderNetwork(embedding_size=5, width=32, has_item_ids=ids, has_features=side)
+    network = NetworkConfig(embedding_size=5, width=32, has_item_ids=ids, has_features=side)
     shapes = network.get_shapes(DATA)
     assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
     averaged = replace(network, has_mean_genres=True).get_shapes(DATA)
@@ -54,7 +54,7 @@ def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) ->
 
 
 def test_without_genres_an_items_number_is_its_feature() -> None:
-    network = RecommenderNetwork(embedding_size=5, width=32, has_item_ids=False, has_features=True)
+    network = NetworkConfig(embedding_size=5, width=32, has_item_ids=False, has_features=True)
     for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
         assert (
             {"item", "user.sex"}
@@ -65,7 +65,7 @@ def test_without_genres_an_items_number_is_its_feature() -> None:
 
 def test_first_weights_have_their_spread() -> None:
     """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
-    network = RecommenderNetwork(embedding_size=64, width=64, has_item_ids=True, has_features=True)
+    network = NetworkConfig(embedding_size=64, width=64, has_item_ids=True, has_features=True)
     wide = Interactions.create(np.ones((2, 100)))
     model = network.draw_initial_model(wide, np.random.default_rng(0))
     assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)
@@ -222,7 +222,7 @@ def setup(
     rng = np.random.default_rng(seed)
     data = some_data(rng)
     reads = {"has_item_ids": ids, "has_features": side, "has_mean_genres": seed % 2 == 1}
-    network = RecommenderNetwork(embedding_size=3, width=8, **reads)
+    network = NetworkConfig(embedding_size=3, width=8, **reads)
     broadcast = network.draw_initial_model(data, rng)
     for name in broadcast:  # no zeros: every bias must count
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3

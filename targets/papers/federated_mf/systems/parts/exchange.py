@@ -101,7 +101,7 @@ class AveragedExchange(party_mf.Exchange):
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
             own = party.step_scale * party.member_share * self.moves_own_table
-            party_descent, steps = mf.make_descent(party.ratings.shape[0]), mf.local_steps
+            party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
             tables = self._ordered(shared, party.own_embeddings)
             scales = self._ordered(party.step_scale, own)
             after = party.train(party_descent, tables, scales, number * steps, steps)
@@ -138,7 +138,7 @@ class UserAveraging(AveragedExchange):
     ``tuning``: number kappa of steps after the last round, which move item embeddings alone.
     """
 
-    tuning: int = 0
+    n_tuning_steps: int = 0
 
     shared_table = message_name = "users"
 
@@ -154,7 +154,9 @@ class UserAveraging(AveragedExchange):
         for party in parties:
             sizes = 0.0, party.step_scale * party.member_share
             last = mf.make_descent(len(shared), with_users=False)
-            tuned = party.train(last, (shared, party.own_embeddings), sizes, mf.steps, self.tuning)
+            tuned = party.train(
+                last, (shared, party.own_embeddings), sizes, mf.steps, self.n_tuning_steps
+            )
             items[party.member_ids] = tuned[1]
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
@@ -199,7 +201,7 @@ class ItemAveraging(AveragedExchange):
     """
 
     moves_own_table: bool = True
-    tuning: int = 0
+    n_tuning_steps: int = 0
     tuning_rate: float = 0.5
 
     shared_table = message_name = "items"
@@ -227,11 +229,11 @@ class ItemAveraging(AveragedExchange):
         equation 6. User embeddings are first fitted to the item embeddings, then both tables take
         ``tuning`` steps.
         """
-        if not self.tuning:
+        if not self.n_tuning_steps:
             return items
         last = descent.GradientDescent(
             learning_rate=self.tuning_rate,
-            n_steps=self.tuning,
+            n_steps=self.n_tuning_steps,
             sampling_rate=mf.rate,
             clipping=descent.Clipping.of_projection(mf.bound),
         )
@@ -239,7 +241,9 @@ class ItemAveraging(AveragedExchange):
         users = sgd_mf.fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
         size = ratings.shape[0] / max(1, ratings.nnz)
         full = replace(party, ratings=ratings)
-        party.own_embeddings, items = full.train(last, (users, items), (size, size), 0, self.tuning)
+        party.own_embeddings, items = full.train(
+            last, (users, items), (size, size), 0, self.n_tuning_steps
+        )
         return items
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
@@ -267,7 +271,7 @@ class Publication(party_mf.Exchange):
     factors; a party sends only the rows of its own items.
     """
 
-    is_one_step = True
+    is_single_round = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
         """Yields one round, in which every party publishes the tables that it trained alone."""
@@ -309,7 +313,7 @@ class Publication(party_mf.Exchange):
 class NoExchange(party_mf.Exchange):
     """Protocol without messages: parties train alone, from the same initial item embeddings."""
 
-    is_one_step = True
+    is_single_round = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
         """Trains every party alone, in a single step of the generator; yields no messages."""

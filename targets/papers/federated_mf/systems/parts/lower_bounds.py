@@ -19,7 +19,10 @@ from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCur
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import _SLOWING, TINY_LENGTH
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    _SLOWING,
+    SHORT_EMBEDDING_NORM,
+)
 from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 
@@ -174,7 +177,9 @@ def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> 
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = sgd_mf.fit_user_pair(system.bound, system.factors, system.n_fit_steps, count)
+    users = sgd_mf.fit_with_and_without_rating(
+        system.bound, system.factors, system.n_fit_steps, count
+    )
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -210,7 +215,7 @@ def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Me
     if count < 1:
         return None
     first = np.zeros((count, system.factors))
-    first[:, 0] = TINY_LENGTH * math.sqrt(system.bound) / count
+    first[:, 0] = SHORT_EMBEDDING_NORM * math.sqrt(system.bound) / count
     ratings = sparse.csr_array(np.full((1, count), system.bound))
     bound, steps = system.bound, system.n_fit_steps
     users: Floats = sgd_mf.fit_user_embeddings(ratings, first, bound=bound, steps=steps)

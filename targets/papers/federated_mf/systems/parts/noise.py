@@ -121,7 +121,7 @@ class NoisyMf(party_mf.PartyMf):
         """Sampling of a step: of rows (users) or, in the repaired version, of independent units."""
         if self.as_published:
             return party_mf.StepSampling()
-        return party_mf.StepSampling(unit=self.unit, density=self.density)
+        return party_mf.StepSampling(unit=self.unit, guessed_rated_share=self.density)
 
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party of ``n_users`` users, with clipping and noise.

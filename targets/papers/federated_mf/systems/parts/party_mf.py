@@ -36,7 +36,7 @@ from fedrec_auditor.targets.transcript import PublicInfo
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
 # Function that returns the initial user and item embeddings of some parties of one user each, from
 # the parties' indices, ratings and random streams.
-Initializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
+EmbeddingInitializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Party:
     ``member_ids``: indices of the party's users (horizontal) or items (vertical) in the whole table
         of ratings.
     ``all_ratings``: all ratings of these users or items, users by items.
-    ``ratings``: these ratings after trimming, users by items.
+    ``trimmed_ratings``: these ratings after trimming, users by items.
     ``own_embeddings``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
     ``member_share``: the party's share of all users (horizontal) or items (vertical).
@@ -56,7 +56,7 @@ class Party:
 
     member_ids: Ints
     all_ratings: sparse.csr_array
-    ratings: sparse.csr_array
+    trimmed_ratings: sparse.csr_array
     own_embeddings: Floats
     rng: Generator
     member_share: float
@@ -79,7 +79,9 @@ class Party:
         ``first_step``: index of the first of these steps in the whole training, on which the
             learning rate depends.
         """
-        return descent.train(*tables, self.ratings, self.rng, *step_scales, count, first_step)
+        return descent.train(
+            *tables, self.trimmed_ratings, self.rng, *step_scales, count, first_step
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +90,24 @@ class StepSampling:
 
     ``unit``: sampled unit: "row" for a fixed number of rows (users) per step; "rating" or "user" if
         each rating or user is sampled independently.
-    ``density``: public guess of the share of observed ratings, from which the divisor is computed;
+    ``guessed_rated_share``: public guess of the share of observed ratings, from which the divisor is computed;
         if None, the divisor is computed from the party's own number of ratings.
     """
 
     unit: str = "row"
-    density: float | None = None
+    guessed_rated_share: float | None = None
 
 
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``is_one_step``: whether the training generator has a single step, because parties send nothing
+    ``is_single_round``: whether the training generator has a single step, because parties send nothing
         during their local steps.
-    ``tuning``: number of steps that a party takes alone at the end of the training.
+    ``n_tuning_steps``: number of steps that a party takes alone at the end of the training.
     """
 
-    is_one_step: ClassVar[bool] = False
-    tuning: int = 0
+    is_single_round: ClassVar[bool] = False
+    n_tuning_steps: int = 0
 
     @abstractmethod
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
@@ -199,7 +201,7 @@ class PartyMf(System):
     @property
     def n_steps(self) -> int:
         """Number of steps of the training generator: the rounds, or 1 if parties train alone."""
-        return 1 if self.exchange.is_one_step else self.rounds
+        return 1 if self.exchange.is_single_round else self.rounds
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns arguments of ``TrainingCost.estimate``, by name.
@@ -208,7 +210,7 @@ class PartyMf(System):
         A step passes over the share of the ratings that it samples.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
-        steps = self.steps + self.n_fit_steps + self.exchange.tuning
+        steps = self.steps + self.n_fit_steps + self.exchange.n_tuning_steps
         return {
             "senders": 0 if self.is_central else self.division.count_parties(self, interactions),
             "width": self.factors,
@@ -239,9 +241,9 @@ class PartyMf(System):
         ``ratings``: the party's own number of ratings, or an array of such numbers. They are not
             used if the sampling has a public ``density``, from which the mean is then computed.
         """
-        if self.sampling.density is None:
+        if self.sampling.guessed_rated_share is None:
             return self.division.get_step_scale(n_users, ratings)
-        guess = max(1.0, self.sampling.density * n_items)
+        guess = max(1.0, self.sampling.guessed_rated_share * n_items)
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
@@ -284,7 +286,11 @@ class PartyMf(System):
             return out
 
     def train_devices(
-        self, request: UploadRequest, steps: int, initializer: Initializer, with_users: bool = True
+        self,
+        request: UploadRequest,
+        steps: int,
+        initializer: EmbeddingInitializer,
+        with_users: bool = True,
     ) -> tuple[Floats, Floats]:
         """Trains n parties of one user each by ``steps`` steps; returns user and item embeddings.
 
@@ -296,7 +302,7 @@ class PartyMf(System):
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of about four million embedding entries.
         """
-        full, p = sgd_mf.check_ratings(request.interactions, self.bound), self.factors
+        full, p = sgd_mf.get_checked_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         descent = self.make_descent(1)
@@ -331,7 +337,7 @@ class PartyMf(System):
             is above 0; None without shared item embeddings.
         ``rng``: source of the division, and of one random generator per party.
         """
-        table = sgd_mf.check_ratings(interactions, self.bound)
+        table = sgd_mf.get_checked_ratings(interactions, self.bound)
         dealt = self.division.divide_members(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:

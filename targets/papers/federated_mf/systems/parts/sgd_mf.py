@@ -38,7 +38,7 @@ _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 1
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
 
 
-def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
+def get_checked_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
     """Checks that all ratings lie in (0, ``bound``], and returns them as float32.
 
     Raises InputError for other ratings.
@@ -218,7 +218,7 @@ def make_gaussian_event(
 
 # Norm of short initial item embeddings, which hardly move a fitted user embedding, in units of
 # sqrt(R) over the user's number of ratings.
-TINY_LENGTH = 1e-4
+SHORT_EMBEDDING_NORM = 1e-4
 _USERS = 4096  # users that are fitted together
 
 
@@ -263,12 +263,12 @@ def predict_ratings(interactions: Interactions, items: Floats, bound: float, ste
 
     ``bound`` is the largest rating, and ``steps`` the number of gradient steps of a fit.
     """
-    ratings = check_ratings(interactions, bound)
+    ratings = get_checked_ratings(interactions, bound)
     with limit_to_one_thread():
         return np.asarray(fit_user_embeddings(ratings, items, bound=bound, steps=steps) @ items.T)
 
 
-def fit_user_pair(
+def fit_with_and_without_rating(
     bound: float, factors: int, n_fit_steps: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns a user's fitted embedding with and without one more rating, which turns it.
@@ -284,7 +284,7 @@ def fit_user_pair(
     it, the user embedding is turned to entry 1.
     """
     first = np.zeros((count + 1, factors))
-    first[:count, 1] = TINY_LENGTH * math.sqrt(bound) / count
+    first[:count, 1] = SHORT_EMBEDDING_NORM * math.sqrt(bound) / count
     first[count, 0] = math.sqrt(bound)
     ratings = np.full((2, count + 1), bound)
     ratings[1, count] = 0.0
@@ -293,7 +293,7 @@ def fit_user_pair(
     return there.astype(np.float64), gone.astype(np.float64)
 
 
-def bound_rating_distance(bound: float, factors: int, n_fit_steps: int) -> float:
+def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> float:
     """Returns a lower bound on the distance between a user's messages with and without a rating.
 
     ``bound``: R, the largest rating.
@@ -314,7 +314,7 @@ def bound_rating_distance(bound: float, factors: int, n_fit_steps: int) -> float
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
         return alone
-    a, b = fit_user_pair(bound, factors, n_fit_steps, 1)
+    a, b = fit_with_and_without_rating(bound, factors, n_fit_steps, 1)
     one, two = np.concatenate([a - b, np.zeros(factors)]), np.concatenate([-b, a])
     between = two - one
     share = float(np.clip(-(one @ between) / (between @ between), 0.0, 1.0))

@@ -37,7 +37,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOL
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import DropoutMechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    bound_rating_distance,
+    bound_message_distance,
     get_authors_epsilon,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -446,15 +446,15 @@ def test_devices_send_messages_as_far_apart_as_that() -> None:
     noise = target.sigma * math.sqrt(1 / 0.7)  # of one device, all there are
     moved = seen[0].mean() - seen[1].mean()
     error = 6 * noise * math.sqrt(2 / size)
-    assert moved == pytest.approx(bound_rating_distance(5.0, factors, 200), abs=error + 0.05 * ONE)
+    assert moved == pytest.approx(bound_message_distance(5.0, factors, 200), abs=error + 0.05 * ONE)
     assert seen[0].std() == pytest.approx(noise, rel=6 / math.sqrt(2 * size) + 0.01)
 
 
 def test_a_turn_makes_the_distance_root_three_halves() -> None:
-    assert bound_rating_distance(5.0, 2, 10_000) == pytest.approx(math.sqrt(1.5) * ONE, rel=0.03)
-    assert ONE < bound_rating_distance(5.0, 20, 20) < math.sqrt(1.5) * ONE
-    assert bound_rating_distance(5.0, 1, 20) == ONE
-    low, high = (bound_rating_distance(most, 2, 500) for most in (2.0, 5.0))
+    assert bound_message_distance(5.0, 2, 10_000) == pytest.approx(math.sqrt(1.5) * ONE, rel=0.03)
+    assert ONE < bound_message_distance(5.0, 20, 20) < math.sqrt(1.5) * ONE
+    assert bound_message_distance(5.0, 1, 20) == ONE
+    low, high = (bound_message_distance(most, 2, 500) for most in (2.0, 5.0))
     assert low == pytest.approx(high * 0.4**1.5)
 
 

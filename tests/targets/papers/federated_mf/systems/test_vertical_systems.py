@@ -35,7 +35,7 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         rng = np.random.default_rng(3)
         rng.random((30, 20))  # the first user embeddings
         parties = target.make_parties(interactions, None, rng)
-        known = np.stack([np.diff(party.ratings.indptr) > 0 for party in parties])
+        known = np.stack([np.diff(party.trimmed_ratings.indptr) > 0 for party in parties])
         assert not known.all()
         (first, *_) = run.transcript.rounds
         sent = first.uploads.components["users"].to_dense(np.arange(10))
@@ -129,11 +129,13 @@ def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
     parties = VflSgdmf(unit="user", trim=1, parties=4).make_parties(
         TABLE, None, np.random.default_rng(0)
     )
-    assert max(np.diff(party.ratings.indptr).max() for party in parties) == 1
-    assert [party.ratings.shape for party in parties] == [(30, 5)] * 4
+    assert max(np.diff(party.trimmed_ratings.indptr).max() for party in parties) == 1
+    assert [party.trimmed_ratings.shape for party in parties] == [(30, 5)] * 4
     found = np.zeros((30, 20))
     for party in VflSgdmf(parties=4).make_parties(TABLE, None, np.random.default_rng(0)):
-        found[:, party.member_ids] += party.ratings.toarray()  # every rating is with one party
+        found[:, party.member_ids] += (
+            party.trimmed_ratings.toarray()
+        )  # every rating is with one party
     np.testing.assert_array_equal(found, TABLE.ratings.toarray())
 
 
