@@ -1,9 +1,9 @@
 """Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
 
-The overview of an audit has one row per system, with the best attack beside it; the "ladder"
-of a system has one row per judged claim, without attacks. All marks of a row have the scope and the delta of one finding
-(judged claim). A bar covers the epsilons that the proof and the lower bound leave possible: a claim
-to its left is false, a claim to its right is proved.
+The overview of an audit has one row per system, with the best attack beside it. The "ladder" of a
+system has one row per judged claim, without attacks. All marks of a row have the scope and the
+delta of one finding (judged claim). A bar covers the epsilons that the proof and the lower bound
+leave possible: a claim to its left is false, a claim to its right is proved.
 """
 
 from __future__ import annotations

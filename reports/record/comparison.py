@@ -7,9 +7,10 @@ Only the following differences count as changes, so that noise does not count:
 - Another epsilon, if the two audits' intervals (lower bound to upper bound) do not overlap. A lower
   bound that is calculated and tight is also an upper bound. The bounds of an audit hold together
   at the confidence of its plan.
-- Another calculated lower bound of epsilon, if it differs by more than a thousandth (the rounding of
-  accountants), even if the intervals overlap. A larger bound is worse. A smaller bound is neither
-  worse nor better, because the true epsilon may exceed it.
+- Another proved upper bound or calculated lower bound of epsilon, if it differs by more than a
+  thousandth (the rounding of accountants), even if the intervals overlap. A larger bound is worse.
+  A smaller upper bound is better. A smaller lower bound is neither, because the true epsilon may
+  exceed it.
 - Another result of an attack or of utility, if the confidence intervals do not overlap after each
   is widened for the number of compared results. These intervals are for one training and do not
   cover another seed. If the seeds of the audits differ, such a change is neither worse nor better.

@@ -30,7 +30,7 @@ def drop_waived(record: RecordType, gate: Gate) -> RecordType:
     """Returns the record without the findings and leaks that waivers of ``gate`` accept.
 
     An attack result that is waived keeps its row, but with the value of its baseline (a guess), so
-    that it is no leak.
+    that it is not a leak.
     """
     attacks = []
     for row in record.attacks:
