@@ -39,9 +39,9 @@ def command(
     check_creatable(out)
     resources = make_resources(1, "cpu", memory)
 
-    from fedrec_auditor.auditor.own.recorded_uploads import record_plan
+    from fedrec_auditor.auditor.own.recorded_uploads import record_training
 
-    record_plan(chosen, resources, out, with_truth=with_truth)
+    record_training(chosen, resources, out, with_truth=with_truth)
     truth = "with the truth" if with_truth else "without the truth"
     with guard_output(f"The recording is in {out}."):
         print(f"Recorded {target} to {out}, {truth}. Attack it with `auditor attack {out}`.")

@@ -127,7 +127,7 @@ class CanarySet:
         of_users = len(shape) > 0 and shape[0] == users + len(self)
         return self.n_old_items if self.is_item_table(shape) else users * of_users
 
-    def crop_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of a table that is restricted to the rows of new items or of canaries (designed
         users).
 
@@ -136,13 +136,13 @@ class CanarySet:
         """
         return (shape[0] - self.find_first_new_row(shape), *shape[1:]) if shape else ()
 
-    def crop_rows(self, part: NDArray[Any]) -> NDArray[Any]:
+    def select_canary_rows(self, part: NDArray[Any]) -> NDArray[Any]:
         """Selects rows of the array ``part``: those of new items if it has one row per item; those
         of canaries (designed users) if it has one row per user; otherwise all rows.
         """
         return part[self.find_first_new_row(part.shape) :] if np.ndim(part) else part
 
-    def sum_new_rows(self, sent: Component) -> NDArray[Any]:
+    def sum_canary_rows(self, sent: Component) -> NDArray[Any]:
         """Sum of the messages ``sent`` over all senders, in the rows of new items or of canaries
         (designed users) only.
 

@@ -63,15 +63,15 @@ class RemovalEstimator(Estimator):
     users.
 
     ``estimator``: estimator of the bounds for two removals.
-    ``max_claim``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    A bound for one removal at a delta above 0 is at most 1.1 * ``max_claim`` + 0.05, or at most 1
-    if ``max_claim`` is infinite. The larger delta at which two removals are measured follows from
+    A bound for one removal at a delta above 0 is at most 1.1 * ``max_claimed_epsilon`` + 0.05, or at most 1
+    if ``max_claimed_epsilon`` is infinite. The larger delta at which two removals are measured follows from
     this limit.
     """
 
     estimator: Estimator
-    max_claim: float
+    max_claimed_epsilon: float
 
     @property
     def reference(self) -> str:
@@ -92,7 +92,11 @@ class RemovalEstimator(Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
-        largest = factor * self.max_claim + more if math.isfinite(self.max_claim) else 1.0
+        largest = (
+            factor * self.max_claimed_epsilon + more
+            if math.isfinite(self.max_claimed_epsilon)
+            else 1.0
+        )
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
@@ -163,7 +167,7 @@ class Simulation(Protocol):
         ...
 
     @property
-    def n_score_features(self) -> int:
+    def n_single_score_features(self) -> int:
         """Number of features, the last ones of a run, that may each serve alone as the adversary's
         score.
 
@@ -330,7 +334,7 @@ class RunSampler:
             for world, stream in enumerate(rng.spawn(2))
         )
         fit = pilot_rules.learn_rule if fit_trees else pilot_rules.fit_logistic_rule
-        n_score_features = self.simulation.n_score_features
+        n_score_features = self.simulation.n_single_score_features
         rule, how = pilot_rules.choose_rule_or_feature(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
@@ -381,7 +385,7 @@ class GameInputs:
         played.
     ``n_canaries``: number of canaries of the game that trains only once; None for the default.
     ``is_quick``: whether to make fewer runs.
-    ``compute``: device and memory that trainings may use.
+    ``machine``: device and memory that trainings may use.
     ``attack``: attack whose guess is the adversary's score in the round and training games. None to
         score messages by their projection on the expected difference of the canary's messages.
     """
@@ -391,7 +395,7 @@ class GameInputs:
     population_shape: tuple[int, int]
     n_canaries: int | None = None
     is_quick: bool = False
-    compute: Machine = DEFAULT_MACHINE
+    machine: Machine = DEFAULT_MACHINE
     attack: Attack | None = None
 
 
@@ -449,14 +453,16 @@ class GameSetup:
         return min(usual, max(MIN_RUNS, int(affordable)))
 
     @property
-    def bound_scopes(self) -> list[tuple[Scope, float]]:
+    def measured_scopes(self) -> list[tuple[Scope, float]]:
         """Scope (unit, adjacency, what the adversary sees, duration) and delta of each lower bound
         on epsilon that the game measures.
         """
         by_scope = self.deltas_by_scope.items()
         return [(scope, delta) for scope, deltas in by_scope for delta in deltas]
 
-    def get_claims(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
+    def split_claims(
+        self, scope: Scope, delta: float
+    ) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """Returns the claims that a lower bound tests, and further claims that are reported only if
         the bound refutes them.
 
@@ -494,7 +500,7 @@ class GameSetup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class SkippedScopes:
     """Scopes in which a game does not bound epsilon, and the reason.
 
     ``scopes``: the scopes (unit, adjacency, what the adversary sees, duration); empty if the reason
@@ -547,7 +553,9 @@ class CanaryGame(ABC):
     two worlds, which any estimator can use."""
 
     @abstractmethod
-    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
+    def make_setups(
+        self, case: GameInputs, rng: np.random.Generator
+    ) -> Iterator[GameSetup | SkippedScopes]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
@@ -642,13 +650,13 @@ class CanaryGame(ABC):
         the measured bound, the proofs of the ``accountants``, and an exact bound if the client's
         code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
-        claims, wider = setup.get_claims(scope, delta)
+        claims, wider = setup.split_claims(scope, delta)
         if setup.has_two_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = RemovalEstimator(estimator=estimator, max_claim=claimed)
+            estimator = RemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
-        once = not (self.is_parallel or len(setup.bound_scopes) > 1 or is_external(setup.target))
+        once = not (self.is_parallel or len(setup.measured_scopes) > 1 or is_external(setup.target))
         draws = RunSampler(
             simulation=setup.simulation,
             game_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "

@@ -19,8 +19,13 @@ from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import canary_game, projection, stated
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameInputs, GameSetup, Skip
-from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
+from fedrec_auditor.auditor.games.canary_game import (
+    CanaryGame,
+    GameInputs,
+    GameSetup,
+    SkippedScopes,
+)
+from fedrec_auditor.auditor.games.stated import is_hiding_claimed, sends_when_absent
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
@@ -49,16 +54,16 @@ class TrainingSimulator:
     ``vantages``: adversaries, each given by what it sees.
     ``attack``: attack whose score of the items that differ between the two histories is the
         adversary's only feature. None to compute features by ``projection.compute_features``.
-    ``compute``: device and memory of a training.
-    ``n_score_features``: 0, because no single feature serves alone as the adversary's score.
+    ``machine``: device and memory of a training.
+    ``n_single_score_features``: 0, because no single feature serves alone as the adversary's score.
     """
 
     target: Target
     canary: CanarySet
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
-    compute: Machine = DEFAULT_MACHINE
-    n_score_features: ClassVar[int] = 0
+    machine: Machine = DEFAULT_MACHINE
+    n_single_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -79,7 +84,7 @@ class TrainingSimulator:
     def _run(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
         data, crowd = self.canary.make_population(np.array([world == 0])), self.canary.other_users
-        transcript = self.target.run(data, training, None, self.compute).transcript
+        transcript = self.target.run(data, training, None, self.machine).transcript
         others = select_predicted_users(crowd, self.vantages, transcript)
         known: dict[int, projection.ExpectedMessages] = {}
         features = {}
@@ -172,7 +177,7 @@ def run_with_canary(
     return somebody, run_round(target, somebody, rng, compute)
 
 
-def get_broadcast(transcript: Transcript) -> Broadcast | None:
+def get_first_broadcast(transcript: Transcript) -> Broadcast | None:
     """Returns the server's broadcast in the first round of a transcript, or None without one."""
     return transcript.rounds[0].broadcast if transcript.rounds else None
 
@@ -200,10 +205,13 @@ def find_best_canary(
         for broadcast in broadcasts:
             sent = target, canary.histories, broadcast
             first, second = (
-                projection.estimate_messages(*sent, rng, _COMPARED).difference for _ in range(2)
+                projection.estimate_messages(*sent, rng, _COMPARED).world_difference
+                for _ in range(2)
             )
             # The product of two independent estimates is unbiased; the square of one is not.
-            squares.append(projection.sum_inner((first[name], second[name]) for name in first))
+            squares.append(
+                projection.sum_inner_products((first[name], second[name]) for name in first)
+            )
         return squares
 
     designed = canaries.design_extreme_canaries(scope, population)
@@ -257,7 +265,9 @@ class CrowdGame(CanaryGame):
         """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
         return True
 
-    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
+    def make_setups(
+        self, case: GameInputs, rng: np.random.Generator
+    ) -> Iterator[GameSetup | SkippedScopes]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
@@ -276,14 +286,16 @@ class CrowdGame(CanaryGame):
         n_users = stated.choose_n_users(target, n_users, data.n_users)
         population = canaries.shrink_data(data, n_users, n_items, target.n_required_items)
         sizes = canaries.count_population(population, 1)
-        _, opening = run_with_canary(target, population, rng, case.compute)
-        broadcast, parties = get_broadcast(opening), opening.public.n_silos is not None
+        _, opening = run_with_canary(target, population, rng, case.machine)
+        broadcast, parties = get_first_broadcast(opening), opening.public.n_silos is not None
         limited = self.limit_rounds(target, case.is_quick)
         all_deltas = self.get_deltas_by_scope(limited.get_claims(sizes))
         if by is not None:
             every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):
-                yield Skip(scopes=unread, reason="the attack reads nothing from this vantage")
+                yield SkippedScopes(
+                    scopes=unread, reason="the attack reads nothing from this vantage"
+                )
         else:
             for setup in self.design_setups(case, all_deltas, rng):
                 all_deltas = {s: d for s, d in all_deltas.items() if s not in setup.deltas_by_scope}
@@ -293,9 +305,14 @@ class CrowdGame(CanaryGame):
             # A party with a single user is another system: it draws its only row in every step.
             of_uploads = self.can_skip_server(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
-                of_uploads = of_uploads and not stated.can_sample_users(target)
+                of_uploads = of_uploads and not stated.can_claims_use_sampling(target)
             of_uploads = of_uploads and scope.vantage in rounds.UPLOAD_VANTAGES
-            return str(scope.unit), str(scope.adjacency), of_uploads, hides_user(target, scope)
+            return (
+                str(scope.unit),
+                str(scope.adjacency),
+                of_uploads,
+                is_hiding_claimed(target, scope),
+            )
 
         for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
             scopes = {scope: all_deltas[scope] for scope in group}
@@ -309,7 +326,7 @@ class CrowdGame(CanaryGame):
         scopes: Mapping[Scope, tuple[float, ...]],
         of_uploads: bool,
         rng: np.random.Generator,
-    ) -> GameSetup | Skip:
+    ) -> GameSetup | SkippedScopes:
         """Makes the experiment with the canary that is easiest to distinguish, or the reason why
         there is none.
 
@@ -328,7 +345,7 @@ class CrowdGame(CanaryGame):
             scope = replace(scope, adjacency=Adjacency.REPLACE)
         choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
-            return Skip(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
+            return SkippedScopes(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
         canary, number, left_out = choice
         steered_by, chosen = tuple(sent.items())[number]
         vantages, length = canary_game.list_vantages(scopes), short.sizes.rounds or 1
@@ -340,7 +357,7 @@ class CrowdGame(CanaryGame):
         else:
             statistic = f"the score of an attack: {by.reference}" if by else TRAINING_SCORE_TEXT
             runs = TrainingSimulator(
-                target=short, canary=canary, vantages=vantages, attack=by, compute=case.compute
+                target=short, canary=canary, vantages=vantages, attack=by, machine=case.machine
             )
         run_text = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
         return GameSetup(

@@ -87,7 +87,7 @@ MAX_USERS, QUICK_MAX_USERS, MIN_USERS = 2_000, 500, 100
 # Maximum product of attacked users and items. An attack holds a few tables of this size.
 MAX_ATTACKED_PAIRS = 2**23
 # Maximum product of users and items for which messages without senders are attacked.
-MAX_UNLINKED_PAIRS = 2**26
+MAX_UNLINKED_USER_ITEMS = 2**26
 # Tables of the uploads of one training, with their views, by name of the source.
 UploadTables = dict[str, ViewWithInputs]
 _MANY = 20_000  # users beyond which a row states the number of attacked users
@@ -143,11 +143,11 @@ class Game:
         ``MAX_UNLINKED_PAIRS``.
         """
         size = self.interactions.n_users * self.interactions.n_items
-        if size <= MAX_UNLINKED_PAIRS:
+        if size <= MAX_UNLINKED_USER_ITEMS:
             return ""
         return (
             f"Messages without senders are searched together: their {size:,} entries (users times "
-            f"items) exceed the {MAX_UNLINKED_PAIRS:,} that fit into memory. Audit fewer users."
+            f"items) exceed the {MAX_UNLINKED_USER_ITEMS:,} that fit into memory. Audit fewer users."
         )
 
     def make_skipped_row(self, reason: str) -> SkippedRow:
@@ -275,7 +275,7 @@ def make_further_figure(estimate: Estimate) -> FurtherFigure:
 # Levels of the quantiles of success over users that the record lists.
 QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Minimum success of the attack on a user with which the record counts the user as exposed.
-MIN_EXPOSED_SUCCESS = 0.9
+MIN_EXPOSED_USER_SUCCESS = 0.9
 # Minimum number of users in a group whose mean success the record lists.
 MIN_GROUP_SIZE = 10
 _THIRDS = {
@@ -313,7 +313,7 @@ def summarize_users(
         quantiles={
             f"{level:.0%}": _quantile(success, level, game.confidence) for level in QUANTILE_LEVELS
         },
-        sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_SUCCESS)),
+        sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_USER_SUCCESS)),
         groups=groups,
         each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
     )

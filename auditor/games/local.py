@@ -17,9 +17,14 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Uni
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import canary_game, crowd_game, projection, reading
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import UPLOAD_RUNS, GameInputs, GameSetup, Skip
+from fedrec_auditor.auditor.games.canary_game import (
+    UPLOAD_RUNS,
+    GameInputs,
+    GameSetup,
+    SkippedScopes,
+)
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
-from fedrec_auditor.auditor.games.stated import can_sample_users, is_external
+from fedrec_auditor.auditor.games.stated import can_claims_use_sampling, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
 from fedrec_auditor.auditor.tracing.trace import TracingResult, prove_epsilon
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -154,7 +159,7 @@ class _Trial:
         self, canary: CanarySet, broadcast: Broadcast | None, *, noisy: bool = False
     ) -> reading.StatisticsMap:
         rng = np.random.default_rng(self.seed)
-        received = projection.get_received(broadcast, projection.CANARY_ROWS)
+        received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
         args = self.target, canary.histories, received, rng
         self.count = self.count or reading.choose_n_messages(
             *args, max_messages=_COPIES, max_numbers=_SEARCH_NUMBERS
@@ -169,7 +174,7 @@ class _Trial:
         self.noise = {
             name: np.mean([each[name].message_variance for each in readings], axis=0)
             for name, first in (readings[0] if readings else {}).items()
-            if first.mean_distance is None
+            if first.squared_mean_distance is None
         }
 
     def distance(self, readings: reading.StatisticsMap) -> float:
@@ -291,7 +296,9 @@ class LocalGame(canary_game.CanaryGame):
         """
         return super().count_bounds(target) + len(target.design_pairs())
 
-    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
+    def make_setups(
+        self, case: GameInputs, rng: np.random.Generator
+    ) -> Iterator[GameSetup | SkippedScopes]:
         """Yields the experiments of the game, each with two histories of one client to simulate.
 
         There is one ``GameSetup`` per protected unit and adjacency of the claims, then one per
@@ -306,7 +313,9 @@ class LocalGame(canary_game.CanaryGame):
         for pair in case.target.design_pairs():
             yield make_designed_setup(case.target, crowd, pair, rng)
 
-    def _settings(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
+    def _settings(
+        self, case: GameInputs, rng: np.random.Generator
+    ) -> Iterator[GameSetup | SkippedScopes]:
         target, shape = case.target, case.population_shape
         population = canaries.shrink_data(case.interactions, *shape, target.n_required_items)
         alone = target.limit_rounds(1)
@@ -314,23 +323,23 @@ class LocalGame(canary_game.CanaryGame):
         claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
         deltas = self.get_deltas_by_scope(claims)
         if not deltas:
-            yield Skip(
+            yield SkippedScopes(
                 reason="The game needs a claim about a user, a rating, an interaction or an "
                 "attribute against an adversary who sees single messages. Play another game"
             )
             return
-        everybody, opening = crowd_game.run_with_canary(alone, population, rng, case.compute)
+        everybody, opening = crowd_game.run_with_canary(alone, population, rng, case.machine)
         if opening.public.n_silos is not None:
-            yield Skip(
+            yield SkippedScopes(
                 reason="The game needs messages of one client each, but the messages come from "
                 'parties, which hold several users or a part of each user\'s data. Play "training"'
             )
             return
-        broadcast = crowd_game.get_broadcast(opening)
-        received = projection.get_received(broadcast, projection.CANARY_ROWS)
+        broadcast = crowd_game.get_first_broadcast(opening)
+        received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
         numbers = _count_numbers(alone, everybody.take_users(np.array([-1])), received, rng)
         if not numbers:
-            yield Skip(
+            yield SkippedScopes(
                 reason="Expected messages of single clients, got none: no client sends a message "
                 "of its own. Play another game"
             )
@@ -339,13 +348,13 @@ class LocalGame(canary_game.CanaryGame):
         steers = target.has_independent_rounds or local_model
         divisor = canary_game.QUICK_RUNS_DIVISOR if case.is_quick else 1
         for scope in deltas:
-            if can_sample_users(target) and any(deltas[scope]):
+            if can_claims_use_sampling(target) and any(deltas[scope]):
                 reason = "a delta may rely on the random sampling of users: play round or training"
-                yield Skip(scopes=(scope,), reason=reason)
+                yield SkippedScopes(scopes=(scope,), reason=reason)
                 continue
             pair = search_worst_pair(alone, population, scope, broadcast, can_steer=steers, rng=rng)
             if pair is None:
-                yield Skip(scopes=(scope,), reason=canary_game.NO_CHANGE_TEXT)
+                yield SkippedScopes(scopes=(scope,), reason=canary_game.NO_CHANGE_TEXT)
                 continue
             yield GameSetup(
                 target=alone,
@@ -378,7 +387,7 @@ def _make_prover(
     ``one_in``: number by which the usual number of real draws, against which the trace is checked,
         is divided.
     """
-    received = projection.get_received(pair.broadcast, projection.CANARY_ROWS)
+    received = projection.get_received_broadcast(pair.broadcast, projection.CANARY_ROWS)
     code = target.get_message_function(pair.canary.histories, received)
     if code is None or len(code[1]) != 2:
         return None

@@ -452,7 +452,7 @@ class Guesses:
         a draw.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
+    ``random_guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
         None. If given, ``class_counts`` has expected numbers of right guesses, and
         ``guessed_codes`` only marks known users.
     """
@@ -461,7 +461,7 @@ class Guesses:
     guessed_codes: NDArray[np.int64]
     n_classes: int
     scores: NDArray[np.float64] | None = None
-    guess_probs: NDArray[np.float64] | None = None
+    random_guess_probs: NDArray[np.float64] | None = None
 
     @property
     def class_counts(self) -> NDArray[np.float64]:
@@ -473,7 +473,11 @@ class Guesses:
         eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: KNOWN_CLASS_CODE
         is_unknown = (self.guessed_codes != KNOWN_CLASS_CODE)[:, :, None]
         truth = eye[self.true_codes][None] * is_unknown
-        guess = eye[self.guessed_codes] if self.guess_probs is None else self.guess_probs[:, None]
+        guess = (
+            eye[self.guessed_codes]
+            if self.random_guess_probs is None
+            else self.random_guess_probs[:, None]
+        )
         guessed = guess * is_unknown
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
@@ -562,9 +566,9 @@ def compute_draw_f1(guesses: Guesses) -> NDArray[np.float64]:
     If guesses are random (``guess_probs``), the value is the exact expectation.
     """
     per_draw = guesses.class_counts.sum(axis=1)
-    if guesses.guess_probs is None:
+    if guesses.random_guess_probs is None:
         return get_macro_f1(per_draw)
-    pairs = zip(per_draw[:, 1], guesses.guess_probs, strict=True)
+    pairs = zip(per_draw[:, 1], guesses.random_guess_probs, strict=True)
     return np.array([get_random_f1(counts, shares) for counts, shares in pairs])
 
 

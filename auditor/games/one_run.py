@@ -20,10 +20,15 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.games import canary, canary_game, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RunSampler, Skip
+from fedrec_auditor.auditor.games.canary_game import (
+    GameInputs,
+    GameSetup,
+    RunSampler,
+    SkippedScopes,
+)
 from fedrec_auditor.auditor.games.crowd_game import select_predicted_users
 from fedrec_auditor.auditor.games.projection import Array
-from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
+from fedrec_auditor.auditor.games.stated import is_hiding_claimed, sends_when_absent
 from fedrec_auditor.auditor.worlds.one_run import OneRun, make_one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.components import Component, Payload
@@ -50,20 +55,20 @@ class CanaryDirections:
     The direction of a canary is the message for its first history minus the message for its second
     history.
 
-    ``own_differences``: the directions in the canary's own rows (m, q). In an item table (one row
+    ``own_row_directions``: the directions in the canary's own rows (m, q). In an item table (one row
         per item), these are the rows of the canary's own items, which contain nearly all
         information on its history; in a user table, the canary's row.
-    ``placed_differences``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows
+    ``directions_in_sum``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows
         of new items or of canaries), in one dimension (m, p).
-    ``midpoint_products``: inner product of each direction with the mean of the two messages (m,).
+    ``direction_midpoint_products``: inner product of each direction with the mean of the two messages (m,).
     ``sum_shape``: shape of ``CanarySet.sum_new_rows`` of the component.
     ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
         its two messages; None if the sum has no expectation.
     """
 
-    own_differences: NDArray[np.float32]
-    placed_differences: NDArray[np.float32] | sparse.csr_array
-    midpoint_products: Array
+    own_row_directions: NDArray[np.float32]
+    directions_in_sum: NDArray[np.float32] | sparse.csr_array
+    direction_midpoint_products: Array
     sum_shape: tuple[int, ...]
     message_sum: Array | None
 
@@ -91,13 +96,13 @@ class CanaryDirections:
             return cls(values, matrix, middle, (count, *sent.shape[1:]), mean)
         shape, matrix = sent.shape, values
         if canaries.is_item_table(shape):
-            shape = canaries.crop_shape(shape)
+            shape = canaries.get_canary_rows_shape(shape)
             places = canaries.canary_items - canaries.n_old_items
             matrix = _place_values(values, places, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
-            total = 0.5 * canaries.sum_new_rows(sent) + canaries.sum_new_rows(others)
-            total = total - (count + len(others)) * canaries.crop_rows(base)
+            total = 0.5 * canaries.sum_canary_rows(sent) + canaries.sum_canary_rows(others)
+            total = total - (count + len(others)) * canaries.select_canary_rows(base)
         return cls(values, matrix, middle, shape, total)
 
 
@@ -139,14 +144,14 @@ class CanaryScorer:
         ``compute``: device and memory of the simulation.
         """
         own = np.tile(canaries.other_users.n_users + np.arange(len(canaries)), 2)
-        received = projection.get_received(broadcast, own)
-        rest = projection.get_received(broadcast, np.arange(others.n_users))
+        received = projection.get_received_broadcast(broadcast, own)
+        rest = projection.get_received_broadcast(broadcast, np.arange(others.n_users))
         sending, crowding = rng.spawn(2)
         sent = target.upload(canaries.histories, received, sending, 1, compute).components
         crowd: Mapping[str, Component] = {}
         if others.n_users:
             crowd = target.upload(others, rest, crowding, 1, compute).components
-        plain, base_of = projection.get_noiseless, projection.get_base
+        plain, base_of = projection.get_noiseless, projection.get_subtracted_model
         directions = {
             name: CanaryDirections.compute(
                 plain(part),
@@ -157,7 +162,7 @@ class CanaryScorer:
             for name, part in sent.items()
         }
         masks = {
-            name: np.broadcast_to(float(each.own_differences.any()), each.sum_shape)
+            name: np.broadcast_to(float(each.own_row_directions.any()), each.sum_shape)
             for name, each in directions.items()
         }
         return cls(canaries, directions, masks)
@@ -194,7 +199,9 @@ class CanaryScorer:
         return np.column_stack([np.zeros((len(self.canaries), 0)), *scores])
 
     def _new_rows(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
-        return {name: self.canaries.crop_rows(part) for name, part in (model or {}).items()}
+        return {
+            name: self.canaries.select_canary_rows(part) for name, part in (model or {}).items()
+        }
 
     def _yield_sums(
         self, view: View, models: list[dict[str, NDArray[Any]]]
@@ -207,7 +214,7 @@ class CanaryScorer:
         """
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
-            totals = {name: self.canaries.sum_new_rows(part) for name, part in parts.items()}
+            totals = {name: self.canaries.sum_canary_rows(part) for name, part in parts.items()}
             yield projection.subtract_base(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
@@ -222,13 +229,18 @@ class CanaryScorer:
         rows = np.flatnonzero(uploads.users >= self.canaries.other_users.n_users)
         whose = np.asarray(uploads.users[rows] - self.canaries.other_users.n_users, np.intp)
         parts = {name: part.take(rows) for name, part in uploads.components.items()}
-        pairs = self._match({name: self.canaries.crop_shape(p.shape) for name, p in parts.items()})
+        pairs = self._match(
+            {name: self.canaries.get_canary_rows_shape(p.shape) for name, p in parts.items()}
+        )
         for name, key in pairs:
-            along, start = (self.directions[key], projection.get_base(parts[name], name, broadcast))
+            along, start = (
+                self.directions[key],
+                projection.get_subtracted_model(parts[name], name, broadcast),
+            )
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):
-                values = along.own_differences[block]
+                values = along.own_row_directions[block]
                 scores[block] += np.einsum("ij,ij->i", values, sent)
-                scores[block] -= along.midpoint_products[block] if key == name else 0.0
+                scores[block] -= along.direction_midpoint_products[block] if key == name else 0.0
                 squares[block] += np.einsum("ij,ij->i", values, values)
         return np.asarray(scores / np.sqrt(squares))
 
@@ -248,7 +260,7 @@ class CanaryScorer:
             for parts in itertools.islice(remaining, size):
                 for key, rest in self._yield_rests(parts):
                     stages[-1][key] = stages[-1].get(key, 0.0) + rest.ravel() / size
-        used = {key: self.directions[key].placed_differences for stage in stages for key in stage}
+        used = {key: self.directions[key].directions_in_sum for stage in stages for key in stage}
         if not used:
             return np.zeros((len(self.canaries), 0))
         gram: Any = sum(matrix @ matrix.T for matrix in used.values())
@@ -274,11 +286,11 @@ class CanaryScorer:
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
         expected = {name: self.directions[key].message_sum for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
-        share = projection.sum_inner((rest[name], total) for name, total in known.items())
-        share /= projection.sum_inner((total, total) for total in known.values()) + _TINY
+        share = projection.sum_inner_products((rest[name], total) for name, total in known.items())
+        share /= projection.sum_inner_products((total, total) for total in known.values()) + _TINY
         for name, total in known.items():
             rest[name] = rest[name] - share * total
-        square = projection.sum_inner((part, part) for part in rest.values())
+        square = projection.sum_inner_products((part, part) for part in rest.values())
         scale = math.sqrt(square / max(1, sum(r.size for r in rest.values()))) + _TINY
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
@@ -363,7 +375,7 @@ def _by_stage(scores: Sequence[Array]) -> Array:
 
 
 # Name of the features that are 1 for canaries with their first history, and otherwise 0.
-TRUTH_KEY = "coins"
+FIRST_HISTORY_KEY = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,8 +385,8 @@ class OneRunSimulator:
     ``target``: the system.
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
-    ``compute``: device and memory of the training.
-    ``n_score_features``: 0, because no single feature serves alone as the adversary's score.
+    ``machine``: device and memory of the training.
+    ``n_single_score_features``: 0, because no single feature serves alone as the adversary's score.
 
     The adversary knows all other users, both histories of every canary, and one broadcast at which
     it computes expected messages: the first broadcast, or the released model if it sees only this
@@ -384,8 +396,8 @@ class OneRunSimulator:
     target: Target
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
-    compute: Machine = DEFAULT_MACHINE
-    n_score_features: ClassVar[int] = 0
+    machine: Machine = DEFAULT_MACHINE
+    n_single_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -405,8 +417,8 @@ class OneRunSimulator:
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
         data = self.canaries.make_population(first)
-        transcript = self.target.run(data, crowd_game, None, self.compute).transcript
-        results = {TRUTH_KEY: first[:, None].astype(np.float64)}
+        transcript = self.target.run(data, crowd_game, None, self.machine).transcript
+        results = {FIRST_HISTORY_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
         others = select_predicted_users(self.canaries.other_users, self.vantages, transcript)
         with limit_to_one_thread():
@@ -419,7 +431,7 @@ class OneRunSimulator:
                     if last not in scorers:
                         broadcast = view.rounds[0].broadcast
                         scorers[last] = CanaryScorer.build(
-                            self.target, self.canaries, others, broadcast, guessing, self.compute
+                            self.target, self.canaries, others, broadcast, guessing, self.machine
                         )
                     features = scorers[last].compute_scores(view, vantage)
                 nothing = np.zeros((len(first), 1))
@@ -439,7 +451,9 @@ class OneRunGame(canary_game.CanaryGame):
     chunk_size = 1
     fixed_estimator = OneRun()
 
-    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
+    def make_setups(
+        self, case: GameInputs, rng: np.random.Generator
+    ) -> Iterator[GameSetup | SkippedScopes]:
         """Yields one training with canaries (designed users) per pair of unit and adjacency among
         the claims, or the reason why there is none.
 
@@ -459,20 +473,24 @@ class OneRunGame(canary_game.CanaryGame):
         scopes = self.get_deltas_by_scope(trained.get_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
-            return str(scope.unit), str(scope.adjacency), hides_user(target, scope)
+            return str(scope.unit), str(scope.adjacency), is_hiding_claimed(target, scope)
 
         for _, group in groupby(sorted(scopes, key=kind), key=kind):
             same = tuple(group)
             canaries = canary.design_canaries(same[0], interactions, count, rng)
             if canaries is None:
-                yield Skip(scopes=same, reason="all ratings of the data have the same value")
+                yield SkippedScopes(
+                    scopes=same, reason="all ratings of the data have the same value"
+                )
                 continue
-            if hides_user(target, same[0]) and _absent_moves(trained, interactions, same[0], rng):
+            if is_hiding_claimed(target, same[0]) and _absent_moves(
+                trained, interactions, same[0], rng
+            ):
                 reason = (
                     "the message of an empty history moves something, so that adding or removing a "
                     "canary is two changes: play training"
                 )
-                yield Skip(scopes=same, reason=reason)
+                yield SkippedScopes(scopes=same, reason=reason)
                 continue
             sizes = canary.count_population(canaries.other_users, count)
             deltas = self.get_deltas_by_scope(trained.get_claims(sizes))
@@ -485,7 +503,7 @@ class OneRunGame(canary_game.CanaryGame):
                     target=trained,
                     canaries=canaries,
                     vantages=canary_game.list_vantages(same),
-                    compute=case.compute,
+                    machine=case.machine,
                 ),
                 run_description=(
                     f"one training of {trained.sizes.rounds or 1} rounds of "
@@ -511,7 +529,7 @@ class OneRunGame(canary_game.CanaryGame):
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
-            first = draws.draw_features(TRUTH_KEY, 0, 1, stream)
+            first = draws.draw_features(FIRST_HISTORY_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5
 
         return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"
@@ -546,4 +564,6 @@ def _absent_moves(
     that it sees) in ``scope``.
     """
     opening = crowd_game.run_round(target, interactions.take_users(np.arange(1)), rng)
-    return sends_when_absent(target, interactions, scope, crowd_game.get_broadcast(opening), rng)
+    return sends_when_absent(
+        target, interactions, scope, crowd_game.get_first_broadcast(opening), rng
+    )

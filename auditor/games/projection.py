@@ -41,7 +41,7 @@ class ExpectedMessages:
     """Expected messages at one broadcast, by component (named array), for an adversary who knows
     all data.
 
-    ``difference``: mean message of the canary (designed user) in the first world (neighbouring
+    ``world_difference``: mean message of the canary (designed user) in the first world (neighbouring
         input) minus that in the second world.
     ``own_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``own_mean`` plus the sum of the messages of all other users.
@@ -51,12 +51,14 @@ class ExpectedMessages:
     out, because each of their values is random.
     """
 
-    difference: Directions
+    world_difference: Directions
     own_mean: Directions
     message_sum: Directions
 
 
-def get_received(broadcast: Broadcast | None, users: slice | NDArray[np.intp]) -> Broadcast | None:
+def get_received_broadcast(
+    broadcast: Broadcast | None, users: slice | NDArray[np.intp]
+) -> Broadcast | None:
     """Returns the part of ``broadcast`` that some users receive.
 
     A user receives only the user's own row of a table with one row per user.
@@ -91,15 +93,17 @@ def estimate_messages(
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
-    received = get_received(broadcast, CANARY_ROWS)
+    received = get_received_broadcast(broadcast, CANARY_ROWS)
     pair = draw_upload_pairs(target, profiles, received, drawn, n_uploads)
     crowd, count = _NOBODY, 0
     if others is not None and others.n_users:
-        crowd = target.upload(others, get_received(broadcast, OTHER_ROWS), crowding).components
+        crowd = target.upload(
+            others, get_received_broadcast(broadcast, OTHER_ROWS), crowding
+        ).components
         count = others.n_users
     for name, part in pair[0].items():
         first, second = (_mean(sent[name]) for sent in pair)
-        base = get_base(part, name, received)
+        base = get_subtracted_model(part, name, received)
         apart[name] = first - second
         if part.kind in (Payload.REPORTS, Payload.BITS):
             continue
@@ -109,7 +113,7 @@ def estimate_messages(
     return ExpectedMessages(apart, own, total)
 
 
-def get_base(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
+def get_subtracted_model(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
     """Returns the value that is subtracted from the messages ``sent`` to get changes of the model.
 
     ``name``: name of the message component.
@@ -221,13 +225,13 @@ def compute_features(
             for part in model.values()
             if np.ndim(part) == 2 and len(part) == view.public.n_items
         ]
-        ratio = _ratio(model, expected_by_round[0].difference, {})
+        ratio = _ratio(model, expected_by_round[0].world_difference, {})
         return np.concatenate([_summary([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
         models = [each.broadcast for each in view.rounds]
         changes = (subtract_models(before, after) for before, after in pairwise(models))
         ratios = (
-            _ratio(change, expected.difference, expected.message_sum)
+            _ratio(change, expected.world_difference, expected.message_sum)
             for change, expected in zip(changes, expected_by_round, strict=False)
         )
         return _summary(list(ratios))
@@ -236,10 +240,10 @@ def compute_features(
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
             count = 0 if seen.sum_senders is None else len(seen.sum_senders)
             moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
-            sums.append(_ratio(moved, expected.difference, expected.message_sum))
+            sums.append(_ratio(moved, expected.world_difference, expected.message_sum))
             if seen.cleartext is not None:
                 total = sum_components(seen.cleartext.components)
-                clear.append(_ratio(total, expected.difference, {}))
+                clear.append(_ratio(total, expected.world_difference, {}))
         return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
     if view.vantage is Vantage.SHUFFLED or view.public.n_silos is not None:
         return _unlinked(view, expected_by_round)
@@ -262,10 +266,10 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
             own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
             middle = expected.own_mean if name == "uploads" else {}
-            ratio = _ratio(own, expected.difference, middle, known=True)
+            ratio = _ratio(own, expected.world_difference, middle, known=True)
             sources.setdefault(name, []).append(ratio)
             if own:
-                grown.append(_along(own, expected.difference))
+                grown.append(_along(own, expected.world_difference))
     return np.concatenate([*(_summary(ratios) for ratios in sources.values()), [_slope(grown)]])
 
 
@@ -277,8 +281,8 @@ def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[floa
     ``along``: expected difference of the canary's messages between the worlds, by component.
     """
     parts = [(message[name], d) for name, d in along.items() if name in message]
-    length = math.sqrt(sum_inner((d, d) for _, d in parts))
-    return length, sum_inner(parts) / max(length, _TINY)
+    length = math.sqrt(sum_inner_products((d, d) for _, d in parts))
+    return length, sum_inner_products(parts) / max(length, _TINY)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
@@ -313,7 +317,10 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
         parts = shuffled if shuffled is not None else (of_round.uploads or _NOTHING).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        total, apart = subtract_base(sum_components(parts), broadcast, count), expected.difference
+        total, apart = (
+            subtract_base(sum_components(parts), broadcast, count),
+            expected.world_difference,
+        )
         sums.append(_ratio(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
@@ -365,7 +372,7 @@ def subtract_models(before: Broadcast | None, after: Broadcast | None) -> dict[s
     }
 
 
-def sum_inner(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
+def sum_inner_products(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
     """Returns the sum of the inner products of pairs of arrays."""
     return sum(float(np.vdot(x, y)) for x, y in pairs)
 
@@ -404,11 +411,14 @@ def _ratio(
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
     if not known and pairs:
-        c = sum_inner(pairs) / (sum_inner((m, m) for _, m in pairs) + _TINY)
+        c = sum_inner_products(pairs) / (sum_inner_products((m, m) for _, m in pairs) + _TINY)
     rests = [x if m is None else x - c * m for x, _, m in parts]
-    square = sum_inner((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
-    total, apart = (sum_inner((x, d) for x, d, _ in parts), sum_inner((d, d) for _, d, _ in parts))
-    expected = sum_inner((m, d) for _, d, m in parts if m is not None)
+    square = sum_inner_products((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
+    total, apart = (
+        sum_inner_products((x, d) for x, d, _ in parts),
+        sum_inner_products((d, d) for _, d, _ in parts),
+    )
+    expected = sum_inner_products((m, d) for _, d, m in parts if m is not None)
     if known:
         total, expected = total - expected, 0.0
     return total / square, expected / square, apart / square

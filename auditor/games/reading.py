@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 # Minimum and maximum number of messages per world from which differences are learnt.
 MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
-MAX_LEARNING_NUMBERS = 1 << 22
+MAX_LEARNT_MESSAGE_NUMBERS = 1 << 22
 LOCAL_SCORE_TEXT = (
     "statistics of each part of a message (its length, its largest entry, and how far the two "
     "inputs differ in its means, squares, exact zeros and sent rows)"
@@ -91,11 +91,11 @@ class MessageStats:
     ``message_variance``: variance of a message within a world.
     ``mean_weight``: difference between the means of the two worlds divided by ``message_variance``;
         0 if it is not significant.
-    ``square_weight``, ``zero_weight``, ``row_weight``: weights of squared deviations, of exact
+    ``squared_deviation_weight``, ``exact_zero_weight``, ``sent_row_weight``: weights of squared deviations, of exact
         zeros and of rows that are sent; 0 if their difference is not significant.
-    ``mean_distance``: squared distance of the worlds due to their means, in variances within a
+    ``squared_mean_distance``: squared distance of the worlds due to their means, in variances within a
         world. None if noise is added to known means; ``compute_distance`` then computes it.
-    ``other_distance``: squared distance due to squares, zeros and rows.
+    ``squared_other_distance``: squared distance due to squares, zeros and rows.
     """
 
     base_value: Array
@@ -104,11 +104,11 @@ class MessageStats:
     error_variance: Array
     message_variance: Array
     mean_weight: Array
-    square_weight: Array
-    zero_weight: Array
-    row_weight: Array
-    mean_distance: float | None
-    other_distance: float
+    squared_deviation_weight: Array
+    exact_zero_weight: Array
+    sent_row_weight: Array
+    squared_mean_distance: float | None
+    squared_other_distance: float
 
     @classmethod
     def learn(
@@ -186,12 +186,12 @@ class MessageStats:
         ``variance``: variance of the noise per entry, which replaces the measured variance; None to
             keep the measured variance.
         """
-        means = self.mean_distance
+        means = self.squared_mean_distance
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
             squares = self.mean_difference**2 - self.error_variance
             means = max(0.0, float(np.sum(squares / within)))
-        return math.sqrt(means + self.other_distance)
+        return math.sqrt(means + self.squared_other_distance)
 
     @property
     def may_differ(self) -> bool:
@@ -200,8 +200,8 @@ class MessageStats:
         The result is true for all random messages whose means before added noise are not stored.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
-        random = self.mean_distance is not None and varies
-        return bool(self.mean_difference.any()) or self.other_distance > 0.0 or random
+        random = self.squared_mean_distance is not None and varies
+        return bool(self.mean_difference.any()) or self.squared_other_distance > 0.0 or random
 
     def compute_features(self, part: Component, along: Array) -> Array:
         """Computes nine numbers per message (n, 9), from which a decision rule infers the world
@@ -237,10 +237,10 @@ class MessageStats:
             columns[:, 0] = x @ along
             columns[:, 1] = np.clip(x[:, differ] - self.average_mean[differ], -half, half) @ signs
             columns[:, 2] = x @ self.mean_weight
-            columns[:, 3] = moved @ self.square_weight
+            columns[:, 3] = moved @ self.squared_deviation_weight
             zero = x == 0.0
-            columns[:, 4] = zero @ self.zero_weight
-            columns[:, 5] = sent @ self.row_weight
+            columns[:, 4] = zero @ self.exact_zero_weight
+            columns[:, 5] = sent @ self.sent_row_weight
             columns[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             columns[:, 7] = moved.sum(axis=1)
             columns[:, 8] = np.abs(x).max(axis=1, initial=0.0)
@@ -258,9 +258,9 @@ class MessageStats:
                 np.abs(along) @ size,
                 (np.abs(self.mean_difference) / np.sqrt(self.message_variance)).sum(),
                 np.abs(self.mean_weight) @ size,
-                np.abs(self.square_weight) @ self.message_variance,
-                np.abs(self.zero_weight).sum(),
-                np.abs(self.row_weight).sum(),
+                np.abs(self.squared_deviation_weight) @ self.message_variance,
+                np.abs(self.exact_zero_weight).sum(),
+                np.abs(self.sent_row_weight).sum(),
                 1.0,
                 self.message_variance.sum(),
                 size.max(initial=0.0),
@@ -278,7 +278,7 @@ def choose_n_messages(
     rng: np.random.Generator,
     *,
     max_messages: int = MAX_MESSAGES,
-    max_numbers: int = MAX_LEARNING_NUMBERS,
+    max_numbers: int = MAX_LEARNT_MESSAGE_NUMBERS,
 ) -> int:
     """Chooses the number of messages per world (neighbouring input) from which the differences
     between the two worlds are learnt.

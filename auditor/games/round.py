@@ -56,7 +56,7 @@ class RoundSimulator:
         the whole message.
     ``coordinate_votes``: rules by which the coordinates of one message vote for one of the worlds,
         by array name.
-    ``sum_votes``: such rules for the coordinates of the sum of all messages, by array name.
+    ``sum_coordinate_votes``: such rules for the coordinates of the sum of all messages, by array name.
 
     The server sees the canary's own messages. Behind a shuffler, features are the sum and the
     maximum of the projections of all messages on ``directions``. With secure aggregation, features
@@ -72,7 +72,7 @@ class RoundSimulator:
     n_rounds: int = 1
     reducer: Reducer | None = None
     coordinate_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
-    sum_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    sum_coordinate_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
 
     @classmethod
     def learn(
@@ -100,9 +100,9 @@ class RoundSimulator:
         if set(vantages) - {Vantage.SERVER}:
             along = projection.estimate_messages(
                 target, canary.histories, broadcast, rng, _COPIES
-            ).difference
+            ).world_difference
         readings: reading.StatisticsMap = {}
-        received = projection.get_received(broadcast, projection.CANARY_ROWS)
+        received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
         if Vantage.SERVER in vantages and reducer is None:
             count = reading.choose_n_messages(target, canary.histories, received, rng)
             readings = reading.learn_message_stats(target, canary.histories, received, rng, count)
@@ -121,7 +121,7 @@ class RoundSimulator:
         return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
-    def n_score_features(self) -> int:
+    def n_single_score_features(self) -> int:
         """Number of features, the last ones of each run, in which coordinates of messages vote for
         a world.
 
@@ -167,7 +167,7 @@ class RoundSimulator:
                 for part in sample.values()
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.other_users.n_users))
-            totals = {name: _sum_users(sent[name], size) for name in self.sum_votes}
+            totals = {name: _sum_users(sent[name], size) for name in self.sum_coordinate_votes}
             own_votes = np.zeros((0, size, N_COORDINATE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
                 own_votes = self._vote(sent, size)[None]
@@ -188,7 +188,7 @@ class RoundSimulator:
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
             sum_votes = np.zeros((size, N_COORDINATE_SCORES))
-            for name, voter in self.sum_votes.items():
+            for name, voter in self.sum_coordinate_votes.items():
                 sum_votes += voter(totals[name])
             features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
             features[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
@@ -202,7 +202,7 @@ class RoundSimulator:
     ) -> Mapping[str, Component]:
         is_crowd = profiles is self.canary.other_users
         rows = projection.OTHER_ROWS if is_crowd else projection.CANARY_ROWS
-        received = projection.get_received(self.broadcast, rows)
+        received = projection.get_received_broadcast(self.broadcast, rows)
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
@@ -233,7 +233,7 @@ class RoundSimulator:
         """A copy with voting rules that are learnt from messages of the two worlds (neighbouring
         inputs), drawn with the same randomness.
         """
-        received = projection.get_received(self.broadcast, projection.CANARY_ROWS)
+        received = projection.get_received_broadcast(self.broadcast, projection.CANARY_ROWS)
         histories = self.canary.histories
         profile = histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components

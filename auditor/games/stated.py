@@ -53,7 +53,7 @@ def describe_population(target: Target) -> str:
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
 
-def can_sample_users(target: Target) -> bool:
+def can_claims_use_sampling(target: Target) -> bool:
     """Whether the claims on ``target`` may rely on random sampling of users, so that a user sends
     in some rounds only.
     """
@@ -107,14 +107,14 @@ def sends_when_absent(
     The result is false unless a claim in ``scope`` says that a user's presence is hidden in a crowd
     of messages.
     """
-    if not hides_user(target, scope):
+    if not is_hiding_claimed(target, scope):
         return False
-    received = projection.get_received(broadcast, projection.CANARY_ROWS)
+    received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
     nobody = add_user(population.take_users(np.arange(0)), np.zeros(population.n_items, np.float32))
     return not _is_neutral(target, nobody, received, rng)
 
 
-def hides_user(target: Target, scope: Scope) -> bool:
+def is_hiding_claimed(target: Target, scope: Scope) -> bool:
     """Whether a claim in ``scope`` (unit, adjacency, adversary) says that a user's presence is
     hidden in a crowd of messages.
 

@@ -73,12 +73,12 @@ def record_uploads(
     sides = {key: fields.pop(key, None) for key in ("users", "items")}
     interactions, plan = prepare_data(data, amend_plan(None, {**fields, **more}), **sides)
     resources = make_resources(1, "cpu", memory)
-    return record_plan(
+    return record_training(
         plan, resources, Path(out), with_truth=with_truth, interactions=interactions, systems=own
     )
 
 
-def record_plan(
+def record_training(
     plan: Plan,
     resources: Resources,
     out: Path,

@@ -53,7 +53,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say import REPORT_PHRASES, capitalize_first
+from fedrec_auditor.reports.say import PHRASES, capitalize_first
 from fedrec_auditor.reports.say.metrics import BREACH_NOTE_PREFIX, CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
@@ -306,7 +306,7 @@ class AuditedTarget:
             MessagesRow(
                 target=self.name,
                 sent=linked.n_messages,
-                empty=linked.n_unchanged,
+                empty=linked.n_without_effect,
                 oversized=linked.n_oversized,
             ),
         )
@@ -398,7 +398,7 @@ def play_game(
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
     for setup in settings:
-        if isinstance(setup, canary_game.Skip):
+        if isinstance(setup, canary_game.SkippedScopes):
             scopes = ", ".join(f"[{scope}]" for scope in setup.scopes)
             left_out.append(f"{scopes}{': ' if scopes else ''}{setup.reason}.")
             continue
@@ -406,7 +406,7 @@ def play_game(
         if not (plan.runs or game.fixed_estimator) and get_origin(target).is_external:
             runs, reasons = _affordable_runs(setup, runs, quick=plan.quick)
             left_out += reasons
-        for scope, delta in setup.bound_scopes:
+        for scope, delta in setup.measured_scopes:
             result = game.measure(
                 setup,
                 scope,
@@ -474,7 +474,7 @@ def _skipped_at_route(
         return ()
     sentences = [reasons[route]]
     if rows:
-        names = dict.fromkeys(REPORT_PHRASES["attacker"][row.vantage] for row in rows)
+        names = dict.fromkeys(PHRASES["attacker"][row.vantage] for row in rows)
         sentences.append(f"The attack was run {' and '.join(names)} instead.")
     else:
         others = {
@@ -483,7 +483,7 @@ def _skipped_at_route(
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
             other = why.removeprefix(start).replace(". T", "; t").replace("The attack ", "It ", 1)
-            who = capitalize_first(REPORT_PHRASES["attacker"][vantage].removeprefix("by "))
+            who = capitalize_first(PHRASES["attacker"][vantage].removeprefix("by "))
             new = f"{who} cannot run the attack either: {other[:1].lower()}{other[1:]}"
             sentences += [new] if why not in sentences else []
     return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)

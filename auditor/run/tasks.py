@@ -360,7 +360,7 @@ def make_game_inputs(
         population_shape=plan.population,
         n_canaries=plan.canaries,
         is_quick=plan.quick,
-        compute=compute,
+        machine=compute,
         attack=by,
     )
 

@@ -19,7 +19,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     BulletList,
-    DocumentSection,
+    DocSection,
     Facts,
     FactValue,
     Paragraph,
@@ -308,7 +308,7 @@ def explain_verdict(row: CatalogueRow) -> str:
     if row.arithmetic is not None:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
-        texts.append(say.REPORT_PHRASES["meaning"][of][row.arithmetic])
+        texts.append(say.PHRASES["meaning"][of][row.arithmetic])
         if alone and row.incorrect_numbers:
             agreeing = len(row.figures) - len(row.incorrect_numbers)
             if agreeing and _chosen(row).below:
@@ -395,7 +395,7 @@ _EPSILONS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
 
 def build_catalogue_document(
     rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]
-) -> DocumentSection:
+) -> DocSection:
     """Builds the document of all entries, with the tables of epsilons that papers print."""
     meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in _LABELS)
     papers = {row.paper.title: row.paper for row in rows}.values()
@@ -403,11 +403,11 @@ def build_catalogue_document(
     blocks = (
         Paragraph(describe_label_counts(rows)),
         BulletList(meanings),
-        DocumentSection("Papers", (Facts(about),)),
-        DocumentSection("All entries", (make_table(rows, _LISTED),)),
+        DocSection("Papers", (Facts(about),)),
+        DocSection("All entries", (make_table(rows, _LISTED),)),
     )
     parts = (*map(build_entry_section, rows), *map(build_table_section, tables))
-    return DocumentSection("Claims of papers, and the numbers that hold", (*blocks, *parts))
+    return DocSection("Claims of papers, and the numbers that hold", (*blocks, *parts))
 
 
 def _about(paper: PaperRow) -> str:
@@ -415,7 +415,7 @@ def _about(paper: PaperRow) -> str:
     return f"the paper promises privacy {paper.threat_model_phrase}. Symbols: {symbols}"
 
 
-def build_entry_section(row: CatalogueRow) -> DocumentSection:
+def build_entry_section(row: CatalogueRow) -> DocSection:
     """Builds the document of one entry: meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(explain_verdict(row)), Facts(tuple(_facts(row)))]
@@ -425,13 +425,13 @@ def build_entry_section(row: CatalogueRow) -> DocumentSection:
             "Quantity": lambda figure: figure.what,
             stated: lambda figure: format_stated_number(figure, say.format_number),
             "Computed here": lambda figure: format_correct_number(figure, say.format_number),
-            "Agreement": lambda figure: say.REPORT_PHRASES["agrees"][figure.word],
+            "Agreement": lambda figure: say.PHRASES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }
         blocks.append(make_table(listed, columns))
     if rest := describe_omitted_numbers(row):
         blocks.append(Paragraph(rest))
-    return DocumentSection(
+    return DocSection(
         f"{row.number} {row.target}: {describe_labels(row)}{derived}",
         tuple(blocks),
         colour_verdict=row.verdict or row.arithmetic,
@@ -439,11 +439,11 @@ def build_entry_section(row: CatalogueRow) -> DocumentSection:
     )
 
 
-def build_table_section(tables: EpsilonTables) -> DocumentSection:
+def build_table_section(tables: EpsilonTables) -> DocSection:
     """Builds the section with a paper's printed epsilons, the authors' counts, and the bounds."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
-    return DocumentSection(title, (*note, make_table(tables.rows, _EPSILONS)))
+    return DocSection(title, (*note, make_table(tables.rows, _EPSILONS)))
 
 
 def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:

@@ -129,7 +129,7 @@ class Pictures:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentSection:
+class DocSection:
     """A section of a document: a title with the blocks below it.
 
     title: the title.
@@ -159,7 +159,7 @@ class DocumentSection:
 
 
 # Any block of a document.
-Block = Paragraph | BulletList | Facts | TableBlock | Pictures | DocumentSection
+Block = Paragraph | BulletList | Facts | TableBlock | Pictures | DocSection
 
 
 def make_facts(*rows: tuple[str, FactValue]) -> Facts:
@@ -231,7 +231,7 @@ def merge_equal_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str]
     return tuple((of, " ".join(group)) for of, group in texts.items())
 
 
-def move_repeats_to_notes(whole: DocumentSection) -> DocumentSection:
+def move_repeats_to_notes(whole: DocSection) -> DocSection:
     """Replaces text that occurs often in the facts of a document by references to notes.
 
     The numbered notes are listed in a new last section.
@@ -250,11 +250,7 @@ def move_repeats_to_notes(whole: DocumentSection) -> DocumentSection:
         whole = _reworded(whole, partial(_replaced, notes, unit))
     rows = ((f"Note {number}", text) for number, text in enumerate(notes, 1))
     facts = Facts(tuple(rows))
-    return (
-        replace(whole, blocks=(*whole.blocks, DocumentSection("Notes", (facts,))))
-        if notes
-        else whole
-    )
+    return replace(whole, blocks=(*whole.blocks, DocSection("Notes", (facts,)))) if notes else whole
 
 
 def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
@@ -267,18 +263,18 @@ def _merged(references: re.Match[str]) -> str:
     return f"See notes {', '.join(re.findall('[0-9]+', references[0]))}."
 
 
-def _texts(part: DocumentSection) -> Iterator[str]:
+def _texts(part: DocSection) -> Iterator[str]:
     """Yields all texts in the ``Facts`` of a section and its subsections."""
     # Subsections that are marked ``is_html_only`` are skipped.
     for block in part.blocks:
-        if isinstance(block, DocumentSection) and not block.is_html_only:
+        if isinstance(block, DocSection) and not block.is_html_only:
             yield from _texts(block)
         elif isinstance(block, Facts):
             for _, text in block.rows:
                 yield from (text,) if isinstance(text, str) else text.qualifiers
 
 
-def _reworded(part: DocumentSection, change: Callable[[str], str]) -> DocumentSection:
+def _reworded(part: DocSection, change: Callable[[str], str]) -> DocSection:
     """Returns a copy of the section in which ``change`` is applied to each text of its facts."""
 
     def changed(text: FactValue) -> FactValue:
@@ -289,6 +285,6 @@ def _reworded(part: DocumentSection, change: Callable[[str], str]) -> DocumentSe
     def block(each: Block) -> Block:
         if isinstance(each, Facts):
             return Facts(tuple((name, changed(text)) for name, text in each.rows))
-        return _reworded(each, change) if isinstance(each, DocumentSection) else each
+        return _reworded(each, change) if isinstance(each, DocSection) else each
 
     return replace(part, blocks=tuple(map(block, part.blocks)))

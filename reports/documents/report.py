@@ -20,7 +20,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     BulletList,
-    DocumentSection,
+    DocSection,
     Facts,
     FactValue,
     Paragraph,
@@ -55,7 +55,7 @@ _RISKS = {
 }
 
 
-def build_regulator_section(record: Contents, glance: Summary) -> DocumentSection:
+def build_regulator_section(record: Contents, glance: Summary) -> DocSection:
     """Builds the section that answers regulators' questions about one system.
 
     The answers come from the record alone: first the risks of singling out, linkability and
@@ -71,9 +71,9 @@ def build_regulator_section(record: Contents, glance: Summary) -> DocumentSectio
         f"Measures to take: {glance.advice}",
     )
     text = Paragraph(" ".join(texts))
-    copied = DocumentSection("Paragraph for a data protection impact assessment", (text,))
+    copied = DocSection("Paragraph for a data protection impact assessment", (text,))
     blocks = (Facts((*risks, *_epsilon(glance))), copied)
-    return DocumentSection("Answers for regulators", blocks, is_folded=True, is_html_only=True)
+    return DocSection("Answers for regulators", blocks, is_folded=True, is_html_only=True)
 
 
 def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
@@ -137,7 +137,7 @@ _MAX_LEAKS = 5
 
 def build_system_document(
     record: Contents, glance: Summary, anchor: SystemHtmlIds | None = None, *, alone: bool = True
-) -> DocumentSection:
+) -> DocSection:
     """Builds the document of one system, with all that the audit's record states about it.
 
     record: record of the audit.
@@ -172,7 +172,7 @@ def build_system_document(
         others = tuple(
             f"{say.make_lower_bound_quantity(other.bound)}" for other in section.other_bounds
         )
-        blocks.append(DocumentSection("Other lower bounds", (BulletList(others),), is_folded=True))
+        blocks.append(DocSection("Other lower bounds", (BulletList(others),), is_folded=True))
     if section.attacks:
         blocks.append(_attacks(glance, make_picture_blocks(curves), alone=alone))
     if section.skipped and alone:
@@ -180,12 +180,12 @@ def build_system_document(
     if section.utility:
         blocks.append(_utility(section))
     blocks.append(build_regulator_section(record, glance))
-    return DocumentSection(section.target, tuple(blocks), html_id=glance.html_id if alone else "")
+    return DocSection(section.target, tuple(blocks), html_id=glance.html_id if alone else "")
 
 
 def build_claim_sections(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
-) -> Iterator[DocumentSection]:
+) -> Iterator[DocSection]:
     """Builds one section per claim with its findings (judgements in one scope each).
 
     placed: pairs of a finding and its HTML id in the page; "" without a page.
@@ -210,7 +210,7 @@ def build_claim_sections(
             ("Source", above if place and paper in papers else claim.source),
             ("In plain words", say.describe_claimed_guess(claim) if plain and promised else ""),
         )
-        parts = list[DocumentSection]()
+        parts = list[DocSection]()
         for (finding, html_id), note in zip(judged, notes, strict=True):
             guess = [Paragraph(say.describe_guesses_by_bounds(finding))] if plain else []
             facts = make_facts(
@@ -220,7 +220,7 @@ def build_claim_sections(
                 ("Note", note),
                 ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),
             )
-            part = DocumentSection(
+            part = DocSection(
                 say.join_texts(_scope_words(finding), say.describe_game(finding), by="; "),
                 (*guess, facts, *_witness(finding, page=page)),
                 verdict_label=say.label_verdict(finding),
@@ -235,7 +235,7 @@ def build_claim_sections(
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
             number = say.format_number(claim.epsilon)
             title = say.join_texts(f"{what} {number}", say.describe_basis(claim))
-        yield DocumentSection(title, (about, *parts))
+        yield DocSection(title, (about, *parts))
 
 
 def _scope_words(finding: Finding) -> str:
@@ -261,17 +261,17 @@ def _why(finding: Finding) -> str:
     return there or differences
 
 
-def _witness(finding: Finding, *, page: bool) -> Iterator[DocumentSection]:
+def _witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
     refuted = finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
     title = "Counterexample" if refuted else "The most revealing pair of inputs"
     pairs = say.describe_witness(finding.measured)
     rows = tuple((say.capitalize_first(name), text) for name, text in pairs)
-    yield DocumentSection(title, (Facts(rows),), is_folded=not refuted)
+    yield DocSection(title, (Facts(rows),), is_folded=not refuted)
 
 
-def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocumentSection:
+def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocSection:
     """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _varied(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
@@ -286,10 +286,10 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Doc
     if leaking:
         blocks.append(make_table(leaking[:_MAX_LEAKS], _LEAKS, "Results that beat guessing"))
     if alone and (notes := list_attack_assumptions(glance)):
-        blocks.append(DocumentSection(ATTACK_NOTES_TITLE, (Facts(notes),), is_folded=True))
+        blocks.append(DocSection(ATTACK_NOTES_TITLE, (Facts(notes),), is_folded=True))
     blocks += curves
     blocks.append(_map(glance))
-    return DocumentSection("Attacks", tuple(blocks))
+    return DocSection("Attacks", tuple(blocks))
 
 
 def _gained(leak: Leak) -> Quantity:
@@ -335,13 +335,13 @@ def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _map(glance: Summary) -> DocumentSection:
+def _map(glance: Summary) -> DocSection:
     """Builds the table of all attack results of a system, with the best guess for comparison."""
     rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
     over = f" {describe_trainings(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], FactValue]] = {
-        "Attack": lambda row: f"{row.attack} {say.REPORT_PHRASES['attacker'][row.vantage]}",
+        "Attack": lambda row: f"{row.attack} {say.PHRASES['attacker'][row.vantage]}",
         "Measure": lambda row: row.metric.replace("% known)", "% of users known)"),
         "Result [confidence interval]": lambda row: (
             f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"
@@ -354,17 +354,17 @@ def _map(glance: Summary) -> DocumentSection:
     margin = say.to_percent(DEFAULT_LEAK_MARGIN)
     caption = say.fill_text("caption", "figures", over=over, margin=margin)
     title = f"All {say.format_count(len(rows), 'result')} of attacks; {len(above)} beat guessing"
-    return DocumentSection(
+    return DocSection(
         title, (make_table(rows, columns, caption),), is_folded=True, is_html_only=True
     )
 
 
-def _skipped(section: Section) -> DocumentSection:
+def _skipped(section: Section) -> DocSection:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} for some adversaries" if some else ""
     count = len(set(section.attacks_not_run))
     title = f"Attacks that could not run: {count} for all adversaries{also}"
-    return DocumentSection(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
+    return DocSection(title, (Facts(list_skip_reasons(section.skipped)),), is_folded=True)
 
 
 def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
@@ -397,14 +397,14 @@ _UTILITY: dict[str, Callable[[UtilityRow], FactValue]] = {
 }
 
 
-def _utility(section: Section) -> DocumentSection:
+def _utility(section: Section) -> DocSection:
     groups: dict[tuple[str, float, int], list[UtilityRow]] = {}
     for row in section.utility:
         groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
         test, sure = (
-            say.REPORT_PHRASES["protocol"].get(protocol, protocol),
+            say.PHRASES["protocol"].get(protocol, protocol),
             say.to_percent(confidence),
         )
         caption = (
@@ -422,7 +422,7 @@ def _utility(section: Section) -> DocumentSection:
             head = "" if begins else "The paper measured {} under these conditions: "
             blocks += (Paragraph(head.format(", ".join(of)) + x) for x, of in notes.items())
     title = f"Utility in full: {say.format_count(len(section.utility), 'value')}"
-    return DocumentSection(title, tuple(blocks), is_folded=True, is_html_only=True)
+    return DocSection(title, tuple(blocks), is_folded=True, is_html_only=True)
 
 
 _SYSTEMS: dict[str, Callable[[Summary], FactValue]] = {
@@ -436,7 +436,7 @@ _SYSTEMS: dict[str, Callable[[Summary], FactValue]] = {
 
 def build_report_document(
     record: Contents, gate: verdict.Gate = verdict.DEFAULT_GATE
-) -> DocumentSection:
+) -> DocSection:
     """Builds the document of a whole audit: a summary, one section per system, and shared notes.
 
     The summary states the waivers of ``gate``, the rule for failing CI.
@@ -464,18 +464,16 @@ def build_report_document(
     blocks += [make_table(summaries, _SYSTEMS)] if summaries else []
     blocks += (build_system_document(record, glance, alone=False) for glance in summaries)
     if record.attacks:
-        known = DocumentSection(
-            ATTACK_NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),)
-        )
+        known = DocSection(ATTACK_NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),))
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
         why = _by_attack(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
-        blocks.append(DocumentSection("Attacks that no adversary or only some could run", (why,)))
-    blocks.append(DocumentSection("Provenance", (Paragraph(", ".join(made)),)))
-    return move_repeats_to_notes(DocumentSection("Privacy audit", tuple(blocks)))
+        blocks.append(DocSection("Attacks that no adversary or only some could run", (why,)))
+    blocks.append(DocSection("Provenance", (Paragraph(", ".join(made)),)))
+    return move_repeats_to_notes(DocSection("Privacy audit", tuple(blocks)))
 
 
-def _by_system(record: Contents, summaries: Sequence[Summary]) -> DocumentSection:
+def _by_system(record: Contents, summaries: Sequence[Summary]) -> DocSection:
     """Builds the section with a table of attacks (rows) and systems (columns)."""
     # A cell counts the attack's results that beat guessing, and those that were compared with
     # guessing.
@@ -493,9 +491,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> DocumentSectio
     caption = "Each cell states how many of the attack's results on the system beat guessing"
     rows = tuple((name, *(cell(name, glance) for glance in summaries)) for name in sorted(names))
     heads = ("Attack", *(glance.section.target for glance in summaries))
-    return DocumentSection(
-        "Results of each attack on each system", (TableBlock(caption, heads, rows),)
-    )
+    return DocSection("Results of each attack on each system", (TableBlock(caption, heads, rows),))
 
 
 def _by_attack(

@@ -29,7 +29,7 @@ BEYOND_PROTOCOL_SUFFIX = "beyond the protocol"
 # Text between the name of an attack and the reason why it did not run, in a note of a sweep.
 NOT_RUN_SEPARATOR = " did not run. "
 # Label of each ``QuantityKind`` in the page of a sweep.
-QUANTITY_KIND_LABELS: say.TextsByValue = say.REPORT_PHRASES["kind"]
+QUANTITY_KIND_LABELS: say.TextsByValue = say.PHRASES["kind"]
 
 
 class VariantRow(Row):

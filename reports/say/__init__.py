@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 TextsByValue = dict[str, str]
 _WORDS_FILE = Path(__file__).with_name("words.toml")
 # Fixed texts of reports: tables by name, and in a table the texts by the value that they describe.
-REPORT_PHRASES: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text("utf-8"))
-UNIT_TEXTS: TextsByValue = REPORT_PHRASES["unit"]
-ADJACENCY_TEXTS: TextsByValue = REPORT_PHRASES["adjacency"]
-VANTAGE_TEXTS: TextsByValue = REPORT_PHRASES["vantage"]
-HORIZON_TEXTS: TextsByValue = REPORT_PHRASES["horizon"]
-ADVERSARY_LABELS: TextsByValue = REPORT_PHRASES["looker"]
-ADVERSARY_PHRASES: TextsByValue = REPORT_PHRASES["view"]
-VERDICT_SIGNS: TextsByValue = REPORT_PHRASES["sign"]
-BASIS_TEXTS: TextsByValue = REPORT_PHRASES["basis"]
-EPSILON_LABEL_BY_BASIS: TextsByValue = REPORT_PHRASES["claimed"]
+PHRASES: dict[str, Any] = tomllib.loads(_WORDS_FILE.read_text("utf-8"))
+UNIT_TEXTS: TextsByValue = PHRASES["unit"]
+ADJACENCY_TEXTS: TextsByValue = PHRASES["adjacency"]
+VANTAGE_TEXTS: TextsByValue = PHRASES["vantage"]
+HORIZON_TEXTS: TextsByValue = PHRASES["horizon"]
+ADVERSARY_LABELS: TextsByValue = PHRASES["looker"]
+ADVERSARY_PHRASES: TextsByValue = PHRASES["view"]
+VERDICT_SIGNS: TextsByValue = PHRASES["sign"]
+BASIS_TEXTS: TextsByValue = PHRASES["basis"]
+EPSILON_LABEL_BY_BASIS: TextsByValue = PHRASES["claimed"]
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def fill_text(table: str, name: str, **values: object) -> str:
     """Returns the text ``name`` in a ``table`` of words.toml; ``values`` fill its placeholders."""
-    text: str = REPORT_PHRASES[table][name]
+    text: str = PHRASES[table][name]
     return text.format(**values)
 
 

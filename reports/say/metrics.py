@@ -26,15 +26,15 @@ from fedrec_auditor.reports.record.rows import (
     UtilityRow,
 )
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import REPORT_PHRASES, TextsByValue, format_short, to_percent
+from fedrec_auditor.reports.say import PHRASES, TextsByValue, format_short, to_percent
 
 # First words of the note of an attack whose adversary sees data that the protocol hides.
 BREACH_NOTE_PREFIX = "Somebody breaks the protocol:"
-_GOT: TextsByValue = REPORT_PHRASES["got"]
-_AREAS: TextsByValue = REPORT_PHRASES["area"]
-_FOUND: TextsByValue = REPORT_PHRASES["found"]
-_OBJECTS: TextsByValue = REPORT_PHRASES["object"]
-_RECOMMENDERS: TextsByValue = REPORT_PHRASES["recommender"]
+_GOT: TextsByValue = PHRASES["got"]
+_AREAS: TextsByValue = PHRASES["area"]
+_FOUND: TextsByValue = PHRASES["found"]
+_OBJECTS: TextsByValue = PHRASES["object"]
+_RECOMMENDERS: TextsByValue = PHRASES["recommender"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 # First words of the note of a result whose training was cut short.
 CUT_TRAINING_NOTE_PREFIX = "This audit was quick: it trained "
@@ -132,7 +132,7 @@ def _share(value: float) -> str:
 
 def describe_attack(row: AttackRow) -> str:
     """Describes an attack by its name and the adversary who runs it."""
-    return f"attack “{row.attack}” {REPORT_PHRASES['attacker'][row.vantage]}"
+    return f"attack “{row.attack}” {PHRASES['attacker'][row.vantage]}"
 
 
 def describe_spread(row: AttackRow) -> str:
@@ -265,7 +265,7 @@ def describe_utility(section: Section, record: Contents) -> str:
         for other in record.utility
         if (other.target, other.metric, other.protocol) == key
     ]
-    protocol = REPORT_PHRASES["protocol"].get(row.protocol, row.protocol)
+    protocol = PHRASES["protocol"].get(row.protocol, row.protocol)
     line = (
         f"{_measure(row)} is {format_value(row)} (test: {protocol}; {describe_trainings([row])})"
         f"{under}. For comparison, {row.metric} is {', '.join(beside)}."
@@ -295,7 +295,7 @@ def describe_shortfall(section: Section) -> str:
 
 def _measure(row: UtilityRow) -> str:
     """Returns the metric of a row with its meaning in parentheses."""
-    text: str = REPORT_PHRASES["measure"].get(row.metric.partition("@")[0], "{metric}")
+    text: str = PHRASES["measure"].get(row.metric.partition("@")[0], "{metric}")
     return text.format(metric=row.metric, cutoff=row.metric.partition("@")[2])
 
 

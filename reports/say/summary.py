@@ -100,7 +100,7 @@ class Summary:
         return f"{self.section.target}: {gap}"
 
     @property
-    def unassessed_and_attack_line(self) -> str:
+    def gap_and_attack_line(self) -> str:
         """Line with the parts that were not assessed, and the result of the attacks that ran."""
         return f"Not assessed: {self.unassessed_line}; {self.attack_result}"
 
@@ -159,8 +159,8 @@ class Summary:
         if finding is None:
             return "No claim was judged."
         claim = say.capitalize_first(say.join_texts(self.claim_phrase, self.scope_phrase))
-        verdict = say.REPORT_PHRASES["sentence"][finding.verdict]
-        little = say.REPORT_PHRASES["note"]["vacuous"] if finding.vacuous else ""
+        verdict = say.PHRASES["sentence"][finding.verdict]
+        little = say.PHRASES["note"]["vacuous"] if finding.vacuous else ""
         texts = (verdict, claim, little, say.capitalize_first(self.largest_bound))
         return f"{say.join_texts(*texts, by='. ')}."
 

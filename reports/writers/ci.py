@@ -147,9 +147,7 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
         if glance.assessment.unassessed_text and (glance.section.attacks or glance.section.skipped):
-            yield _Result(
-                _UNKNOWN, glance.section.target, "", f"{glance.unassessed_and_attack_line}."
-            )
+            yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.gap_and_attack_line}.")
     for check in checks:
         if check.failed:
             message = f"{check.check}: {check.reason}"
@@ -252,9 +250,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")
     kind = "skipped" if gate.allows(verdicts.Exemption.NOT_ASSESSED) else "error"
     for glance in unknown:
-        yield _Result(
-            _UNKNOWN, glance.section.target, name, glance.unassessed_and_attack_line, kind
-        )
+        yield _Result(_UNKNOWN, glance.section.target, name, glance.gap_and_attack_line, kind)
     for position, error in enumerate(record.errors, 1):
         yield _Result("INCOMPLETE", "audit", f"completed {position}", error, "error")
 

@@ -13,7 +13,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
     BulletList,
-    DocumentSection,
+    DocSection,
     Facts,
     Paragraph,
     Pictures,
@@ -35,7 +35,7 @@ def render_markdown(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     return format_document(build_report_document(record, gate))
 
 
-def format_document(part: DocumentSection) -> str:
+def format_document(part: DocSection) -> str:
     """Formats a document as Markdown: its title is the first heading, HTML ids are anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
@@ -53,7 +53,7 @@ def escape_markdown(text: str) -> str:
     return _LINKED.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
-def _part(part: DocumentSection, level: int) -> Iterator[str]:
+def _part(part: DocSection, level: int) -> Iterator[str]:
     if part.html_id:
         yield from (f'<a id="{escape_markdown(part.html_id)}"></a>', "")
     yield f"{'#' * min(level, _DEEPEST)} {escape_markdown(part.heading)}"
@@ -79,7 +79,7 @@ def _block(block: Block, level: int) -> Iterator[str]:
     elif isinstance(block, Pictures):
         for drawn in block.pictures:
             yield f"![{escape_markdown(drawn.alt_text)}]({drawn.name}.svg)"
-    elif isinstance(block, DocumentSection) and not block.is_html_only:
+    elif isinstance(block, DocSection) and not block.is_html_only:
         yield from _part(block, level + 1)
 
 

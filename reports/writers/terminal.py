@@ -15,7 +15,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue, overview
 from fedrec_auditor.reports.documents.document import (
     BulletList,
-    DocumentSection,
+    DocSection,
     Facts,
     Paragraph,
     TableBlock,
@@ -62,7 +62,7 @@ BLOCK_INDENT = 2
 _LABEL = 16
 
 
-def print_blocks(part: DocumentSection, console: Console, indent: int = 0) -> None:
+def print_blocks(part: DocSection, console: Console, indent: int = 0) -> None:
     """Prints the blocks of a section one after another.
 
     A subsection that is only for the HTML page is printed as its title. A row of a table is printed
@@ -83,13 +83,13 @@ def print_blocks(part: DocumentSection, console: Console, indent: int = 0) -> No
                 named = zip(block.column_heads[1:], rest, strict=True)
                 cells = "; ".join(f"{head}: {cell}" for head, cell in named if cell)
                 print_hanging(console, f"{first}: {cells}", "-", indent=indent)
-        elif isinstance(block, DocumentSection):
+        elif isinstance(block, DocSection):
             if place and not block.is_html_only:
                 console.print()
             print_section(block, console, indent)
 
 
-def print_section(part: DocumentSection, console: Console, indent: int = 0) -> None:
+def print_section(part: DocSection, console: Console, indent: int = 0) -> None:
     """Prints the title of a section, then its blocks.
 
     If the section is only for the HTML page, just the title is printed.
@@ -102,18 +102,18 @@ def print_section(part: DocumentSection, console: Console, indent: int = 0) -> N
     print_blocks(part, console, indent + BLOCK_INDENT)
 
 
-def print_sections(parts: Iterable[DocumentSection], console: Console) -> None:
+def print_sections(parts: Iterable[DocSection], console: Console) -> None:
     """Prints sections, with a blank line after each."""
     for part in parts:
         print_section(part, console)
         console.print()
 
 
-def build_finding_sections(findings: Sequence[Finding]) -> Iterator[DocumentSection]:
+def build_finding_sections(findings: Sequence[Finding]) -> Iterator[DocSection]:
     """Yields one section per system with its findings (judgements of claims), claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
-        yield DocumentSection(target, tuple(build_claim_sections(judged, plain=True)))
+        yield DocSection(target, tuple(build_claim_sections(judged, plain=True)))
 
 
 def print_findings(findings: Sequence[Finding], console: Console) -> None:
@@ -157,7 +157,7 @@ def print_catalogue(
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
-            print_blocks(DocumentSection(title, tuple(map(_brief, group))), console, 2)
+            print_blocks(DocSection(title, tuple(map(_brief, group))), console, 2)
             console.print()
     texts = [catalogue.describe_label_counts(selected)] if selected else []
     if only:
@@ -169,11 +169,11 @@ def print_catalogue(
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
-def _brief(row: catalogue.CatalogueRow) -> DocumentSection:
+def _brief(row: catalogue.CatalogueRow) -> DocSection:
     whole = catalogue.build_entry_section(row)
     (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
     rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
-    return DocumentSection(whole.title, (Facts(rows),), colour_verdict=whole.colour_verdict)
+    return DocSection(whole.title, (Facts(rows),), colour_verdict=whole.colour_verdict)
 
 
 def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:

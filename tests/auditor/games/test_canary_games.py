@@ -33,7 +33,11 @@ from fedrec_auditor.auditor.games.canary_game import (
     RunSampler,
 )
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator, get_broadcast, run_round
+from fedrec_auditor.auditor.games.crowd_game import (
+    TrainingSimulator,
+    get_first_broadcast,
+    run_round,
+)
 from fedrec_auditor.auditor.games.one_run import OneRunSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
 from fedrec_auditor.auditor.judging import accounting
@@ -193,7 +197,7 @@ def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     """The shift of T rounds of Gaussian noise is sqrt(T) times the shift of one round."""
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
-    broadcast = get_broadcast(run_round(system, POPULATION, rng))
+    broadcast = get_first_broadcast(run_round(system, POPULATION, rng))
     shifts = []
     for length in (1, 9):
         rounds = RoundSimulator.learn(system, canary, broadcast, (Vantage.AGGREGATE,), rng, length)
@@ -223,7 +227,7 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
 def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
-    honest = get_broadcast(run_round(system, POPULATION, rng))
+    honest = get_first_broadcast(run_round(system, POPULATION, rng))
     sent = crowd_game.alter_broadcast(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
     found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
@@ -231,7 +235,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     canary, number, _ = found
     assert "sets the array “items” to 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.estimate_messages(system, canary.histories, chosen, rng, 4).difference
+    along = projection.estimate_messages(system, canary.histories, chosen, rng, 4).world_difference
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
@@ -253,9 +257,9 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
-    broadcast = get_broadcast(run_round(quiet, POPULATION, rng))
+    broadcast = get_first_broadcast(run_round(quiet, POPULATION, rng))
     profiles = canary.histories
-    along = projection.estimate_messages(loud, profiles, broadcast, rng, 4).difference
+    along = projection.estimate_messages(loud, profiles, broadcast, rng, 4).world_difference
     sent = quiet.upload(profiles, broadcast, rng).components["update"].to_dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()
@@ -290,7 +294,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     """The features of a round of reports are one sum: a largest user's would tell too much."""
     canary = next(design_extreme_canaries(USER, POPULATION))
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
-    broadcast = get_broadcast(run_round(system, POPULATION, rng))
+    broadcast = get_first_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
@@ -302,7 +306,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
 def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
-    broadcast = get_broadcast(run_round(system, POPULATION, rng))
+    broadcast = get_first_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     everybody = canary.both_populations[0]
@@ -374,7 +378,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
     for setting in game.make_setups(ground, np.random.default_rng(1)):
         assert isinstance(setting, GameSetup)
         store = MemoryChunkStore()
-        for scope, delta in setting.bound_scopes:
+        for scope, delta in setting.measured_scopes:
             if scope.vantage is not vantage:
                 continue
             # One seed, so that all bounds use the same runs.

@@ -50,7 +50,7 @@ def test_messages_that_move_nothing_are_left_out(kind: Payload, row: int) -> Non
         "bit": Dense(np.ones(6, np.float32), Payload.BITS),
     }
     told = filter_view(view_of(Uploads(np.arange(6), sent)))
-    assert (told.n_messages, told.n_unchanged, told.n_oversized) == (6, 2, 0)
+    assert (told.n_messages, told.n_without_effect, told.n_oversized) == (6, 2, 0)
     ((uploads, left),) = told.view.find_linked_rounds("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].to_dense(np.array([0, 2, 3, 5]))
@@ -62,9 +62,9 @@ def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
     bias = np.zeros((6, 2), np.float32)
     bias[1, 1] = 1e-9
     moved = {"table": Dense(changes(3), Payload.CHANGE), "bias": Dense(bias, Payload.CHANGE)}
-    assert filter_view(view_of(Uploads(np.arange(6), moved))).n_unchanged == 1
+    assert filter_view(view_of(Uploads(np.arange(6), moved))).n_without_effect == 1
     bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Payload.BITS)}
-    assert filter_view(view_of(Uploads(np.arange(6), bits))).n_unchanged == 0
+    assert filter_view(view_of(Uploads(np.arange(6), bits))).n_without_effect == 0
 
 
 @pytest.mark.parametrize("number", [3e38, -3e38, 2 * MAX_USABLE_NUMBER])
@@ -73,7 +73,7 @@ def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind:
     sent = np.ones((6, 20, 3), np.float32)
     sent[4, 17, 2] = number
     told = filter_view(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
-    assert (told.n_unchanged, told.n_oversized) == (0, 1)
+    assert (told.n_without_effect, told.n_oversized) == (0, 1)
     ((uploads, _),) = told.view.find_linked_rounds("table")
     assert 4 not in uploads.users
 
@@ -84,7 +84,7 @@ def test_messages_without_senders_are_looked_at_too() -> None:
     assert one.uploads is not None
     hidden = replace(one, uploads=None, shuffled=one.uploads.components)
     told = filter_view(replace(seen, vantage=Vantage.SHUFFLED, rounds=(hidden,)))
-    assert (told.n_messages, told.n_unchanged) == (6, 2)
+    assert (told.n_messages, told.n_without_effect) == (6, 2)
     (left,) = told.view.rounds
     assert left.uploads is None
     assert left.shuffled is not None
@@ -113,7 +113,7 @@ def rounds_of(rows: int, silent_after: int) -> list[Uploads]:
 
 def test_the_first_round_of_a_thousand_is_read_though_all_later_ones_are_empty() -> None:
     told = filter_view(view_of(*rounds_of(40, silent_after=1), n_users=40))
-    assert (told.n_messages, told.n_unchanged) == (2000, 1998)
+    assert (told.n_messages, told.n_without_effect) == (2000, 1998)
     view = replace(told.view, public=replace(told.view.public, n_items=5))
     found = AttributeRows().infer(view, Background(n_classes=2), np.random.default_rng(0))
     np.testing.assert_array_equal(found.users, [0, 1])

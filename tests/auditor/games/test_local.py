@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import local, reading
 from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.crowd_game import get_broadcast, run_round
+from fedrec_auditor.auditor.games.crowd_game import get_first_broadcast, run_round
 from fedrec_auditor.auditor.games.round import RoundSimulator
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -140,7 +140,7 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
     """The bound is of unit Gaussians at distance d, at delta 0.1; pilot runs find the direction."""
     system = Specimen(scale=1.0)
     rng = np.random.default_rng(0)
-    broadcast = get_broadcast(run_round(Fcf(rounds=1, factors=2), POPULATION, rng))
+    broadcast = get_first_broadcast(run_round(Fcf(rounds=1, factors=2), POPULATION, rng))
     canary = list(canaries.design_extreme_canaries(USER, POPULATION))[1]
     profiles = canary.histories
     sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
@@ -176,7 +176,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     rng = np.random.default_rng(0)
     system = LflLdp(factors=2, rounds=1)
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    honest = get_broadcast(run_round(system, POPULATION, rng))
+    honest = get_first_broadcast(run_round(system, POPULATION, rng))
     kept, steered = (
         local.search_worst_pair(
             system, POPULATION, scope, honest, can_steer=steered, rng=np.random.default_rng(0)

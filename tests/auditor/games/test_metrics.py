@@ -291,7 +291,9 @@ def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
         sampled.append(get_macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)
     expected = get_mean_f1(
-        Guesses(true_codes=truth, guessed_codes=asked, n_classes=3, guess_probs=probabilities)
+        Guesses(
+            true_codes=truth, guessed_codes=asked, n_classes=3, random_guess_probs=probabilities
+        )
     )
     error = np.std(sampled) / np.sqrt(len(sampled))
     assert abs(np.mean(sampled) - expected) < 4 * error

@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games.canary import CanarySet, choose_n_canaries, design_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, CanaryScorer, OneRunSimulator
+from fedrec_auditor.auditor.games.one_run import FIRST_HISTORY_KEY, CanaryScorer, OneRunSimulator
 from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -55,7 +55,7 @@ def bound(
     seen = scope(Unit.USER, adjacency, vantage)
     run = OneRunSimulator(target=target, canaries=made(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
-    scores = OneRunScores.build(features[str(vantage)], features[TRUTH_KEY][:, 0] > 0.5)
+    scores = OneRunScores.build(features[str(vantage)], features[FIRST_HISTORY_KEY][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
 
 
@@ -144,7 +144,7 @@ def test_a_system_that_knows_no_items_is_played() -> None:
 def test_scores_and_coins_follow_from_the_seed() -> None:
     run = OneRunSimulator(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
     one, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
-    for name in (TRUTH_KEY, "peers"):
+    for name in (FIRST_HISTORY_KEY, "peers"):
         np.testing.assert_array_equal(one[name], again[name])
         assert not np.array_equal(one[name], other[name])
 

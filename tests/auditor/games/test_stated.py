@@ -13,7 +13,12 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
-from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RemovalEstimator, Skip
+from fedrec_auditor.auditor.games.canary_game import (
+    GameInputs,
+    GameSetup,
+    RemovalEstimator,
+    SkippedScopes,
+)
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
@@ -62,7 +67,7 @@ def bits(history: Any, model: Any, rng: Any) -> np.ndarray:
 
 def settings(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
-) -> list[GameSetup | Skip]:
+) -> list[GameSetup | SkippedScopes]:
     target = wrap_system(client, claim=claim, **system)
     data = read_data_object(TABLE, None)[0]
     assert data is not None
@@ -86,7 +91,7 @@ def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
     """Sent with probability .08, a Gaussian's delta is .08 times as large."""
     noise = Claim(epsilon=find_gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
     (none,) = settings("local", noisy, noise, share=0.08)
-    assert isinstance(none, Skip)
+    assert isinstance(none, SkippedScopes)
     assert "random sampling" in none.reason
     (some,) = settings("round", noisy, noise, share=0.08)
     assert isinstance(some, GameSetup)
@@ -123,7 +128,7 @@ def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one()
         # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
         (once,) = settings("one-run", client, claim, **model)
-        assert isinstance(once, Skip) == halved
+        assert isinstance(once, SkippedScopes) == halved
 
 
 def test_a_claim_for_so_many_users_is_tried_on_so_many() -> None:
@@ -153,7 +158,7 @@ def test_a_claim_that_no_game_could_play_leaves_a_reason() -> None:
     claims = [Claim(epsilon=0.5, unit=unit, horizon="round") for unit in ("rating", "interaction")]
     for game in ("local", "round"):
         played = settings(game, bits, claims)
-        (told,) = [each for each in played if isinstance(each, Skip)]
+        (told,) = [each for each in played if isinstance(each, SkippedScopes)]
         assert [scope.unit for scope in told.scopes] == [Unit.RATING]
         assert len(played) == 2
 
@@ -169,7 +174,7 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
         ),
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = RemovalEstimator(estimator=JointBinomial(), max_claim=true)
+    estimator = RemovalEstimator(estimator=JointBinomial(), max_claimed_epsilon=true)
     found = estimator.measure_bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )

@@ -13,7 +13,7 @@ import pytest
 from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uploads, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Gate, Verdict
-from fedrec_auditor.auditor.own.recorded_uploads import record_plan
+from fedrec_auditor.auditor.own.recorded_uploads import record_training
 from fedrec_auditor.auditor.plan.objects import describe_identity, is_package_member
 from fedrec_auditor.auditor.plan.plan import make_plan
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -61,7 +61,7 @@ def test_a_recording_gives_the_rows_of_the_live_run(
     values = {"targets": (name,), "quick": True, "settings": {name: SETTINGS[name]}}
     plan = make_plan(values | {"attacks": ATTACKS})
     live = run_plan(plan, make_resources(1), interactions=data)
-    record_plan(plan, make_resources(1), tmp_path / "run", with_truth=True, interactions=data)
+    record_training(plan, make_resources(1), tmp_path / "run", with_truth=True, interactions=data)
     found = attack_recording(tmp_path / "run", attacks=ATTACKS, quick=True, jobs=1)
     assert not found.errors
     inferred = [row for row in live.attacks if row.attack in ATTACKS]  # a recording has no client
@@ -339,7 +339,7 @@ def test_a_system_of_ones_own_is_recorded_without_its_truth(
         record_uploads(system, data=data, out=out)
     for targets in ((), ("all",), ("fcf", "fedrec")):
         with pytest.raises(InputError, match="one target"):
-            record_plan(make_plan({"targets": targets}), make_resources(1), tmp_path / "b")
+            record_training(make_plan({"targets": targets}), make_resources(1), tmp_path / "b")
 
 
 def test_silos_are_numbered(tmp_path: Path) -> None:

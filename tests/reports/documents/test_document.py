@@ -15,7 +15,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import report
 from fedrec_auditor.reports.documents.document import (
     BulletList,
-    DocumentSection,
+    DocSection,
     Facts,
     Paragraph,
     Quantity,
@@ -37,13 +37,13 @@ from tests.reports.writers.test_html import Page
 TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 
-def document(record: Record, target: str, *, page: bool = False) -> DocumentSection:
+def document(record: Record, target: str, *, page: bool = False) -> DocSection:
     glance = glance_of(record, target)
     html_ids = assign_html_ids(record)[target] if page else None
     return report.build_system_document(record, glance, html_ids)
 
 
-def said(part: DocumentSection, *, detail: bool = True) -> Iterator[str]:
+def said(part: DocSection, *, detail: bool = True) -> Iterator[str]:
     """Every text of a part below its title, in small pieces."""
     for block in part.blocks:
         texts: list[object] = []
@@ -55,7 +55,7 @@ def said(part: DocumentSection, *, detail: bool = True) -> Iterator[str]:
             texts = [text for row in block.rows for text in row]
         elif isinstance(block, TableBlock):
             texts = [*block.column_heads[1:], *(cell for row in block.rows for cell in row)]
-        elif isinstance(block, DocumentSection) and (detail or not block.is_html_only):
+        elif isinstance(block, DocSection) and (detail or not block.is_html_only):
             yield from (block.title, block.verdict_label, *said(block, detail=detail))
         for text in texts:
             if isinstance(text, Quantity):
@@ -64,11 +64,11 @@ def said(part: DocumentSection, *, detail: bool = True) -> Iterator[str]:
                 yield text
 
 
-def parts_of(part: DocumentSection) -> Iterator[DocumentSection]:
+def parts_of(part: DocSection) -> Iterator[DocSection]:
     """The part, and all within it, in their order."""
     yield part
     for block in part.blocks:
-        if isinstance(block, DocumentSection):
+        if isinstance(block, DocSection):
             yield from parts_of(block)
 
 
@@ -144,7 +144,7 @@ def separate(references: re.Match[str]) -> str:
 def test_references_to_adjacent_notes_are_one_sentence() -> None:
     one, two = (f"Each of these {n} sentences is long enough to become a note." for n in "AB")
     facts = Facts((("Note", f"{one} {two} More."),) * 3)
-    (told, _) = move_repeats_to_notes(DocumentSection("", (facts,))).blocks
+    (told, _) = move_repeats_to_notes(DocSection("", (facts,))).blocks
     assert dict(told.rows)["Note"] == "See notes 1, 2. More."
 
 
@@ -164,7 +164,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
     assert f"**linkage, rows on {', '.join(sorted(TARGETS))}**" in text
     whole = report.build_report_document(told)
-    *_, notes = (block for block in whole.blocks if isinstance(block, DocumentSection))
+    *_, notes = (block for block in whole.blocks if isinstance(block, DocSection))
     assert notes.title == "Notes"
     named = {name.lower(): str(note).lower() for name, note in notes.blocks[0].rows}
     for name, note in named.items():
@@ -202,7 +202,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
     facts, part = report.build_regulator_section(record, glance_of(record, target)).blocks
     assert isinstance(facts, Facts)
-    assert isinstance(part, DocumentSection)
+    assert isinstance(part, DocSection)
     (paragraph,) = part.blocks
     assert isinstance(paragraph, Paragraph)
     return dict(facts.rows), paragraph.text
