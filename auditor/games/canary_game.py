@@ -97,7 +97,9 @@ class RemovalEstimator(Estimator):
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def observe(self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator) -> MeasurementResult:
+    def observe(
+        self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator
+    ) -> MeasurementResult:
         """Bounds epsilon for removing one user from below, by outputs of two worlds that differ by
         removing two users.
 

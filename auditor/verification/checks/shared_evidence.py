@@ -444,7 +444,7 @@ class CheckEvidence:
 
     @cached_property
     def shared_noise_check(self) -> CheckResult | None:
-        """Failed check of shared noise_deviation, if outputs of one call share noise_deviation; None if they do not.
+        """The failed check, if outputs of one call share their noise; None if they do not.
 
         The result is also None if the sampler returns one output per call. The status is "not run"
         if the draws do not suffice.
