@@ -309,7 +309,7 @@ class AttributeRows:
 
     family: kind of secret that the attack infers
     reference: description of the method, with its source
-    needs_known: False, because the attack can also run without users of known class
+    needs_known: whether the attack needs users of known class; False, because it can run without
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE

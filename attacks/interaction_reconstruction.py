@@ -40,7 +40,7 @@ class InteractionReconstruction:
     message: the interactions of its sender.
 
     family: kind of secret that the attack infers
-    needs_known: False, because the attack needs no users of known class
+    needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
 

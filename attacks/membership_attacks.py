@@ -36,7 +36,7 @@ class InteractionMembership:
     the probability that a message is the user's.
 
     family: kind of secret that the attack infers
-    needs_known: False, because the attack needs no users of known class
+    needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
 
@@ -67,7 +67,7 @@ class InteractionMembership:
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
-                raise InputError("Expected background.known_items, got None. Give each user's.")
+                raise InputError("Expected background.known_items, got None. Give items of users.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])
@@ -118,7 +118,7 @@ class UserMembership:
     but a rank hides a gap between members and non-members.
 
     family: kind of secret that the attack infers
-    needs_known: False, because the attack needs no users of known class
+    needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
 

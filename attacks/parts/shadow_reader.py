@@ -249,10 +249,10 @@ def draw_similar_histories(
 
 @dataclass(frozen=True)
 class UntrainedReaders:
-    """Readers that know the form of some messages, with the view that holds these messages.
+    """Readers that need not learn from simulated users, with the messages that they can read.
 
-    readers: the readers, which infer interactions from messages; none learns from simulated users
-    view: messages and public parameters that the adversary sees
+    readers: the readers, which infer interactions from messages
+    view: the messages that they read, and the public parameters
     """
 
     readers: tuple[Reader, ...]

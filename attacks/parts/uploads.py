@@ -273,6 +273,8 @@ def compute_sender_probs(posterior: NDArray[np.floating], known: sparse.csr_arra
 # same shape. Names serve only to distinguish parts of the same shape.
 
 _TOGETHER = 8  # number of senders in a group with about the same number of moved rows
+# Changes of the model by k senders: positions of the senders (k,), the changes (k, *shape), and
+# True for each entry that changed (k, *shape).
 ChangeBlock = tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]
 MODEL_KINDS = (Payload.GRADIENT, Payload.CHANGE, Payload.MODEL)
 
@@ -572,10 +574,14 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
 
 
 def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
-    """Returns the change of the model that ``total``, a sum of ``count`` messages, makes.
+    """Returns the sum of the senders' changes of the model, given the sum of their messages.
 
-    The messages may be models or changes, which a sum does not state. They are taken as models if
-    subtracting ``broadcast`` from the sum, once per message, brings the sum nearer to zero.
+    total: sum of the messages (shape)
+    broadcast: model that the server sent to the devices (shape)
+    count: number of messages in the sum
+
+    It may be unknown whether the messages are models or changes of the model. They are taken as
+    models if subtracting ``count`` times ``broadcast`` brings the sum nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
     moved = plain - count * np.asarray(broadcast, dtype=np.float64)

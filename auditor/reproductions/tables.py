@@ -438,7 +438,7 @@ class _Known:
         count = max(1, round(cell.known_share * len(self._users)))
         known = [np.sort(order[:count]) for order in self._orders]
         attack: SupervisedAttack = FAMILIES["attacks"].load_class(cell.attack)()
-        labels = attack.infer_each(
+        labels = attack.infer_per_background(
             view,
             [
                 Background(
