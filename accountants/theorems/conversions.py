@@ -32,8 +32,8 @@ class CompositionRule:
     - ``n_mechanisms``: number of mechanisms.
     - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
       pure epsilon, the composition of randomized responses is computed exactly as well (Kairouz, Oh
-      and Viswanath 2015: they dominate the mechanisms). ``convert_to_whole`` then returns the smaller
-      epsilon.
+      and Viswanath 2015: they dominate the mechanisms). ``convert_to_whole`` then returns the
+      smaller epsilon.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
     ourselves", Theorem 1) is also valid under adaptive composition, and attained at delta 0.

@@ -197,8 +197,8 @@ def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
     profiles: ratings of n users (n, M)
 
     The share is about 0 for users who did not take part, and about the server's step size for
-    users who did. ``can_solve_participation`` must accept the view. Memory: 256 MiB of equations, 8 MiB of
-    messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
+    users who did. ``can_solve_participation`` must accept the view. Memory: 256 MiB of equations, 8
+    MiB of messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]
     gram, right, pooled = np.zeros((n, n)), np.zeros(n), np.zeros(n)

@@ -333,7 +333,7 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
     activity = by.activity_gain * activity
-    return replace(evidence, log_ratio=ratio, item_log_odds=items, activity=activity)
+    return replace(evidence, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)
 
 
 def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:

@@ -103,8 +103,9 @@ class ShadowReader:
         if learned is None:
             return known
         view.add_note(f"The attack learns from users simulated by the devices' code.{left_out}")
-        evidence = replace(known, log_ratio=learned.infer(users), item_log_odds=None, activity=None)
-        return replace(evidence, activity=base.estimate_shrunk_activity(evidence))
+        known = replace(known, item_log_odds=None, activity_log_odds=None)
+        evidence = replace(known, log_ratio=learned.infer(users))
+        return replace(evidence, activity_log_odds=base.estimate_shrunk_activity(evidence))
 
 
 def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:

@@ -358,7 +358,7 @@ class SupervisedAttack(ABC):
         """
         return self.infer_per_background(view, (background,), rng)[0]
 
-    def infer_each(
+    def infer_per_background(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[GuessedLabels, ...]:
         """Returns the guesses for each background (known users and their classes), in order.

@@ -580,8 +580,8 @@ def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int)
     broadcast: model that the server sent to the devices (shape)
     count: number of messages in the sum
 
-    It may be unknown whether the messages are models or changes of the model. They are taken as
-    models if subtracting ``count`` times ``broadcast`` brings the sum nearer to zero.
+    The messages may be models or changes of the model, and the sum does not tell which. They are
+    taken as models if subtracting ``count`` times ``broadcast`` brings the sum nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
     moved = plain - count * np.asarray(broadcast, dtype=np.float64)

@@ -215,7 +215,7 @@ class AttackedSystem:
     note: str = ""
 
     def make_part(self) -> ReproductionPart:
-        """Returns the training of the system and all attacks on it as one ``PaperPart``, an
+        """Returns the training of the system and all attacks on it as one ``ReproductionPart``, an
         independent piece of work.
         """
         name, measure = f"{self.system_in_paper} {self.data_set}", partial(_run_attacks, self)
