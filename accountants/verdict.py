@@ -99,7 +99,7 @@ class Verdict(LabelEnum):
         "not tested",
         "The claim is not proved, and the audit could not have refuted it: no game was run, the "
         "samples were too few to refute the claim even if every guess had been right, or the "
-        "trainings were too few to refute a claim of half their epsilon.",
+        "trainings were too few to refute a claim that is half the true epsilon.",
     )
     CONSISTENT = (
         "CONSISTENT",
@@ -114,7 +114,7 @@ class Verdict(LabelEnum):
     NO_CLAIM = (
         "NO CLAIM",
         "no claim",
-        "The authors claim no epsilon, so there is nothing to refute. A lower bound may exceed "
+        "The authors claim no epsilon, so there is nothing to refute, even if a lower bound exceeds "
         "an epsilon that the audit derived.",
     )
     UNSOUND = (
@@ -136,13 +136,13 @@ class NumberLabel(LabelEnum):
     LOOSE = (
         "LOOSE",
         "loose",
-        "A number that the paper states is a valid bound, but it exceeds the correct number by "
-        "more than rounding.",
+        "The paper states a number that is a valid bound, but larger than the correct number, by more "
+        "than rounding.",
     )
     UNSTATED = (
         "UNSTATED",
         "not stated",
-        "The audit derived a number that the authors do not state, and this number is not correct.",
+        "A number that follows from one reading of the paper is not correct; no author states it.",
     )
     WRONG = ("WRONG", "wrong", "A number that the paper states or relies on is not correct.")
 
