@@ -69,24 +69,36 @@ class CallTracer(OperationTracer):
         """Returns ``function(*args, **kwargs)``, as called by the traced code.
 
         Raises NotTraced if the result may depend on more than the arguments.
-        """ self.count_steps() kind = self.get_safe_class(function) special =
-        BUILTIN_REPLACEMENTS.get(id(function)) if special is not None: return special(self, args,
-        kwargs) if any(id(function) in table for table in ( known.ALLOWED_FUNCTIONS, self.draws,
-        known.WRITING_FUNCTIONS, self.special)):  # fmt: skip return
-        self.call_allowed_compiled(function, args, kwargs, _name(function)) if kind is
-        types.FunctionType: return self._interpret(function, args, kwargs) if kind is
-        types.MethodType: return self.call(function.__func__, (function.__self__, *args), kwargs) if
-        kind is NativeMethod: return self._native_method(function.owner, function.name, args,
-        kwargs) if kind is PartialCall: return self.call(function.function, (*function.args, *args),
-        function.kwargs | kwargs) if kind is functools.partial: return self.call(function.func,
-        (*function.args, *args), function.keywords | kwargs) if kind is
-        functools._lru_cache_wrapper: return self.call_cached(function.__wrapped__, args, kwargs) if
-        kind in ALLOWED_METACLASSES and self.is_python_class(function): return
-        self.construct(function, args, kwargs) if known.is_numba_compiled(function):
-        self.is_replayed = False return self.call(function.py_func, args, kwargs) hook = None if
-        kind in ALLOWED_METACLASSES else self.find_method(function, "__call__") if hook is None:
-        self.refuse_call(_name(function)) return self.call(self.look_up(kind, "__call__"),
-        (function, *args), kwargs)
+        """
+        self.count_steps()
+        kind = self.get_safe_class(function)
+        special = BUILTIN_REPLACEMENTS.get(id(function))
+        if special is not None:
+            return special(self, args, kwargs)
+        if any(id(function) in table for table in (known.ALLOWED_FUNCTIONS, self.draws,
+            known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
+            return self.call_allowed_compiled(function, args, kwargs, _name(function))
+        if kind is types.FunctionType:
+            return self._interpret(function, args, kwargs)
+        if kind is types.MethodType:
+            return self.call(function.__func__, (function.__self__, *args), kwargs)
+        if kind is NativeMethod:
+            return self._native_method(function.owner, function.name, args, kwargs)
+        if kind is PartialCall:
+            return self.call(function.function, (*function.args, *args), function.kwargs | kwargs)
+        if kind is functools.partial:
+            return self.call(function.func, (*function.args, *args), function.keywords | kwargs)
+        if kind is functools._lru_cache_wrapper:
+            return self.call_cached(function.__wrapped__, args, kwargs)
+        if kind in ALLOWED_METACLASSES and self.is_python_class(function):
+            return self.construct(function, args, kwargs)
+        if known.is_numba_compiled(function):
+            self.is_replayed = False
+            return self.call(function.py_func, args, kwargs)
+        hook = None if kind in ALLOWED_METACLASSES else self.find_method(function, "__call__")
+        if hook is None:
+            self.refuse_call(_name(function))
+        return self.call(self.look_up(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
         """Returns the global names of rewritten code of a module.
