@@ -48,8 +48,8 @@ def make_sweep(metric="HR@10", values=(0.3, 0.2, None, 0.5), **changed):
 def make_leaking_sweep(metric="HR@10"):
     """A sweep with attack gains and epsilons of a user, of an interaction, and of plaintext.
 
-    Regression: the page had "shown at least nothing" for plaintext, and 16 alone where the epsilon of a
-        user is 3,040.
+    Regression: the page had "shown at least nothing" for plaintext, and 16 alone where the epsilon
+    of a user is 3,040.
     """
     one, whole = (f"{unit} / any pair / server / training" for unit in ("interaction", "user"))
     bounds = [
