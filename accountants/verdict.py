@@ -114,8 +114,8 @@ class Verdict(LabelEnum):
     NO_CLAIM = (
         "NO CLAIM",
         "no claim",
-        "The authors claim no epsilon, so there is nothing to refute, even if a lower bound exceeds "
-        "an epsilon that the audit derived.",
+        "The authors claim no epsilon, so there is nothing to refute, even if a lower bound "
+        "exceeds an epsilon that the audit derived.",
     )
     UNSOUND = (
         "UNSOUND",
@@ -136,8 +136,8 @@ class NumberLabel(LabelEnum):
     LOOSE = (
         "LOOSE",
         "loose",
-        "The paper states a number that is a valid bound, but larger than the correct number, by more "
-        "than rounding.",
+        "The paper states a number that is a valid bound, but larger than the correct number, by "
+        "more than rounding.",
     )
     UNSTATED = (
         "UNSTATED",
