@@ -499,7 +499,7 @@ def _conclude(
         reason = (
             f"Epsilon is {least}, {how} ({measured.source}), above the "
             f"{'derived' if derived else 'claimed'} epsilon, {_number(claim.epsilon)}, in {where} "
-            "that the claim covers."
+            f"that {'the derived epsilon' if derived else 'the claim'} covers."
         )
         if not derived:
             return Verdict.VIOLATED, reason
@@ -589,9 +589,9 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: SystemSizes | None
     except InputError:
         if "vantage" in claim.scope.list_uncovered(scope):
             return (
-                "The claim implies nothing in this scope: what the adversary "
-                f"“{scope.vantage}” sees does not follow from what the adversary "
-                f"“{claim.scope.vantage}” sees."
+                "The claim implies nothing in this scope: the adversary "
+                f"“{scope.vantage}” sees messages that cannot be computed from those that the "
+                f"adversary of the claim, “{claim.scope.vantage}”, sees."
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")

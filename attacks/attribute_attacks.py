@@ -314,7 +314,7 @@ class AttributeRows:
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str] = (
-        "reading of categories whose rows moved, by the chain rule (attacks/attribute_attacks.py)"
+        "a device changes only the row of its user's category (attacks/attribute_attacks.py)"
     )
     needs_known: ClassVar[bool] = False
 

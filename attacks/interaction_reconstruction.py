@@ -47,8 +47,8 @@ class InteractionReconstruction:
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "Bayes' rule, applied to the evidence of readers of messages, each of which names its "
-        "source (attacks/readers)"
+        "Bayes' rule, applied to what messages reveal by the methods in attacks/readers, each of "
+        "which names its source"
     )
 
     def refusal(self, view: View) -> str:

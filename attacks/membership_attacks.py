@@ -43,8 +43,7 @@ class InteractionMembership:
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "log-odds of an interaction, computed by readers of messages, each of which names its "
-        "source (attacks/readers)"
+        "log-odds that a user has an item, by the methods in attacks/readers, which name sources"
     )
 
     def refusal(self, view: View) -> str:
@@ -125,10 +124,11 @@ class UserMembership:
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "likelihood ratio of how well models fit a profile with and without the user (Carlini et "
-        "al., Membership Inference Attacks From First Principles, 2022, Algorithm 1, with pooled "
-        "shift and covariance), and least squares for the senders whose messages add up to the "
-        "models' steps (both in attacks/parts/profile_fit.py)"
+        "a likelihood ratio compares how well models trained with and without a user fit the "
+        "user's profile (Carlini et al., Membership Inference Attacks From First Principles, 2022, "
+        "Algorithm 1, with pooled shift and covariance). From the model's steps, least squares "
+        "find the senders whose messages add up to a step. Both methods are in "
+        "attacks/parts/profile_fit.py"
     )
 
     def refusal(self, view: View) -> str:

@@ -163,7 +163,7 @@ class ProbabilityTable:
         if np.isneginf(column[b]):
             note = "Input b never gives this output, so an adversary who sees it rules input b out."
         elif self.n_copies > 1:
-            note = f"The log-ratios of all {self.n_copies} independent parts of the data add up."
+            note = f"Epsilon is the sum of the log-ratios of all {self.n_copies} independent parts."
         # A density may exceed the largest double, as densities of long vectors do; it is then
         # infinite.
         with np.errstate(over="ignore"):
@@ -179,11 +179,11 @@ class ProbabilityTable:
                 compute_lower_epsilon(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
-            source += f" of {self.n_copies} copies from below"
+            source = f"lower bound of the hockey-stick divergence of {self.n_copies} copies"
             return make_exact_bound(least, scope, delta, source)
         together, all_tried = self._together()
         if not all_tried:
-            source += f" of {self.n_copies} copies from below; not all pairs of inputs are tried"
+            source = f"lower bound of the {source} of {self.n_copies} copies, over some pairs"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)

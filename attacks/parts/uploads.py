@@ -197,18 +197,18 @@ def make_refusal(view: View, needed: str) -> str:
     for name in list_linked_components(view):
         component = get_last_messages(view, name)
         size = " x ".join(map(str, component.shape)) or "1"
-        sent.append(f"{name} (kind {component.kind}, size {size})")
+        sent.append(f"“{name}” (an array of size {size} and kind “{component.kind}”)")
     parties = [seen.uploads.components for seen in view.rounds if seen.uploads is not None]
     if not sent and parties:
         users = (view.public.n_users,)
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
-        rows = f"have one row per user ({', '.join(aligned)}), which the attack cannot use"
+        rows = f"have one row per user (in {', '.join(aligned)}), which the attack cannot use"
         of = rows if aligned else "each cover several users"
         return f"The attack needs {needed}. The messages come from parties and {of}."
     if not sent:
         return f"The attack needs {needed}. This adversary sees no message with a known sender."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
-    return f"The attack needs {needed}. The sent messages are: {', '.join(sent[:_NAMED])}{more}."
+    return f"The attack needs {needed}. The messages consist of {', '.join(sent[:_NAMED])}{more}."
 
 
 def get_item_log_odds(view: View) -> NDArray[np.float64] | None:

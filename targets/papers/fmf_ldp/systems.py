@@ -122,8 +122,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
             broadcast={"items": game.make_opposing_items(2 * half)},
             scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
             world_names=(
-                f"the first {half} of {2 * half} items in the history",
-                f"the last {half} of {2 * half} items in the history",
+                f"the first half of the {2 * half} items in the history",
+                f"the second half of the {2 * half} items in the history",
             ),
         )
         return (pair,)
