@@ -82,12 +82,13 @@ def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, wh
 class Component(ABC):
     """One named part, such as the item table, of the messages that all clients send in a round.
 
-    per_client_fields: names of the fields that have one entry per client: arrays, sparse arrays, random
-        streams, or other components
+    per_client_fields: names of the fields with one entry per client: arrays, sparse arrays, random
+        streams, or other components (class attribute)
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. If the first of its ``per_client_fields`` is a component, kind, learning rate and shape
-    are those of that component by default. Arguments ``clients`` are indices among the clients.
+    ``kind``. A component that wraps another component names it first in ``per_client_fields``, and has
+    its kind, learning rate and shape by default. Arguments ``clients`` are indices among the
+    clients.
     """
 
     __slots__ = ()
@@ -601,7 +602,10 @@ class RandomizedMessages(Component):
         return super(RandomizedMessages, self).sum_all()
 
     def drop_rows(self, count: int) -> Component:
-        """Returns the messages without their first ``count`` rows; other noise is unchanged."""
+        """Returns the messages without their first ``count`` rows.
+
+        The noise of the remaining rows is unchanged.
+        """
         clean = self.clean_messages.drop_rows(count)
         randomize = self.randomizer.skip_entries(count * math.prod(self.shape[1:]))
         return RandomizedMessages(clean, randomize, self.streams)

@@ -160,7 +160,8 @@ MOVIELENS_RATING_COLUMNS = {
     "rating": (2, NumberColumn(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX)),
     "timestamp": (3, NumberColumn(entry_name="timestamp", pattern=PADDED_NUMBER_REGEX)),
 }
-# Name of a cell in error messages and function that reads a cell, by position of the column.
+# For each column, by its position: the name of a cell in error messages, and the function that parses
+# the text of a cell.
 CellParserByPosition = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
@@ -182,22 +183,23 @@ class UserColumn:
 
     @property
     def cell_name_and_parser(self) -> tuple[str, Callable[[str], int]]:
-        """Name of a cell in error messages, and function from its text to the category's index."""
+        """Name of a cell in error messages, and function that parses a cell's text.
+
+        The function returns the index of the category, and raises KeyError for an unknown word.
+        """
         words = self.category_by_word or {name: place for place, name in enumerate(self.categories)}
         return f"{self.cell_name}, one of {', '.join(words)},", words.__getitem__
 
 
-def make_genre_parser(
-    position: int, names: Sequence[str], separator: str = "|"
-) -> CellParserByPosition:
-    """Creates the reader of a column that lists a movie's genres as words, in any order.
+def make_genre_parser(position: int, names: Sequence[str], separator: str = "|") -> CellParserByPosition:
+    """Creates the parser of a column whose cells list a movie's genres as words, in any order.
 
     position: position of the column in the file
     names: names of all genres
     separator: text between two genres
 
-    Returns a mapping from the position to a cell's name in error messages and a function that maps
-    a cell to one flag per genre.
+    Returns ``{position: (cell_name, parse)}``: the name of a cell in error messages, and the
+    function that converts the text of a cell to one flag per genre.
     """
     words = {name: name for name in names}
 
