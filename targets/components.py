@@ -86,8 +86,8 @@ class Component(ABC):
         streams, or other components (class attribute)
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. A component that wraps another component names it first in ``per_client_fields``, and has
-    its kind, learning rate and shape by default. Arguments ``clients`` are indices among the
+    ``kind``. A component that wraps another component names it first in ``per_client_fields``, and
+    has its kind, learning rate and shape by default. Arguments ``clients`` are indices among the
     clients.
     """
 
@@ -150,8 +150,8 @@ class Component(ABC):
 
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
-        own: Any = self
-        made: Self = replace(own, **{n: _of(getattr(own, n), clients) for n in own.client_fields})
+        me: Any = self
+        made: Self = replace(me, **{n: _of(getattr(me, n), clients) for n in me.per_client_fields})
         return made
 
     def drop_rows(self, count: int) -> Component:
@@ -325,7 +325,7 @@ class RankOneMessages(Component):
     item_vectors: Floats
     sparse_vectors: sparse.csr_array
 
-    per_client_fields = ("user_vectors", "corrections")
+    per_client_fields = ("user_vectors", "sparse_vectors")
     kind, learning_rate = Payload.GRADIENT, 0.5
 
     @property
@@ -342,8 +342,8 @@ class RankOneMessages(Component):
     def bound_magnitude(self) -> float:
         """Returns the bound (max |s| + max |v_i| max |x_u|) max |x_u| of the absolute values.
 
-        |s| are absolute values of ``sparse_vectors``; |v_i| and |x_u| are Euclidean norms of item and
-        user vectors.
+        |s| are absolute values of ``sparse_vectors``; |v_i| and |x_u| are Euclidean norms of item
+        and user vectors.
         """
         item, user = (_longest(rows) for rows in (self.item_vectors, self.user_vectors))
         limit = (_largest(self.sparse_vectors.data) + item * user) * user

@@ -171,7 +171,7 @@ def _is_exact(view: View) -> bool:
     client = view.public.device_code
     assert client is not None, "checked by can_solve_sums"
     met = draw_histories(
-        _TRIED, view.public.n_items, client.items_per_user_range, np.random.default_rng(0)
+        _TRIED, view.public.n_items, client.n_items_range, np.random.default_rng(0)
     )
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:

@@ -302,9 +302,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
         return IDENTITY_CALIBRATION
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
-    drawn = shadow_reader.draw_similar_histories(
-        MIN_SHADOWS, chance, client.items_per_user_range, rng
-    )
+    drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.n_items_range, rng)
     known = UntrainedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = shadow_reader.run_on_accepted(

@@ -119,7 +119,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rounds = choose_rounds(view)
     known, sizes = (
         UntrainedReaders(readers, replace(view, rounds=tuple(rounds))),
-        client.items_per_user_range,
+        client.n_items_range,
     )
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)

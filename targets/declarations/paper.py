@@ -441,8 +441,8 @@ class Paper:
         pairs = tuple(self._numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
-                f"Expected {len(pairs)} descriptions in entry {entry.number} (one per number), or a "
-                f"number that divides {len(pairs)}, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
+                f"Expected {len(pairs)} descriptions (one per number) in entry {entry.number} or a "
+                f"divisor of {len(pairs)}, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
             )
         described = zip(cycle(entry.numbers), pairs)
         return tuple(one.fill_in(pair, entry.basis) for one, pair in described)

@@ -410,7 +410,7 @@ def _made(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
             "evaluation": paper.composed_systems.evaluation,
             "place": declared.place,
             "basis": declared.basis,
-            "unprotected": declared.unprotected,
+            "unprotected_name": declared.unprotected,
         },
         frozen=True,
         kw_only=True,

@@ -167,7 +167,7 @@ class TextTable:
             rest = data[cut:] if cut else rest + data
             if len(rest) > MAX_LINE_BYTES:
                 expected = f"lines of at most {MAX_LINE_BYTES:,} bytes"
-                raise make_layout_error(self.label, expected, got="a longer line")
+                raise make_layout_error(self.label, expected, "a longer line", "Check line ends.")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:

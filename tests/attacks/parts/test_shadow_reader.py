@@ -35,7 +35,7 @@ class Device:
     call_seconds: float = 0.1
     kind: Payload = Payload.CHANGE
     is_external: bool = True
-    size_range: tuple[int, int] = (1, ITEMS)
+    n_items_range: tuple[int, int] = (1, ITEMS)
     sent: list[int] = field(default_factory=list)
 
     def __call__(
