@@ -38,7 +38,7 @@ class Basis(StrEnum):
 
     The authors are not wrong if a derived number is wrong, because they did not state it.
 
-    >>> Basis.pick_weaker(Basis.DERIVED, Basis.COMPUTED)
+    >>> Basis.pick_less_direct(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>
     """
 
@@ -51,9 +51,10 @@ class Basis(StrEnum):
 
     @staticmethod
     def pick_less_direct(first: Basis, second: Basis) -> Basis:
-        """Returns the less direct of two origins, in the order printed, computed, derived, unknown.
+        """Returns the less direct of two origins. From direct to indirect, the order is: printed,
+        computed, derived, unknown.
 
-        This is the origin of a number that is computed from two other numbers.
+        The result is the origin of a number that is computed from two other numbers.
         """
         return max(first, second, key=list(Basis).index)
 
@@ -107,8 +108,8 @@ class Vantage(StrEnum):
     RELEASE = "release"  # the published model only
 
     def includes_view_of(self, other: Vantage) -> bool:
-        """Whether the messages seen from the ``other`` position of the adversary are a function of
-        the messages seen from this position.
+        """Whether an adversary at this vantage sees everything that an adversary at the ``other``
+        vantage sees, or can compute it.
         """
         return _covers(self, other)
 
@@ -236,7 +237,7 @@ class UnknownSizeError(InputError):
     """Error for the conversion of a bound to another scope if a needed size, such as the number of
     rounds, is unknown.
 
-    ``size_name``: name of the size, a field of ``Sizes``.
+    ``size_name``: name of the size, a field of ``SystemSizes``.
     """
 
     def __init__(self, message: str, size_name: str = "") -> None:
@@ -390,8 +391,8 @@ class Bound:
     - ``assumptions``: conditions under which the bound holds, as sentences.
     - ``samples``: number of simulated uploads of a measured bound; None for a proof or a
       calculation.
-    - ``largest``: largest lower bound that this number of samples can give; infinite if the bound
-      is not measured.
+    - ``largest``: largest lower bound that this number of samples can give, even if every guess is
+      right; infinite if the bound is not measured.
     - ``tight``: true if a calculated lower bound is known to equal the true epsilon in its scope.
     - ``witness``: two inputs and an output that show a lower bound, or None.
 

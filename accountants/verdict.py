@@ -31,8 +31,8 @@ from fedrec_auditor.accountants.theorems.conversions import convert_bound
 
 # A claim is vacuous if it permits guessing a bit with this probability (epsilon 6.9).
 VACUOUS_GUESS_PROB = 0.999
-# A measurement contradicts a proof only at this confidence. At 95%, one honest target in a few
-# hundred would raise the alarm by chance.
+# Confidence at which a measured lower bound may contradict our own proof and raise an alarm
+# (verdict UNSOUND). At 95%, one honest target in a few hundred would raise it by chance.
 PROOF_ALARM_CONFIDENCE = 1 - 1e-6
 # Relative slack when two epsilons are compared: floating-point noise is not a finding.
 _SLACK = 1e-9
@@ -99,7 +99,7 @@ class Verdict(LabelEnum):
         "not tested",
         "The claim is not proved, and the audit could not have refuted it: no game was run, the "
         "samples were too few to refute the claim even if every guess had been right, or the "
-        "trainings were too few to refute a claim of half their epsilon.",
+        "trainings were too few to refute a claim that is half the true epsilon.",
     )
     CONSISTENT = (
         "CONSISTENT",
@@ -114,8 +114,8 @@ class Verdict(LabelEnum):
     NO_CLAIM = (
         "NO CLAIM",
         "no claim",
-        "The authors claim no epsilon, so there is nothing to refute. A lower bound may exceed "
-        "an epsilon that the audit derived.",
+        "The authors claim no epsilon, so there is nothing to refute, even if a lower bound "
+        "exceeds an epsilon that the audit derived.",
     )
     UNSOUND = (
         "UNSOUND",
@@ -136,13 +136,13 @@ class NumberLabel(LabelEnum):
     LOOSE = (
         "LOOSE",
         "loose",
-        "A number that the paper states is a valid bound, but it exceeds the correct number by "
+        "The paper states a number that is a valid bound, but larger than the correct number, by "
         "more than rounding.",
     )
     UNSTATED = (
         "UNSTATED",
         "not stated",
-        "The audit derived a number that the authors do not state, and this number is not correct.",
+        "A number that follows from one reading of the paper is not correct; no author states it.",
     )
     WRONG = ("WRONG", "wrong", "A number that the paper states or relies on is not correct.")
 
@@ -174,11 +174,13 @@ class FailOn(LabelEnum):
 
     @property
     def level_without_severities(self) -> FailOn:
-        """Level to use instead of this one in commands without attacks, which have no severities.
+        """Level that replaces this one in a command without attacks, which has verdicts but no
+        severities.
 
         A refuted claim fails at all levels except ``never``.
 
-        >>> print(FailOn.CRITICAL.verdict_level, FailOn.MEDIUM.verdict_level)
+        >>> critical, medium = FailOn.CRITICAL, FailOn.MEDIUM
+        >>> print(critical.level_without_severities, medium.level_without_severities)
         false unproved
         """
         if self is FailOn.MEDIUM:
@@ -216,8 +218,9 @@ class Gate:
     """Condition on the verdicts of an audit under which a command or a test fails.
 
     - ``fail_on``: level at which it fails.
-    - ``allow``: gaps that do not make the audit incomplete: "not-tested" (too few measurements to
-      refute a claim), "not-assessed" (severity unknown), or both.
+    - ``allow``: labels of outcomes that are allowed, so that they do not make the audit incomplete:
+      "not-tested" (too few measurements to refute a claim), "not-assessed" (severity unknown), or
+      both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
     - ``waivers``: a sentence on each waived result. The key is the name of the system, and the name
       of the attack or the scope of the claim.
@@ -271,7 +274,10 @@ class Gate:
         return INCOMPLETE if untested else 0
 
     def apply_expired_waivers(self, code: int) -> int:
-        """Returns the exit code ``code``, or 1 instead of 0 if a waiver is expired."""
+        """Returns 1 if ``code`` is 0 and a waiver is expired, otherwise the exit code ``code``.
+
+        At the level ``never``, an expired waiver is ignored.
+        """
         fails = self.expired_waivers and self.fail_on is not FailOn.NEVER
         return code or (EXIT_FOUND if fails else 0)
 
@@ -493,7 +499,7 @@ def _conclude(
         reason = (
             f"Epsilon is {least}, {how} ({measured.source}), above the "
             f"{'derived' if derived else 'claimed'} epsilon, {_number(claim.epsilon)}, in {where} "
-            "that the claim covers."
+            f"that {'the derived epsilon' if derived else 'the claim'} covers."
         )
         if not derived:
             return Verdict.VIOLATED, reason
@@ -583,9 +589,9 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: SystemSizes | None
     except InputError:
         if "vantage" in claim.scope.list_uncovered(scope):
             return (
-                "The claim implies nothing in this scope: what the adversary "
-                f"“{scope.vantage}” sees does not follow from what the adversary "
-                f"“{claim.scope.vantage}” sees."
+                "The claim implies nothing in this scope: the adversary "
+                f"“{scope.vantage}” sees messages that cannot be computed from those that the "
+                f"adversary of the claim, “{claim.scope.vantage}”, sees."
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")
@@ -619,13 +625,14 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         accounted.side is Side.UPPER and accounted.scope.covers(scope)
     ):
         raise InputError(
-            f"Expected accounted as an upper bound whose scope covers [{scope}], got the "
-            f"{accounted.side} bound in [{accounted.scope}]. Account the event in that scope."
+            f"Expected the argument accounted to be an upper bound for [{scope}], or a scope that "
+            f"covers it, got the {accounted.side} bound for [{accounted.scope}]. Account the event "
+            f"in the scope [{scope}]."
         )
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(
-            f"Expected measured as a lower bound in the scope [{scope}] or a narrower one, got the "
-            f"{measured.side} bound in [{measured.scope}]. Measure a lower bound in that scope."
+            f"Expected the argument measured to be a lower bound for [{scope}], or a scope that it "
+            f"covers, got the {measured.side} bound for [{measured.scope}]. Measure in that scope."
         )
 
 

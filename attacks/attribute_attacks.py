@@ -309,12 +309,12 @@ class AttributeRows:
 
     family: kind of secret that the attack infers
     reference: description of the method, with its source
-    needs_known: False, because the attack can also run without users of known class
+    needs_known: whether the attack needs users of known class; False, because it can run without
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str] = (
-        "reading of categories whose rows moved, by the chain rule (attacks/attribute_attacks.py)"
+        "a device changes only the row of its user's category (attacks/attribute_attacks.py)"
     )
     needs_known: ClassVar[bool] = False
 

@@ -46,7 +46,7 @@ class Background:
     profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
     reference_views: views of trainings that the adversary ran itself, each on some users of
         ``profiles``, for user-level membership inference
-    is_in_training: whether each reference training includes each user of ``profiles``
+    is_in_training: True if the training of a reference view includes the user of a profile
         (len(reference_views), n)
     known_items: nonzero for some items that each user is known to have interacted with; they
         serve to recognise the user's message (n_users, n_items)
@@ -166,11 +166,11 @@ class Attack(Protocol):
 
     @property
     def needs_known(self) -> bool:
-        """Whether the attack learns from users whose attribute (class) is known."""
+        """Whether the attack needs users whose attribute (class) is known, to learn from them."""
         ...
 
     def refusal(self, view: View) -> str:
-        """Returns the reason why the attack cannot run on this view; an empty string if it can.
+        """Returns the reason why the attack refuses this view; an empty string if it can run on it.
 
         The view is the messages and public parameters that the adversary sees. An attack must
         refuse a view whose messages it cannot read, or from which it could only guess at chance

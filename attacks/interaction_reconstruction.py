@@ -40,15 +40,15 @@ class InteractionReconstruction:
     message: the interactions of its sender.
 
     family: kind of secret that the attack infers
-    needs_known: False, because the attack needs no users of known class
+    needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "Bayes' rule, applied to the evidence of readers of messages, each of which names its "
-        "source (attacks/readers)"
+        "Bayes' rule, applied to what messages reveal by the methods in attacks/readers, each of "
+        "which names its source"
     )
 
     def refusal(self, view: View) -> str:

@@ -202,7 +202,7 @@ class Linkage:
     the nearest earlier message differs from all other earlier messages.
 
     family: kind of secret that the attack infers
-    needs_known: False, because the attack needs no users of known class
+    needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
 

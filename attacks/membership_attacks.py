@@ -36,15 +36,14 @@ class InteractionMembership:
     the probability that a message is the user's.
 
     family: kind of secret that the attack infers
-    needs_known: False, because the attack needs no users of known class
+    needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "log-odds of an interaction, computed by readers of messages, each of which names its "
-        "source (attacks/readers)"
+        "log-odds that a user has an item, by the methods in attacks/readers, which name sources"
     )
 
     def refusal(self, view: View) -> str:
@@ -67,7 +66,7 @@ class InteractionMembership:
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := assign_pseudonyms(view):
             if background.known_items is None:
-                raise InputError("Expected background.known_items, got None. Give each user's.")
+                raise InputError("Expected background.known_items, got None. Give items of users.")
             evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = compute_posterior(evidence)
             by_message = compute_sender_probs(chance, background.known_items[users])
@@ -118,17 +117,18 @@ class UserMembership:
     but a rank hides a gap between members and non-members.
 
     family: kind of secret that the attack infers
-    needs_known: False, because the attack needs no users of known class
+    needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "likelihood ratio of how well models fit a profile with and without the user (Carlini et "
-        "al., Membership Inference Attacks From First Principles, 2022, Algorithm 1, with pooled "
-        "shift and covariance), and least squares for the senders whose messages add up to the "
-        "models' steps (both in attacks/parts/profile_fit.py)"
+        "a likelihood ratio compares how well models trained with and without a user fit the "
+        "user's profile (Carlini et al., Membership Inference Attacks From First Principles, 2022, "
+        "Algorithm 1, with pooled shift and covariance). From the model's steps, least squares "
+        "find the senders whose messages add up to a step. Both methods are in "
+        "attacks/parts/profile_fit.py"
     )
 
     def refusal(self, view: View) -> str:

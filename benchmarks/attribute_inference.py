@@ -185,7 +185,7 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
                 for each in known
             ]
             for name in (*FOUR, "logistic"):
-                member(name).infer_each(read, drawn, rng)
+                member(name).infer_per_background(read, drawn, rng)
 
 
 def member(name: str) -> Any:

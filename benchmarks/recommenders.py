@@ -93,7 +93,7 @@ class Scored:
     scores: Scores
     evaluation: UtilityTest
     name: str = "measured"
-    unprotected: str = ""
+    unprotected_name: str = ""
     reported_metrics: tuple[()] = ()
 
     def score(

@@ -82,12 +82,13 @@ def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, wh
 class Component(ABC):
     """One named part, such as the item table, of the messages that all clients send in a round.
 
-    per_client_fields: names of the fields that have one entry per client: arrays, sparse arrays, random
-        streams, or other components
+    per_client_fields: names of the fields with one entry per client: arrays, sparse arrays, random
+        streams, or other components (class attribute)
 
     This is the base class of the storage formats. A subclass defines ``shape``, ``to_dense`` and
-    ``kind``. If the first of its ``per_client_fields`` is a component, kind, learning rate and shape
-    are those of that component by default. Arguments ``clients`` are indices among the clients.
+    ``kind``. A component that wraps another component names it first in ``per_client_fields``, and
+    has its kind, learning rate and shape by default. Arguments ``clients`` are indices among the
+    clients.
     """
 
     __slots__ = ()
@@ -149,8 +150,8 @@ class Component(ABC):
 
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
-        own: Any = self
-        made: Self = replace(own, **{n: _of(getattr(own, n), clients) for n in own.client_fields})
+        me: Any = self
+        made: Self = replace(me, **{n: _of(getattr(me, n), clients) for n in me.per_client_fields})
         return made
 
     def drop_rows(self, count: int) -> Component:
@@ -324,7 +325,7 @@ class RankOneMessages(Component):
     item_vectors: Floats
     sparse_vectors: sparse.csr_array
 
-    per_client_fields = ("user_vectors", "corrections")
+    per_client_fields = ("user_vectors", "sparse_vectors")
     kind, learning_rate = Payload.GRADIENT, 0.5
 
     @property
@@ -341,8 +342,8 @@ class RankOneMessages(Component):
     def bound_magnitude(self) -> float:
         """Returns the bound (max |s| + max |v_i| max |x_u|) max |x_u| of the absolute values.
 
-        |s| are absolute values of ``sparse_vectors``; |v_i| and |x_u| are Euclidean norms of item and
-        user vectors.
+        |s| are absolute values of ``sparse_vectors``; |v_i| and |x_u| are Euclidean norms of item
+        and user vectors.
         """
         item, user = (_longest(rows) for rows in (self.item_vectors, self.user_vectors))
         limit = (_largest(self.sparse_vectors.data) + item * user) * user
@@ -601,7 +602,10 @@ class RandomizedMessages(Component):
         return super(RandomizedMessages, self).sum_all()
 
     def drop_rows(self, count: int) -> Component:
-        """Returns the messages without their first ``count`` rows; other noise is unchanged."""
+        """Returns the messages without their first ``count`` rows.
+
+        The noise of the remaining rows is unchanged.
+        """
         clean = self.clean_messages.drop_rows(count)
         randomize = self.randomizer.skip_entries(count * math.prod(self.shape[1:]))
         return RandomizedMessages(clean, randomize, self.streams)

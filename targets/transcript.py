@@ -103,7 +103,7 @@ class DeviceCode(Protocol):
         ...
 
     @property
-    def items_per_user_range(self) -> tuple[int, int]:
+    def n_items_range(self) -> tuple[int, int]:
         """Smallest and largest number of items per user of the data, among users with items."""
         ...
 
@@ -384,7 +384,7 @@ class View:
     >>> part = ComponentView.create(np.array([[0, 1, 1], [1, 0, 0]]), Payload.BITS)
     >>> bits = Uploads(np.arange(2), {"bits": part})
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
-    >>> [(uploads, sent)] = view.find_component("bits")
+    >>> [(uploads, sent)] = view.find_linked_rounds("bits")
     >>> uploads.users, sent.to_dense(np.array([0]))
     (array([0, 1]), array([[0, 1, 1]]))
     """
@@ -538,7 +538,7 @@ class Transcript:
                     aggregate=MappingProxyType(
                         {name: c.sum_all() for name, c in r.uploads.components.items()}
                     ),
-                    senders=r.uploads.users,
+                    sum_senders=r.uploads.users,
                     cleartext=r.cleartext,
                 )
                 for r in self.rounds

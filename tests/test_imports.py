@@ -119,7 +119,7 @@ def test_no_module_imports_what_is_private_to_another_folder() -> None:
 def test_what_is_private_is_found() -> None:
     source = "from fedrec_auditor.{} import {}"
     for module, name, importer in (
-        ("targets.datasets.parts.source", "Source", "auditor.runner"),
+        ("targets.datasets.parts.source", "DataFiles", "auditor.runner"),
         ("attacks.parts", "bits", "auditor.runner"),
         ("attacks.base", "_hidden", "auditor.runner"),
         ("attacks._hidden", "name", "auditor.runner"),

@@ -1,10 +1,11 @@
 """Accounting events: descriptions of composed mechanisms, by event classes of the library
-dp-accounting and by own classes.
+dp-accounting and of this package.
 
-Importing ``dp_accounting`` imports all of its modules and large parts of scipy, which takes longer
-than most accounting. Events and Rényi accounting need only two light modules of the package. So the
-package is registered without running its code, which runs only when a name is accessed that the
-light modules lack.
+A plain ``import dp_accounting`` imports all modules of the library and large parts of scipy, which
+takes longer than most accounting. Events and Rényi accounting need only two light modules of the
+library. So this package puts an empty ``dp_accounting`` into ``sys.modules``. Access to a name
+imports the light module that defines the name. The library's own ``__init__`` runs only if neither
+light module defines the name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Namespace of all classes of accounting events: those of the library dp-accounting, and those of
-``list_leaves``.
+the module ``leaves``.
 
-Most code that passes events on does not need the library. So it is imported only when a name is
-accessed. ``dp.pyi`` declares the names for type checkers.
+Most code that passes events on does not need the library. So the library is imported only when a
+name is accessed. ``dp.pyi`` declares the names for type checkers.
 """
 
 from __future__ import annotations

@@ -112,8 +112,10 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of Poisson sampling under replacement: neighbouring inputs differ in the
-    value of one record.
+    """Accounting event of Poisson sampling, if neighbouring inputs differ by the replacement of one
+    record.
+
+    "Replaced" in the name of the class refers to this record.
 
     - ``sampling_probability``: probability with which each record is drawn.
     - ``event``: a Gaussian or Laplace event. Its noise multiplier is the noise divided by the
@@ -283,9 +285,9 @@ def list_supported_leaves(
         inner, drawn = sampling.get(type(leaf)), getattr(leaf, "event", None)
         if inner is not None and not isinstance(drawn, inner):
             raise InputError(
-                f"Expected {type(leaf).__name__} of an event that {name} supports, got "
-                f"{type(drawn).__name__}. It supports sampling of "
-                f"{', '.join(kind.__name__ for kind in inner)}. Use another accountant."
+                f"Expected one of the events {', '.join(kind.__name__ for kind in inner)} inside "
+                f"{type(leaf).__name__}, which {name} supports there, got {type(drawn).__name__}. "
+                "Use another accountant."
             )
         allowed = SAMPLING_ADJACENCIES.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:

@@ -108,10 +108,10 @@ def compute_lower_epsilon(uses: PairCounts, delta: float) -> float:
 
     ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
 
-    All losses near a point of a grid are merged into one output, which is post-processing, and the
-    loss of this output is rounded down to the grid. The losses are then added by Fourier transform.
-    The loss that rounding removed in total is bounded from below by Bernstein's inequality, and
-    added back.
+    Outputs whose losses lie near the same point of a grid are merged into one output. Merging is
+    post-processing, so it never raises epsilon. The loss of the merged output is rounded down to
+    the grid, and the losses of all uses are added by Fourier transform. Finally, part of the loss
+    that rounding removed is added back: a lower bound on its total, by Bernstein's inequality.
     """
     # The loss of the merged output differs from the point by a term of second order in the step,
     # and is rounded down to the grid minus an offset. The total that n uses lose by rounding is a

@@ -65,16 +65,20 @@ class MixturePart:
 
 @dataclass(frozen=True, slots=True)
 class ExpTerm:
-    """Term of a density: exp(value + slope (y - anchor) - curvature (y - anchor)^2 / 2) at the
-    number y in [low, high].
+    """Normal or exponential term of a density, or of the masses of a lattice (equally spaced
+    points).
+
+    At a point y of the interval [low, high], the term is exp(log_max + slope (y - anchor) -
+    curvature (y - anchor)^2 / 2). Outside the interval, it is 0.
 
     - ``low``, ``high``: ends of the interval.
-    - ``anchor``: point at which the term is largest.
+    - ``anchor``: point of the interval at which the term is largest.
     - ``log_max``: logarithm of the term at the anchor.
-    - ``mean_or_rate``: mean of a normal density, or the rate of an exponential if ``curvature`` is 0. It
-      determines the property ``slope``.
-    - ``curvature``: rate by which the slope of the logarithm falls.
-    - ``step``: if positive, the term is a mass at every multiple of the step from an end.
+    - ``mean_or_rate``: mean of a normal term (``curvature`` > 0), or rate of an exponential term
+      (``curvature`` = 0). The property ``slope`` is computed from it.
+    - ``curvature``: 1 / variance of a normal term; 0 for an exponential term.
+    - ``step``: 0 for a density; otherwise the distance of the lattice points, which begin at a
+      finite end of the interval.
     """
 
     low: float
@@ -102,9 +106,11 @@ class ExpTerm:
         return replace(term, log_max=math.log(part.weight) - whole)
 
     def compute_log_masses(self, low: Floats, high: Floats) -> Floats:
-        """Computes ln of the mass of the term on each interval [low, high] within its support.
+        """Computes ln of the mass that this term (density piece or lattice) has on each interval
+        [low, high].
 
-        For a lattice, ``low`` and ``high`` are its first and its last point.
+        The intervals lie within the interval of the term. For a lattice, ``low`` and ``high`` are
+        lattice points, and both count.
         """
         nearest = np.clip(self.anchor, low, high)
         slope = np.abs(self.slope - self.curvature * (nearest - self.anchor))
@@ -116,12 +122,11 @@ class ExpTerm:
 
     @property
     def slope(self) -> float:
-        """Slope of the logarithm of the term at the anchor."""
-        return (
-            (self.mean_or_rate - self.anchor) * self.curvature
-            if self.curvature
-            else self.mean_or_rate
-        )
+        """Slope of the logarithm of the term at ``anchor``, the point at which the term is
+        largest.
+        """
+        value = self.mean_or_rate
+        return (value - self.anchor) * self.curvature if self.curvature else value
 
     def compute_log(self, y: Floats) -> Floats:
         """Computes the logarithm of the density or mass at each number of ``y``.
@@ -290,13 +295,13 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
 def iter_aligned_terms(
     p: Mixture, q: Mixture
 ) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
-    """Makes the numbers in two mixtures comparable, and yields the terms of the first mixture, then
-    of the second.
+    """Yields the terms of the mixture ``p``, then those of ``q``, after rounding errors between
+    both mixtures are removed.
 
-    Each result is a pair: the density pieces and lattices as ``ExpTerm`` objects, and the
-    probabilities of single points. Numbers of the two mixtures that differ only by rounding are
-    made equal. Raises InputError for a piece that is too narrow and does not continue another
-    piece.
+    Points (ends, means, single points), rates, deviations and steps that differ only by rounding
+    are replaced by one value in both mixtures. Each result has two parts: the density pieces and
+    lattices as ``ExpTerm`` objects, and the probabilities of single points, by point. Raises
+    InputError for a piece that is too narrow and does not continue another piece.
     """
     mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
@@ -331,12 +336,13 @@ def iter_aligned_terms(
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Parts of two measures that lie on the equally spaced points origin + step * n, as functions
-    of the integer n.
+    """Lattice (equally spaced points origin + step * n, with integer n), with the terms of two
+    measures that have masses on it.
 
-    - ``origin``: the number at n = 0.
+    - ``origin``: the point at n = 0.
     - ``step``: distance of neighbouring points.
-    - ``terms_by_measure``: parts of the first measure, and parts of the second measure.
+    - ``terms_by_measure``: terms of the first measure, and terms of the second measure. Each term
+      gives masses as a function of n, not of the point.
     """
 
     origin: float
@@ -355,7 +361,7 @@ class Lattice:
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def get_point(self, n: float) -> float:
-        """Returns the number origin + step * ``n``."""
+        """Returns the lattice point origin + step * ``n``."""
         return self.origin + self.step * float(n)
 
 
@@ -375,8 +381,9 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
             raise InputError(
-                f"Expected grid steps of at least {1e4 * RELATIVE_TOLERANCE} times an output, got "
-                f"step {term.step} at {term.anchor}. Output the integer index of the grid point."
+                f"Expected a grid step of {1e4 * RELATIVE_TOLERANCE} times the output or more, got "
+                f"step {term.step} at output {term.anchor}: doubles do not resolve the grid there. "
+                "Output the integer index of the grid point."
             )
         fits = (each for each in lattices if not math.isnan(each.find_index(term.anchor)))
         lattice = next(fits, None)

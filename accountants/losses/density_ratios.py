@@ -67,11 +67,12 @@ class DistinguishingEvent(NamedTuple):
 
 
 class DivergenceRange(NamedTuple):
-    """Interval [lower, upper] that contains a hockey-stick divergence, with the masses that
-    contribute to it.
+    """Interval [lower, upper] that contains the hockey-stick divergence of P and Q at an epsilon,
+    with the probabilities of the event that attains it.
 
-    - ``lower``, ``upper``: limits of the divergence.
-    - ``mass_p``, ``mass_q``: masses under P and Q of the numbers that contribute to the divergence.
+    - ``lower``, ``upper``: limits of the divergence P(event) - e^epsilon Q(event).
+    - ``mass_p``, ``mass_q``: probabilities of this event under P and Q. The event is the set of all
+      outputs at which P/Q exceeds e^epsilon.
     """
 
     lower: float
@@ -127,7 +128,8 @@ def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
     all digits contributes nothing. Raises InputError if ``epsilon`` is below 0.
     """
     if not epsilon >= 0.0:
-        raise InputError(f"Expected epsilon >= 0, got {epsilon}. If it is < 0, exchange P and Q.")
+        swapped = "1 - e^epsilon + e^epsilon * bound_divergence(q, p, -epsilon)"
+        raise InputError(f"Expected epsilon >= 0, got {epsilon}. For epsilon < 0, use {swapped}.")
     parts = [stretches.bound_excess(epsilon) for stretches in _supports(p, q)]
     return (
         DivergenceRange(*map(math.fsum, zip(*parts, strict=True)))

@@ -228,8 +228,11 @@ class ArrayPair:
         return found[0], found[1]
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns the quantiles of the finite privacy loss, under the first distribution of the
-        pair, at the probabilities ``tail`` and 1 - ``tail``.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
+
+        The ends are quantiles of the finite losses under the pair's first distribution P, at the
+        probabilities ``tail`` and 1 - ``tail``.
         """
         mass, last = np.exp(self.log_p), len(self.losses) - 1
         low = int(np.searchsorted(np.cumsum(mass), tail))
@@ -384,8 +387,10 @@ class ClonePair:
 
     @property
     def infinite_mass(self) -> float:
-        """Probability, under the first distribution P, of the rare counts of clones that
-        ``list_losses`` omits. Their privacy loss counts as infinite.
+        """Probability, under the first distribution P, of an infinite privacy loss.
+
+        The numbers of clones that ``list_losses`` omits, because they are negligibly rare, count as
+        an infinite loss.
         """
         return 4.0 * _TAIL
 
@@ -398,8 +403,11 @@ class ClonePair:
         return self.list_losses().bin_losses(edges)
 
     def find_loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns the quantiles of the finite privacy loss, under the first distribution of the
-        pair, at the probabilities ``tail`` and 1 - ``tail``.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
+
+        The ends are quantiles of the finite losses under the pair's first distribution P, at the
+        probabilities ``tail`` and 1 - ``tail``.
         """
         return self.list_losses().find_loss_range(tail)
 
@@ -407,9 +415,10 @@ class ClonePair:
         """Lists the privacy losses of all counts of clones, with their log-probabilities, as an
         ``ArrayPair``.
 
-        Clones are reports of other users that hide the user's own report. With C clones there are m
-        = C + 1 relevant reports, and a of them are of the first kind: P(a | m) is proportional to
-        binom(m, a) (e^eps a + m - a), and Q(a | m) to P(m - a | m).
+        Clones are reports of other users that hide the user's own report. A loss belongs to two
+        counts: the number C of clones, and the number a of draws from Q0 among the m = C + 1
+        reports that are clones or the user's own (Q0 and Q1 as in the docstring of the class).
+        Given m, P(a) is proportional to binom(m, a) (e^eps a + m - a), and Q(a) = P(m - a).
 
         There are a few 10^5 losses for any number of users, because of three simplifications, which
         never lower epsilon:
@@ -748,7 +757,8 @@ class GaussianMixturePair:
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
         most ``tail``, and above ``high`` likewise. The ends are the losses at a low quantile of
-        N(0, 1) and at a high quantile of N(c, 1), with c the largest centre whose tail matters.
+        N(0, 1) and at a high quantile of N(c, 1). Centres above c are left out, because their total
+        probability is at most ``tail`` / 2.
         """
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))
@@ -879,16 +889,20 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     equal if the order makes no difference or if the opposite order was not tried. The result is
     None if no such pairs are known.
 
-    - Gaussian and Laplace noise, randomized responses, revealed sampling, and Gaussian noise on a
-      Poisson sample under replacement attain the pair that dominates them.
-    - A Poisson sample, for adding or removing a record or a group of records
-      (``GaussianMixturePair``), attains the pair that dominates it.
-    - Under Laplace noise on a Poisson sample, replacing a record of weight 0 attains the pair of
-      adding or removing a record (``amplify_epsilon`` is attained at delta 0).
-    - A sample of fixed size attains Poisson's pair if all other records, and the replaced one, lie
-      at one end of the range of a record, and its replacement lies at the opposite end.
-    - A pure epsilon, and the epsilon of shuffled reports, is attained by one mechanism of this
-      epsilon: randomized response on a bit.
+    By kind of event, the result is:
+
+    - Gaussian or Laplace noise, randomized response, or revealed sampling: the dominating pair
+      (``make_dominating_pair``).
+    - Poisson sample, if a record or a group of records is added or removed, or if a record with
+      Gaussian noise is replaced: also the dominating pair.
+    - Poisson sample with Laplace noise, if a record is replaced: the pair for adding or removing a
+      record, which occurs if the replaced record contributes 0 to the sum. At delta 0, a larger
+      epsilon is attained: that of ``amplify_epsilon``.
+    - Sample of fixed size: the pair of the Poisson sample. Example: the changed record moves from
+      one end of the range of a record to the opposite end, and all other records lie at its first
+      end.
+    - Known pure epsilon, or shuffled reports: the pair of randomized response on a bit with the
+      same epsilon.
     """
     leaf = _with_room(leaf)
     inner = getattr(leaf, "event", leaf)

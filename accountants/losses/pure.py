@@ -57,17 +57,17 @@ class ThreePointLoss:
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
-            return cls(p_likely=1.0 / (1.0 + odds), p_unlikely=odds / (1.0 + odds))
+            return cls(p_own_output=1.0 / (1.0 + odds), p_other_output=odds / (1.0 + odds))
         if isinstance(event, dp.RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
             if buckets == 1:
-                return cls(p_likely=0.0, p_unlikely=0.0)
-            return cls(p_likely=1.0 - noise + noise / buckets, p_unlikely=noise / buckets)
+                return cls(p_own_output=0.0, p_other_output=0.0)
+            return cls(p_own_output=1.0 - noise + noise / buckets, p_other_output=noise / buckets)
         p, q = max(event.p, event.q), min(event.p, event.q)
         # The smaller probability is used as it is; the other follows without cancellation.
         if q <= 1.0 - p:
-            return cls(p_likely=p, p_unlikely=q)
-        return cls(p_likely=1.0 - q, p_unlikely=1.0 - p)
+            return cls(p_own_output=p, p_other_output=q)
+        return cls(p_own_output=1.0 - q, p_other_output=1.0 - p)
 
     @property
     def max_loss(self) -> float:

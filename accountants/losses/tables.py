@@ -72,9 +72,9 @@ class ProbabilityTable:
       needed at delta > 0.
     - ``n_copies``: number of independent uses ("copies"), all of which may have the worst pair of
       inputs at once.
-    - ``n_groups``: number of groups of equal size into which the copies are divided. Copies in one
-      group have the same pair of inputs. Different groups may have different pairs, or one pair in
-      exchanged order.
+    - ``n_groups``: number of groups of equal size into which the copies are divided. If the data
+      change, all copies of a group have the same two inputs, a before and b after the change. For
+      another group, a and b may be other inputs, or the same two with a and b swapped.
     - ``name_event``: function that returns the text of an event, given the column indices of its
       outputs, or None.
 
@@ -101,11 +101,15 @@ class ProbabilityTable:
         return self._at_delta(scope, delta) if delta > 0 else self._at_zero(scope)
 
     def compute_delta(self, epsilon: float) -> float:
-        """Computes the largest hockey-stick divergence at ``epsilon`` over all pairs of inputs.
+        """Computes the largest hockey-stick divergence at ``epsilon``, over all pairs of inputs, of
+        the ``n_copies`` uses of the mechanism together.
 
-        Raises InputError if the divergence cannot be computed: for several copies whose outputs
-        have more than two different probability ratios, or if copies may have different pairs of
-        inputs and not all combinations of pairs were tried.
+        Raises InputError in two cases:
+
+        - There are several copies, and the outputs of a copy have more than two different
+          probability ratios.
+        - Groups of copies may have different pairs of inputs, and there are too many combinations
+          of pairs to try all.
         """
         if (ratios := self._ratios()) > 2:
             raise InputError(
@@ -115,8 +119,9 @@ class ProbabilityTable:
         together, all_tried = self._together()
         if not all_tried:
             raise InputError(
-                f"Expected n_groups=1, or few copies of 2 inputs, got n_copies={self.n_copies}, "
-                f"n_groups={self.n_groups}. Set n_copies=1, or call compute_bound instead."
+                "Expected n_groups=1, or 2 inputs and n_copies small enough to try all pairs, got "
+                f"{len(self.log_probs)} inputs, n_groups={self.n_groups}, n_copies={self.n_copies}."
+                " Set n_copies=1, or call compute_bound for a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 
@@ -158,7 +163,7 @@ class ProbabilityTable:
         if np.isneginf(column[b]):
             note = "Input b never gives this output, so an adversary who sees it rules input b out."
         elif self.n_copies > 1:
-            note = f"The log-ratios of all {self.n_copies} independent parts of the data add up."
+            note = f"Epsilon is the sum of the log-ratios of all {self.n_copies} independent parts."
         # A density may exceed the largest double, as densities of long vectors do; it is then
         # infinite.
         with np.errstate(over="ignore"):
@@ -174,11 +179,11 @@ class ProbabilityTable:
                 compute_lower_epsilon(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._pairs()
             )
-            source += f" of {self.n_copies} copies from below"
+            source = f"lower bound of the hockey-stick divergence of {self.n_copies} copies"
             return make_exact_bound(least, scope, delta, source)
         together, all_tried = self._together()
         if not all_tried:
-            source += f" of {self.n_copies} copies from below; not all pairs of inputs are tried"
+            source = f"lower bound of the {source} of {self.n_copies} copies, over some pairs"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
@@ -260,21 +265,25 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
 def list_exchange_counts(
     log_p: Array, log_q: Array, copies: int, groups: int
 ) -> tuple[list[int], bool]:
-    """Lists the numbers of copies of a mechanism for which the two inputs should be exchanged in a
-    search for the largest divergence.
+    """Lists the numbers of exchanged copies of a mechanism that a search for the largest
+    hockey-stick divergence should try.
 
-    - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
-    - ``copies``: number of copies, each of which receives one of the two inputs.
-    - ``groups``: number of groups of copies. Copies of one group have the same order of inputs.
+    The data are changed. A copy gets the input a before and b after the change. An exchanged copy
+    gets b before and a after it.
 
-    Returns the numbers to try, and whether the best number is certainly one of them. The divergence
-    is the hockey-stick divergence.
+    - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the inputs a and b.
+    - ``copies``: number of copies.
+    - ``groups``: number of groups of equal size; all copies of a group are exchanged, or none.
 
-    Exchanging can matter: two bits with P(1) = p and P(1) = q, p > q, may be distinguished best as
-    inputs (0, 1) against (1, 0). The only number is 0 in two cases. In the first case, an exchange
-    changes nothing. In the second case, one output is impossible under one input. Let s be the
-    probability that one copy does not show this output. With i of n copies exchanged, and e^eps >=
-    1, the divergence is
+    Returns the numbers to try, and whether the best number is certainly among them.
+
+    Example in which an exchange matters: each copy sends a bit that is 1 with probability p on the
+    input a, and with a smaller probability q on b. For two copies, (a, b) against (b, a) may have a
+    larger divergence than (a, a) against (b, b).
+
+    Only 0 is to be tried in two cases. In the first case, an exchange changes nothing. In the
+    second case, one output is impossible under one input. Let s be the probability that one copy
+    does not show this output. With i of n copies exchanged, and e^eps >= 1, the divergence is
 
         1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
 
@@ -301,11 +310,14 @@ def merge_copies(
     - ``copies``: number of copies.
     - ``exchanged``: number of copies in which the two inputs are exchanged.
 
-    For one copy, the statistic is its output. For several copies, whose outputs must have at most
-    two different ratios, it is the number of outputs that favour the first input: a binomial number
-    or, if inputs are exchanged, a sum of two. For millions of copies, values with a probability
-    below the smallest double under the first input are omitted (Bernstein), which only lowers a
-    divergence.
+    For one copy, the statistic is its output. For several copies, it is the number of outputs that
+    are likelier under the first input. The outputs of a copy must then have at most two different
+    probability ratios. The number has a binomial distribution or, if inputs are exchanged in some
+    copies, that of a sum of two binomial variables.
+
+    For more than 2^20 copies, values that are too rare under the first input for a double are
+    omitted (their range follows from Bernstein's inequality). An omission lowers a divergence, and
+    never raises it.
     """
     if copies == 1:
         return log_p, log_q

@@ -32,8 +32,8 @@ class CompositionRule:
     - ``n_mechanisms``: number of mechanisms.
     - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
       pure epsilon, the composition of randomized responses is computed exactly as well (Kairouz, Oh
-      and Viswanath 2015: they dominate the mechanisms). ``convert_to_whole`` then returns the smaller
-      epsilon.
+      and Viswanath 2015: they dominate the mechanisms). ``convert_to_whole`` then returns the
+      smaller epsilon.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
     ourselves", Theorem 1) is also valid under adaptive composition, and attained at delta 0.
@@ -47,7 +47,9 @@ class CompositionRule:
         check_delta(self.delta)
 
     def convert_to_whole(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes (epsilon, delta) of the composition from (epsilon, delta) of each mechanism."""
+        """Computes (epsilon, delta) of the whole composition from (epsilon, delta) of each
+        mechanism.
+        """
         check_epsilon(epsilon)
         check_delta(delta)
         if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.n_mechanisms == 1:
@@ -210,8 +212,8 @@ def _path(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[Con
     """
     if not low.vantage.includes_view_of(high.vantage):
         raise InputError(
-            f"Expected a bound for a vantage that sees all of [{high}], got {low.vantage}. The "
-            f"vantage {high.vantage} sees more. Account the mechanism for this vantage."
+            f"Expected a bound for a vantage that sees all that {high.vantage} sees, got one for "
+            f"{low.vantage}. Account the mechanism for the vantage {high.vantage}."
         )
     horizon = _horizon(low, high, sizes, delta)
     # A unit that is wider than the data of one message is counted within the horizon of the bound.
@@ -246,7 +248,7 @@ def _change(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]
         # The data of a user is replaced by the data of another user, of any length.
         if low.adjacency is Adjacency.REPLACE and high.unit is not Unit.USER:
             return [ConversionStep(None, ("another history may be longer or shorter",))]
-        raise _refusal(low, high, reason="a replaced history is never empty, but here it may be")
+        raise _refusal(low, high, reason=f"{high.adjacency} also covers users without data")
     if high.protects_user_presence and low.adjacency is not Adjacency.ADD_REMOVE:
         raise _refusal(low, high, reason="the bound hides what users send, not that they send")
     if low.unit in (Unit.REPORT, Unit.COORDINATE) and high.unit is Unit.USER:
@@ -261,8 +263,8 @@ def _change(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]
         if low.adjacency is Adjacency.REPLACE:
             raise _refusal(low, high, reason="replacing hides a rating's value, not that it exists")
         return _adjacency(low, replace(same, unit=low.unit))
-    units = f"{low.unit}s make one of a {high.unit}"
-    raise _refusal(low, high, reason=f"it is unknown how many changes of {units}")
+    units = f"{low.unit}s change if one {high.unit} changes"
+    raise _refusal(low, high, reason=f"it is unknown how many {units}")
 
 
 def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
@@ -274,7 +276,7 @@ def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     if low.covers(high):
         return []
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(low, high, reason=f"the number of {low.unit}s stays, and may be public")
+        raise _refusal(low, high, reason=f"replacing does not hide how many {low.unit}s there are")
     if low.unit is Unit.INTERACTION and high.adjacency is Adjacency.ANY_PAIR:
         return [ConversionStep(None, ("an interaction is present or absent",))]
     return [ConversionStep(GroupPrivacyRule(2), ("a replacement is a removal and an addition",))]
@@ -289,7 +291,7 @@ def _sent(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
     ):
-        raise _refusal(low, high, reason=f"{low.adjacency} of {low.unit}s is not that of a user")
+        raise _refusal(low, high, reason=f"it does not imply {high.adjacency} for a user")
     purpose = f"{low.unit} to user"
     name = "reports" if low.unit is Unit.REPORT else "coordinates"
     count = 1
@@ -327,7 +329,7 @@ def _entries(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep
     The interactions or ratings of the user are changed one by one.
     """
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(low, high, reason=f"replaced {low.unit}s hide values, not their number")
+        raise _refusal(low, high, reason=f"replacing does not hide how many {low.unit}s there are")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
     count = sizes.require(name, f"{low.unit} to user")
     if high.protects_user_presence:
@@ -343,6 +345,7 @@ def _entries(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep
 def _refusal(low: Scope, high: Scope, reason: str) -> InputError:
     field = "unit" if low.unit is not high.unit else "adjacency"
     return InputError(
-        f"Expected a scope whose {field} follows from {low.unit} / {low.adjacency}, got "
-        f"{high.unit} / {high.adjacency}: {reason}. Account the mechanism in that scope."
+        f"Expected a theorem that leads from an upper bound for {low.unit} / {low.adjacency} to "
+        f"{high.unit} / {high.adjacency}, got none for the {field}: {reason}. Account the "
+        "mechanism in the scope that you need."
     )

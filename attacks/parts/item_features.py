@@ -1,7 +1,8 @@
 """Features of each item in messages of any form, as inputs of a classifier of interactions.
 
-The features are numbers from arrays with an axis of items, positions in lists, and marks. A mark is
-the codes or positions that occur in the messages of all users of an item.
+The features are numbers from arrays with an axis of items, positions in lists, and marks. The mark
+of an item is a set of codes in lists, or of positions in arrays, that occurs in every message of a
+user who interacted with the item.
 """
 
 from __future__ import annotations
@@ -39,16 +40,20 @@ _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's 
 class ItemMarks:
     """Marks of all items in messages: codes in lists, or positions in arrays, that reveal an item.
 
-    A mark of an item occurs in the messages of all devices that have the item in their history,
-    such as the item's hash codes. There are v codes or positions that may be marks, and M items.
+    The mark of an item is a set of codes in lists, such as the item's hash codes, or of positions
+    in arrays at which a message has an unusual value. It occurs in the messages of all devices that
+    have the item in their history. There are M items, and v codes or positions that may belong to a
+    mark. Marks are learned twice, from two halves of the messages with known histories.
 
-    codes: the codes that may be marks, if messages are lists of whole numbers (v,); else empty
-    positions: the positions that may be marks, if messages are arrays (v,); None for lists
-    values_without_mark: value of each of these positions in a message without the mark (v,)
-    weights_by_half: weight of each code or position in each item's mark, (v, M), as two arrays, one
-        learned from each half of the messages; the weights of an item add up to 1
-    signatures: messages of devices whose history is a single item, (M, d), or None. In a MinHash
-        message, each position has the same value as in the signature of one of the user's items.
+    codes: the codes that may belong to a mark, if messages are lists of integers (v,); else empty
+    positions: the positions that may belong to a mark, if messages are arrays (v,); None for lists
+    values_without_mark: value at each of these positions in a message without a mark there (v,)
+    weights_by_half: two arrays (v, M), one from each half of the messages: the weight of a code or
+        position in the mark of an item, 0 if it does not belong to the mark; the weights of an item
+        add up to 1
+    signatures: row i is the message of a device whose only item is i (M, d); None if messages are
+        not MinHash signatures. Each value of a MinHash signature equals the value at this position
+        in the message of one of the user's items alone.
     """
 
     codes: NDArray[Any]
@@ -93,8 +98,8 @@ class ItemMarks:
         """Returns how much of each item's mark each message contains: two arrays (n, M) in [0, 1].
 
         The mark of an item is the set of codes in a list, or of positions in an array, that reveal
-        the item. Marks are learned twice, from two halves of the messages with known histories;
-        each array is for the marks of one half.
+        the item. Marks are learned twice, from two halves of the messages with known histories. The
+        first array is for the marks from one half, the second for those from the other half.
 
         messages: n messages, as list entries (n, L) or as numbers (n, d)
         """
@@ -168,12 +173,12 @@ class ItemFeatures:
     """Features of each of M items in n messages; a feature has the same meaning for all items.
 
     n_items: number of items M
-    vectors_by_item: k numbers per item that messages hold, and the products of these numbers with the
-        item's part of the broadcast model, as arrays (n, M, k)
-    features_by_item: features of each item, as arrays (n, M)
+    vectors_by_item: vectors of k numbers per item, as arrays (n, M, k): the numbers that a message
+        holds about the item, and their products with the item's part of the broadcast model
+    features_by_item: single numbers per item, such as a rank or a length, as arrays (n, M)
     itemless_numbers: numbers that belong to no item, as arrays (n, d)
-    item_mark_parts: message parts from which marks (codes or positions that reveal items) are learned:
-        (True, list) or (False, array without an axis of items)
+    item_mark_parts: message parts from which the marks of items (``ItemMarks``) are learned; each
+        is a pair: whether the part is a list of codes, and the lists (n, L) or the arrays (n, d)
     """
 
     n_items: int
@@ -302,13 +307,14 @@ class ItemFeatures:
 def select_item_mark_parts(
     parts: Mapping[str, NDArray[Any]], n_items: int, list_names: Collection[str]
 ) -> list[tuple[bool, NDArray[Any]]]:
-    """Selects message parts from which marks (codes or positions that reveal items) are learned.
+    """Selects message parts from which the marks of items (``ItemMarks``) are learned.
 
     parts: parts of the messages by name (n, ...)
-    list_names: names of the parts that are lists
+    n_items: number of items
+    list_names: names of the parts that are lists of codes
 
-    The result has (True, list) for each list, and (False, flat array) for each part that has no
-    axis of items and at most 8,192 positions.
+    The result has pairs: True and the lists (n, L) for each part of lists, False and the flattened
+    arrays (n, d) for each part that has no axis of items and at most 8,192 positions.
     """
     inputs = []
     for name, sent in parts.items():

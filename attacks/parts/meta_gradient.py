@@ -2,13 +2,18 @@
 
 Positives are the items with which the user interacted; a device also draws q negatives per
 positive. A device takes steps on one half of its examples, the support set, and sends the gradient
-of the other half's loss, the query set, with respect to the initial weights. A row of the query set
-changes along dz/dv (the derivative of the score z by the row v) in proportion to its error,
-positives and negatives in opposite directions (see ``item_rows``). A row of the support set changes
-only by the mixed second derivative, which has one part along dz/dv that does not depend on the
-label, and another part that changes sign with the label. The changed rows therefore form four
-groups in the plane of these two directions, which differ in direction and length: positives and
-negatives of either set. A first-order gradient has only the two groups of the query set.
+of the other half's loss, the query set, with respect to the initial weights. The changed
+rows form four groups, which differ in direction and length:
+
+- positives of the query set: along dz/dv, the derivative of the score z by the row v, in proportion
+  to the error of the prediction (see ``item_rows``);
+- negatives of the query set: along -dz/dv, likewise;
+- positives of the support set: a part along dz/dv that does not depend on the label, plus a part in
+  a second direction (these rows change only by the mixed second derivative);
+- negatives of the support set: the same part along dz/dv, minus the part in the second direction.
+
+All rows lie in the plane of the two directions. A first-order gradient has only the two groups of
+the query set.
 
 The groups are fitted to the direction (a unit vector in the plane) and the log norm of each row, by
 a mixture of normal distributions with diagonal covariance. It has two or four components, whichever

@@ -135,7 +135,7 @@ def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
 
 # Maximum number of coefficients of the equations of a round: 256 MiB.
 MAX_EQUATION_COEFFICIENTS = 2**25
-# Maximum number of profiles, with two equations per profile within ``MAX_COEFFICIENTS``.
+# Maximum number of profiles, with two equations per profile within ``MAX_EQUATION_COEFFICIENTS``.
 MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
 MAX_ROUND_SECONDS = 10.0
@@ -171,7 +171,7 @@ def _is_exact(view: View) -> bool:
     client = view.public.device_code
     assert client is not None, "checked by can_solve_sums"
     met = draw_histories(
-        _TRIED, view.public.n_items, client.items_per_user_range, np.random.default_rng(0)
+        _TRIED, view.public.n_items, client.n_items_range, np.random.default_rng(0)
     )
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
@@ -197,8 +197,8 @@ def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
     profiles: ratings of n users (n, M)
 
     The share is about 0 for users who did not take part, and about the server's step size for
-    users who did. ``can_solve_sums`` must accept the view. Memory: 256 MiB of equations, 8 MiB of
-    messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
+    users who did. ``can_solve_participation`` must accept the view. Memory: 256 MiB of equations, 8
+    MiB of messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]
     gram, right, pooled = np.zeros((n, n)), np.zeros(n), np.zeros(n)

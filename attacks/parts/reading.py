@@ -201,17 +201,21 @@ def calibrate(
     notify: Callable[[str], None] | None = None,
     shadow_factors: Calibration | None = None,
 ) -> Evidence:
-    """Weakens log-likelihood ratios of interactions that the items' popularity does not support.
+    """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
     evidence: log-likelihood ratios of users and items (n, M)
     item_odds: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
-    notify: function that receives a sentence if the ratios are weakened or disputed
-    shadow_factors: factors that were fitted to simulated users (shadows) and are applied first; if
-        popularity clearly contradicts them, large ratios are only limited
-        (``Calibration.saturation``)
+    notify: function that receives a sentence if the ratios are weakened
+    shadow_factors: factors that were fitted to simulated users (shadows), or None
 
-    If popularity clearly refutes the result, all ratios are multiplied by the factor that
-    popularity supports. Infinite ratios, whose entries are proved, stay unchanged.
+    The ratios are weakened in two steps:
+
+    1. ``shadow_factors`` are applied. If the known popularity is clearly likelier without these
+       factors, the ratios are limited instead (``Calibration.saturation``).
+    2. If the known popularity is then clearly likelier without any evidence, all ratios are
+       multiplied by the factor from 0 to 1 with which it is likeliest, and step 1 is dropped.
+
+    Infinite ratios, whose entries are proved, stay unchanged.
     """
     ratio = evidence.log_ratio
     assert ratio is not None
@@ -241,15 +245,16 @@ def calibrate(
 
 
 def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
-    """Fits the factors of log-likelihood ratios that make users' known histories most likely.
+    """Fits the factors from 0 to 1 with which evidence makes users' known histories most likely.
 
     evidence: log-likelihood ratios of interactions of n users and M items
     histories: True if the user interacted with the item (n, M)
-    items: log-odds of the items (M,)
+    items: log-odds that a user interacted with each item (M,)
 
-    The result is ``IDENTITY_CALIBRATION`` unless a smaller factor of the ratios or of users'
-    activity is better by three standard errors over users. Infinite ratios, whose entries are
-    proved, do not count.
+    There are two factors, of the ratios and of the terms for users' activities, and a limit of
+    large ratios. The result is ``IDENTITY_CALIBRATION`` (factors 1, no limit) unless a factor below
+    1 is better by three standard errors over users. Infinite ratios, whose entries are proved, do
+    not count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
@@ -297,9 +302,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
         return IDENTITY_CALIBRATION
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
-    drawn = shadow_reader.draw_similar_histories(
-        MIN_SHADOWS, chance, client.items_per_user_range, rng
-    )
+    drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.n_items_range, rng)
     known = UntrainedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = shadow_reader.run_on_accepted(
@@ -328,7 +331,7 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
     activity = by.activity_gain * activity
-    return replace(evidence, log_ratio=ratio, item_log_odds=items, activity=activity)
+    return replace(evidence, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)
 
 
 def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:

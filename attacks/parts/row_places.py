@@ -1,6 +1,7 @@
-"""Positions of item rows along a direction of their sender, and tests of the order of rows.
+"""Positions of item rows along each sender's direction, and tests of the order of rows.
 
-The first part reads noisy item tables: a user's items move the table's rows along one direction.
+The first part reads noisy item tables. Training on a user's items changes rows of the table along
+one direction, the sender's direction; a row's position is how far it changed along this direction.
 The second part tests which row of a table belongs to which item.
 """
 
@@ -40,14 +41,17 @@ _LEAST, _TINY = 1e-3, 1e-30
 class RowPositions:
     """Position of each item row of each message along the direction of the message's sender.
 
-    The direction is the one in which interactions of the user change rows of the item table.
+    The direction is a vector with as many entries as a row. Interactions of the user change rows of
+    the item table along this vector. Each direction is the sum of a common part, which is the same
+    for all users, and of the user's own part.
 
     senders: index of the user who sent each of T messages, ascending (T,)
     positions: positions of the rows, in standard deviations of the noise (T, M)
-    has_common_direction: True if the data show that users' directions have a common part, so that
-        they point the same way
-    is_common_part_larger: True if this common part is larger than the directions' deviations from it
-    is_sign_known: True if the sign of the directions is known, from vectors that users sent
+    has_common_direction: True if the data show that the common part is not zero, so that the
+        directions point the same way
+    is_common_part_larger: True if the common part is longer than a typical own part
+    is_sign_known: True if the signs of the directions follow from vectors that users sent; a
+        direction fitted to noisy rows alone has an unknown sign
     """
 
     senders: NDArray[np.int64]
@@ -78,9 +82,10 @@ def fit_row_positions(
         directions, in ascending order of users (n, d); None without them
     item_odds: log-odds of the items, if popularity is known (M,)
 
-    The result is None if the messages are uninformative: the positions from even columns and from
-    odd columns do not correlate, beyond common effects of a message and of an item. Cost: three
-    passes over the messages.
+    The result is None if the messages show nothing but noise. To test this, positions are computed
+    twice, from even and from odd columns, whose noise is independent. If both do not correlate
+    after the means of each message and of each item are subtracted, there is only noise. Cost:
+    three passes over the messages.
     """
     union = np.union1d(sample, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
@@ -444,7 +449,8 @@ def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
 # support it.
 
 Ints = NDArray[np.int64]
-# Minimum z-score with which an assignment of rows to items counts as supported.
+# Minimum z-score (standard deviations from chance) with which the data support an order of rows,
+# that is an assignment of rows to items.
 MIN_ROW_ORDER_Z_SCORE = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
 MAX_EXTRA_ROWS = 8
@@ -560,8 +566,8 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
     truth: true interactions (n, M)
 
     Returns the row of each item (M,), and the z-score of the guess on held-out users. Returns None
-    if this z-score is below ``MIN_ORDER_Z``, or below 0.8 times the z-score of the users to whom
-    the guess is fitted (which is an overestimate).
+    if this z-score is below ``MIN_ROW_ORDER_Z_SCORE``, or below 0.8 times the z-score of the users
+    to whom the guess is fitted (which is an overestimate).
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, truth.shape[1]) > _MATCHED:

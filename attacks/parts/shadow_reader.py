@@ -103,8 +103,9 @@ class ShadowReader:
         if learned is None:
             return known
         view.add_note(f"The attack learns from users simulated by the devices' code.{left_out}")
-        evidence = replace(known, log_ratio=learned.infer(users), item_log_odds=None, activity=None)
-        return replace(evidence, activity=base.estimate_shrunk_activity(evidence))
+        known = replace(known, item_log_odds=None, activity_log_odds=None)
+        evidence = replace(known, log_ratio=learned.infer(users))
+        return replace(evidence, activity_log_odds=base.estimate_shrunk_activity(evidence))
 
 
 def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
@@ -118,7 +119,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rounds = choose_rounds(view)
     known, sizes = (
         UntrainedReaders(readers, replace(view, rounds=tuple(rounds))),
-        client.items_per_user_range,
+        client.n_items_range,
     )
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
@@ -249,10 +250,10 @@ def draw_similar_histories(
 
 @dataclass(frozen=True)
 class UntrainedReaders:
-    """Readers that know the form of some messages, with the view that holds these messages.
+    """Readers that need not learn from simulated users, with the messages that they can read.
 
-    readers: the readers, which infer interactions from messages; none learns from simulated users
-    view: messages and public parameters that the adversary sees
+    readers: the readers, which infer interactions from messages
+    view: the messages that they read, and the public parameters
     """
 
     readers: tuple[Reader, ...]

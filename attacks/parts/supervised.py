@@ -225,11 +225,12 @@ class AttributeProblem:
         return columns[0], columns[1]
 
     def score_ridge(self) -> float:
-        """Returns how well ridge regression guesses each user of known class from all others.
+        """Returns the leave-one-out score of ridge regression on the users of known class.
 
-        The measure is the area under the ROC curve, averaged over classes. The guess of each user
-        has a closed form (Allen 1974): one k x k inverse for all users. At most 600 known users,
-        evenly spaced, are used.
+        The class of each user is guessed by a model that is fitted to all other users of known
+        class. The score is the area under the ROC curve, averaged over classes. The guesses have a
+        closed form (Allen 1974): one k x k inverse for all users. At most 600 known users, evenly
+        spaced, are used.
         """
         return float(self._areas(np.array([_PENALTY]))[0])
 
@@ -304,7 +305,7 @@ class ClassGuess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all input tables that are made of the uploads (``inputs.add_inputs``),
+    The classifier uses all input tables that are made of the uploads (``inputs.add_input_tables``),
     weighted by the leave-one-out accuracy of each on the known users (users of known class),
     because few known users are too uncertain for choosing one table. A classifier that needs
     columns uses the table with the largest weight.
@@ -316,7 +317,7 @@ class SupervisedAttack(ABC):
 
     family: kind of secret that the attack infers
     reference: description of the method, with its source
-    needs_known: True, because the attack learns from users of known class
+    needs_known: whether the attack needs users of known class; True, because it learns from them
     needs_columns: whether the classifier needs the columns of the uploads, not only inner products
     slow: whether a quick audit omits the attack, unless the audit plan names it
     """
@@ -355,9 +356,9 @@ class SupervisedAttack(ABC):
 
         Raises InputError unless the background has at least one known user, and one class for each.
         """
-        return self.infer_each(view, (background,), rng)[0]
+        return self.infer_per_background(view, (background,), rng)[0]
 
-    def infer_each(
+    def infer_per_background(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[GuessedLabels, ...]:
         """Returns the guesses for each background (known users and their classes), in order.

@@ -197,18 +197,18 @@ def make_refusal(view: View, needed: str) -> str:
     for name in list_linked_components(view):
         component = get_last_messages(view, name)
         size = " x ".join(map(str, component.shape)) or "1"
-        sent.append(f"{name} (kind {component.kind}, size {size})")
+        sent.append(f"“{name}” (an array of size {size} and kind “{component.kind}”)")
     parties = [seen.uploads.components for seen in view.rounds if seen.uploads is not None]
     if not sent and parties:
         users = (view.public.n_users,)
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
-        rows = f"have one row per user ({', '.join(aligned)}), which the attack cannot use"
+        rows = f"have one row per user (in {', '.join(aligned)}), which the attack cannot use"
         of = rows if aligned else "each cover several users"
         return f"The attack needs {needed}. The messages come from parties and {of}."
     if not sent:
         return f"The attack needs {needed}. This adversary sees no message with a known sender."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
-    return f"The attack needs {needed}. The sent messages are: {', '.join(sent[:_NAMED])}{more}."
+    return f"The attack needs {needed}. The messages consist of {', '.join(sent[:_NAMED])}{more}."
 
 
 def get_item_log_odds(view: View) -> NDArray[np.float64] | None:
@@ -273,6 +273,8 @@ def compute_sender_probs(posterior: NDArray[np.floating], known: sparse.csr_arra
 # same shape. Names serve only to distinguish parts of the same shape.
 
 _TOGETHER = 8  # number of senders in a group with about the same number of moved rows
+# Changes of the model by k senders: positions of the senders (k,), the changes (k, *shape), and
+# True for each entry that changed (k, *shape).
 ChangeBlock = tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]
 MODEL_KINDS = (Payload.GRADIENT, Payload.CHANGE, Payload.MODEL)
 
@@ -572,10 +574,14 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
 
 
 def compute_sum_change(total: NDArray[Any], broadcast: NDArray[Any], count: int) -> Floats:
-    """Returns the change of the model that ``total``, a sum of ``count`` messages, makes.
+    """Returns the sum of the senders' changes of the model, given the sum of their messages.
 
-    The messages may be models or changes, which a sum does not state. They are taken as models if
-    subtracting ``broadcast`` from the sum, once per message, brings the sum nearer to zero.
+    total: sum of the messages (shape)
+    broadcast: model that the server sent to the devices (shape)
+    count: number of messages in the sum
+
+    The messages may be models or changes of the model, and the sum does not tell which. They are
+    taken as models if subtracting ``count`` times ``broadcast`` brings the sum nearer to zero.
     """
     plain = np.asarray(total, dtype=np.float64)
     moved = plain - count * np.asarray(broadcast, dtype=np.float64)

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.transcript import View
 
 # Log-likelihood ratio of an interaction that is almost certain, but not proved.
 MAX_LOG_RATIO = 30.0
-_OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
+_OF_USERS = ("log_ratio", "vectors", "ratings", "activity_log_odds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +32,10 @@ class Evidence:
     users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratio of the messages, for an interaction against none (n, M); 0
         without information; inf if the messages prove the interaction, -inf if they disprove it
-    item_log_odds: prior log-odds of each item (M,); only if the messages show more about them than
-        ``log_ratio`` does
-    activity_log_odds: term that a user's activity adds to the prior log-odds (n,); only if the messages show
-        more about activity than ``log_ratio`` does
+    item_log_odds: prior log-odds that a user interacted with each item (M,), if the reader
+        estimates them from more than ``log_ratio``
+    activity_log_odds: term that each user's activity (general tendency to interact) adds to the
+        prior log-odds of all items (n,), if the reader estimates it from more than ``log_ratio``
     vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
 
@@ -199,11 +199,13 @@ def fit_prior(
 
 
 def estimate_shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
-    """Returns the term (n,) that a user's activity adds to log-odds of interactions, shrunk to 0.
+    """Estimates the term that each user's activity adds to all items' prior log-odds, (n,).
 
-    ``evidence`` is the log-likelihood ratios of the interactions. The more uncertain the user's
-    items are, the more the term shrinks. This suits ratios that may be too large, or too small, for
-    all items of a user.
+    evidence: log-likelihood ratios of interactions of n users
+
+    Activity is a user's general tendency to interact. The estimated term is multiplied by a factor
+    from 0 to 1, which is smaller if it is more uncertain which items are the user's. This suits
+    ratios that may be too large, or too small, for all items of a user.
     """
     chance = compute_posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)

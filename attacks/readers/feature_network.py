@@ -1,5 +1,8 @@
 """Reader of locally trained networks that use items' public features only, such as genres.
 
+An item's score is how much training on the device raised the network's logit for the item's
+features.
+
 No message names an item, and items with the same features are identical to the network. A user's
 items change rows of a table of features (G, d), and weights of the layers behind it. In the first
 layer, a feature g with embedding E_g contributes E_g times the sum of the errors of the examples
@@ -12,12 +15,15 @@ A device minimises the cross entropy of positives (label 1: the user's own items
     log P(z | own) - log P(z | negative) + constant,
 
 where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant), because negatives
-are drawn uniformly. The returned network and the broadcast network are both evaluated at every
-item's features. The difference of the two logits, each less its constant, is the evidence on the
-user. The logits of the broadcast network, averaged over users, give the prior of items, to the
-extent that the prior depends on features. Evidence and prior refer to shares that add up to 1 over
-features, and do not reveal a user's number of items. The user's own row in a table of user features
-is the row that changed.
+are drawn uniformly. From each logit its constant is subtracted. The reader computes:
+
+- the evidence on the user: the logit of the returned network at an item's features, less the logit
+  of the broadcast network there;
+- the prior of items: the logit of the broadcast network, averaged over users. It includes only the
+  part of popularity that depends on features.
+
+Both are about the shares P(z | own), which add up to 1 over all features z. So they do not reveal
+how many items a user has. The user's own row in a table of user features is the row that changed.
 
 The network is recognised by its form: parts in the order of the broadcast, tables of one width, the
 last one with one row per public feature, then weights (in, out) and biases down to one number.

@@ -15,12 +15,12 @@ items that the device draws. The public settings distinguish four protocols:
    where r_i is the label, z_i the score and sigma_i the predicted probability of item i. Rows move
    along dz/dv for own items (r = 1), against it for negatives (r = 0), and not at all for every
    other item. The direction dz/dv hardly differs between the items of one device: it is the user's
-   vector (dot product) or the active part of the MLP's first layer. The changes of negatives
-   therefore lie near a line through the origin, and so do those of own items, unless they leave it
-   because they are neighbours as well (graph convolutions). The line is fitted to all changed rows
-   by least absolute distances. A row's score is its position on the line, negatives below zero,
-   plus its distance from the line if that is not typical of the user's rows. Unchanged rows score
-   zero.
+   vector (dot product) or the active part of the MLP's first layer. The changes of all rows
+   therefore lie near one line through the origin: own items on one side of zero, negatives on the
+   other side. In a graph convolution, own items are also neighbours in the graph, and their changes
+   may lie far from the line. The line is fitted to all changed rows by least absolute distances. A
+   row's score is its position on the line (negatives below zero), plus its distance from the line
+   if this distance is unusually large for the user's rows. Unchanged rows score zero.
 3. Messages are gradients, with negatives: see ``meta_gradient``.
 4. Every message has the rows of all own items, and of ``pseudo`` other items that are drawn anew
    for each message. A user's messages are intersected: an item outside any message is not an own
@@ -210,11 +210,13 @@ def _turns(
 def pair_item_user_messages(
     view: View, per_user: int
 ) -> list[tuple[ModelMessages, ModelMessages | None]]:
-    """Returns for each round the messages about the item table, and those with the users' vectors.
+    """Returns a pair for each round: messages about the item table, and with the users' vectors.
 
-    ``per_user`` limits the number of messages, as a multiple of the number of users; it chooses the
-    rounds (``uploads.select_rounds``). The second value of a pair is None if the senders send no
-    vectors of their own.
+    The second value of a pair is None if the senders send no vectors of their own.
+
+    view: messages and public parameters that the adversary sees
+    per_user: maximum number of messages about the item table, divided by the number of users; only
+        as many rounds are used (``uploads.select_rounds``)
     """
     tables = uploads.read_item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()

@@ -9,8 +9,8 @@ user u with the probability
 where a is the rate of own items, b and d are those of decoys (b for decoys that a device draws
 often, d for those that it hardly draws), and w and v are the shares of own items and of the decoys
 of rate b. The rate a is the same for all users; all other parameters depend on u. They are fitted
-by expectation maximisation. With a single round, a is assumed to be 1, and b is the rate of the
-tenth of the codes that is listed least often, which hardly any user owns.
+by expectation maximisation. With a single round, a is assumed to be 1, and b is the mean rate of
+the tenth of all codes that is listed least often: hardly any user owns these codes.
 
 A list is read as a set: the order of its entries and numbers sent with them are not read. A reader
 with the devices' code reads them (``shadow_reader``).
@@ -78,8 +78,9 @@ class ListedItemsReader(MessageReader):
         """Returns log-likelihood ratios of interactions from the lists that users sent.
 
         Users may send several lists, each in its own component. A component gives ratios of the
-        items that anybody lists in it; for each item the largest absolute log-ratio counts. If
-        codes are matched to items, only one list is read.
+        items that anybody lists in it; for each item the largest absolute log-ratio counts. If it
+        is unknown which codes stand for which items, codes are matched to items by frequency, in
+        the list of the first component only.
         """
         lists = _names(view)
         assert lists, "refused"

@@ -106,7 +106,7 @@ class NoisyRowsReader(MessageReader):
             at = np.searchsorted(users, of_some.users)
             ratio[at] = np.clip(of_some.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
         evidence = Evidence(users=users, log_ratio=ratio, item_log_odds=common.item_log_odds)
-        return replace(evidence, activity=base.estimate_shrunk_activity(evidence))
+        return replace(evidence, activity_log_odds=base.estimate_shrunk_activity(evidence))
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -147,23 +147,25 @@ _LEAST, _TINY = 1e-6, 1e-30
 class StepMixture:
     """Parameters of a mixture model of item-row positions that are the same for all messages.
 
-    A position is the change of an item's row along the sender's direction. Positives are items with
-    which the user interacted; negatives are drawn by the device.
+    A position is how far an item's row changed along the sender's direction, in standard deviations
+    of the noise. Positives are items with which the user interacted; negatives are drawn by the
+    device.
 
-    step_sign: sign of the direction in which rows of positives change, +1 or -1
-    direction_flip_threshold: mean position, in standard deviations, above which a user's direction is
-        reversed, because more rows should move down than up
+    step_sign: sign of the positions of positives, +1 or -1; negatives have the opposite sign
+    direction_flip_threshold: largest plausible mean position of a user's rows. There are more
+        negatives than positives, so most rows have a negative position. A user whose mean is larger
+        is taken to have the opposite direction. Infinite if no direction is to be reversed.
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_positive_share: mean of the users' shares of positives among items, which are
         beta-distributed
     prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_log_odds: log-odds that a user of mean share interacted with each item (M,)
-    positive_step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,);
-        low for items that the model knows to be popular, as it has little left to learn from their
-        users
-    steps_by_draw_count: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
-        more times (4,)
+    positive_step_excess: (p - n) / (p + n), where p is how far an item's row moves if the item is a
+        positive, and n if it is a negative drawn once (M,); from -1 to 1, and low for items that
+        the model knows to be popular, because it learns little more from their users
+    steps_by_draw_count: number of steps that a negative's row moves if the device draws the
+        negative 0, 1, 2, or more times (4,)
     """
 
     step_sign: float
@@ -200,15 +202,18 @@ def fit_mixture(
 ) -> StepMixture:
     """Fits the parameters of the mixture model that are the same for all messages.
 
-    The mixture is of item rows with and without an interaction of the sender.
+    The mixture model is of the positions of item rows along their sender's direction: the direction
+    in which training on the user's items changes rows of the item table. Its two components are
+    rows with and without an interaction of the sender.
 
     positions: positions of item rows along their sender's direction, in standard deviations of
         the noise
     negatives: number of items without interaction that a device draws per interaction
     item_odds: log-odds that a user interacted with each item, if they are known (M,)
 
-    A direction is known up to its sign. The signs, of all users together and of each user, are
-    chosen by likelihood, in fits in which all messages have one step size.
+    The sign of a direction may be unknown. So the model is first fitted once per choice of signs,
+    of all users together and of single users, in a simple form: all messages have the same step
+    size. The most likely choice is then fitted in full.
     """
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned: tuple[float, ...] = (np.inf,)
@@ -230,7 +235,7 @@ def _first(
 ) -> StepMixture:
     """Returns initial parameters of the mixture, from the mean and variance of all positions.
 
-    end, turned: ``step_sign`` and ``flip_threshold`` of the result
+    end, turned: ``step_sign`` and ``direction_flip_threshold`` of the result
 
     Positives are items with which the user interacted; negatives are drawn by the device. For a
     share s of positives among items, q negatives per positive and a step a, the mean is about -(q -
@@ -278,9 +283,10 @@ def fit_log_ratios(
     keep_odds: True to keep ``item_log_odds`` and their mean ``mean_positive_share``
     n_iterations: number of iterations
 
-    Each message has its own step size, and each user a share of items with interactions; both are
-    fitted. Missing information is counted as by Louis (1982): the uncertainty that it leaves is
-    part of the variance between users.
+    The result has the log-likelihood ratio of every interaction, and the fitted parameters. The fit
+    is by expectation maximisation. Each message has its own step size, and each user a share of
+    items with interactions; both are fitted too. The variance of shares between users includes the
+    uncertainty of each user's share (information of incomplete data: Louis 1982).
     """
     users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):
@@ -354,9 +360,9 @@ def fit_log_ratios(
             if turn >= _ALIKE:
                 reach = travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)
                 most = np.arange(_MOST + 1)
-                mixture = replace(mixture, negative_steps=reach.clip(most > 0, most))
+                mixture = replace(mixture, steps_by_draw_count=reach.clip(most > 0, most))
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
-            mixture = replace(mixture, relative_step_excess=tilts)
+            mixture = replace(mixture, positive_step_excess=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
             rate = np.clip(rate, _LEAST, 1 - _LEAST)

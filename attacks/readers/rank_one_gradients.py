@@ -46,8 +46,8 @@ class RankOneFit:
 
     user_vectors: user vectors x (n, F), or 0 if a message does not have this form
     residuals: fitted s of each item (n, M), about 0 for an item without interaction
-    noise_deviation: standard deviation of s at items without interaction (n,); infinity if a message does not
-        have this form
+    noise_deviation: standard deviation of s at items without interaction (n,); infinity if a
+        message does not have this form
     """
 
     user_vectors: NDArray[np.float64]
@@ -107,11 +107,16 @@ def find_gradient_sign(messages: uploads.ModelMessages) -> float:
     """Returns the sign of gradients of a squared loss over all items; 0 for other messages.
 
     The sign is 1 if the messages point downhill, and -1 if uphill. If it is not public, the result
-    is the sign that separates items better.
+    is the sign that separates items with and without an interaction better.
 
-    Messages are such gradients if they change all rows, and if items without interaction agree with
-    the closed form within the noise. The size of the noise follows from all directions but the main
-    one. Noise that hides the main direction makes this second test impossible; it is then omitted.
+    Messages count as such gradients if they pass two tests:
+
+    1. They change all rows.
+    2. Items without interaction agree with the closed form (``fit_rank_one``) within the noise. The
+       size of the noise is the size of the message's entries after its main direction (top right
+       singular vector) is removed.
+
+    If the noise is so large that it hides the main direction, the second test is omitted.
     """
     if messages.broadcast is None or not len(messages.component):
         return 0.0
@@ -166,7 +171,7 @@ def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     gradients: item gradients G of n users (n, M, F)
     items: broadcast item table V (M, F)
 
-    The number s_i is 0 unless the user interacted with it. The solution takes three steps:
+    The number s_i is 0 unless the user interacted with item i. The solution takes three steps:
 
     1. x is a multiple t b of the right singular vector b of G.
     2. t^2 is the value on which most items without interaction agree.

@@ -71,17 +71,18 @@ class FlippedBitsReader(MessageReader):
 def fit_activity(
     log_ratio: NDArray[np.floating[Any]], item_odds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Fits the term, (n,), that each user's activity adds to the log-odds of items.
+    """Fits the term that each user's activity adds to the log-odds of all items, (n,).
 
-    log_ratio: log-likelihood ratios of interactions (n, M); exact, because errors of the ratios
-        would appear as activity
-    item_odds: log-odds of the items' popularity (M,)
+    log_ratio: log-likelihood ratios of interactions (n, M), which must be exact: errors would
+        appear as activity
+    item_odds: log-odds that an average user interacted with each item (M,)
 
-    Activity is normal over users, with the mean and variance that fit all ratios best, so that a
-    user with little evidence gets about the mean. The fit takes Newton steps on the observed
-    information (Louis 1982), because expectation maximisation is far from convergence after twenty
-    steps if bits are noisy. The variance stays 1 in the first steps.
+    Activity is a user's general tendency to interact. It is normally distributed over users, with
+    the mean and variance that fit all ratios best. So a user with little evidence gets about the
+    mean.
     """
+    # Newton steps on the observed information (Louis 1982): expectation maximisation is far from
+    # convergence after twenty steps if bits are noisy. The variance stays 1 in the first steps.
     log_ratio = np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
     activity, mean, variance = np.zeros(len(log_ratio)), 0.0, 1.0
     for count in range(_STEPS):

@@ -1,4 +1,4 @@
-"""Readers of messages that need little code, such as clear ratings or weights of inputs.
+"""Short readers, each for one simple kind of message.
 
 They read entries sent in the clear, weights of a layer with one input per item, sums over changing
 groups of users, user rows of a published model, item popularity alone, and rank-one changes of an
@@ -45,9 +45,10 @@ class ClearEntriesReader(MessageReader):
         return clear and find_item_vector_name(view, Payload.BITS, Payload.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-ratios of interactions from each item's mean number over rounds, and ratings.
+        """Returns log-likelihood ratios of users' interactions with items, and users' ratings.
 
-        Ratings are part of the result only if the numbers are ratings.
+        Both follow from the number that a user sent for an item, averaged over rounds. The ratings
+        are None unless the numbers are ratings.
         """
         name = find_item_vector_name(view, Payload.BITS, Payload.RATINGS)
         assert name is not None, "refused"
@@ -124,10 +125,11 @@ class InputWeightsReader(MessageReader):
 
 
 def find_input_layer(view: View) -> tuple[uploads.ModelMessages, ...]:
-    """Returns the messages about the first matrix of which devices leave some columns unchanged.
+    """Returns the messages about a layer with one input per item, one entry per round.
 
-    The matrix has one column per item, and is not square. The result has one entry per round, and
-    is empty if there is no such matrix. Only a few messages of the last round are checked.
+    The layer is the first non-square matrix of the model that has one column per item, and in which
+    devices leave the columns of some items unchanged. The result is empty if there is no such
+    matrix. Only a few messages of the last round are checked.
     """
     for rounds in uploads.read_model_messages(view).values():
         shape = rounds[-1].component.shape
@@ -156,10 +158,10 @@ _STILL = 1e-9  # share of the largest entry, below which a change is a rounding 
 
 
 class ParticipationReader(MessageReader):
-    """Reader of sums of item-table messages over groups of users that change between rounds.
+    """Reader of interactions from sums of item-table messages, by who participates in which round.
 
-    If an item's row changes in the rounds in which a user takes part, the user may have interacted
-    with the item.
+    A sum is over a group of users, and the groups change between rounds. If an item's row changes
+    in the rounds in which a user takes part, the user may have interacted with the item.
     """
 
     reference = (

@@ -315,8 +315,8 @@ class CandidateOutputs:
     these draws show.
 
     - ``drawn_outputs``: the different drawn outputs, (k, *output shape).
-    - ``has_drawn_values_only``: true if outputs are names, bits or a few numbers that are not on a grid, so
-      that only combinations of drawn values are possible.
+    - ``has_drawn_values_only``: true if outputs are names, bits or a few numbers that are not on a
+      grid, so that only combinations of drawn values are possible.
     - ``grid_step``: distance between neighbouring values of an entry (1 for integers); 0 if the
       values are not on a grid.
     - ``grid_offset``: offset of the grid. The values of an entry are ``grid_offset`` plus
@@ -366,9 +366,9 @@ class CandidateOutputs:
         grid = bool(np.all(step > 0))
         found = cls(
             drawn_outputs=pool,
-            is_symbolic=not numbers or (few and not grid),
-            entry_step=step,
-            entry_origin=np.asarray(np.where(step == np.rint(step), 0.0, low)),
+            has_drawn_values_only=not numbers or (few and not grid),
+            grid_step=step,
+            grid_offset=np.asarray(np.where(step == np.rint(step), 0.0, low)),
             is_continuous=numbers and not few and not grid,
             entry_centre=np.asarray((low + high) / 2.0),
             entry_width=np.asarray(np.where(high > low, high - low, 1.0)),

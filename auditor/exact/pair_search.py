@@ -77,8 +77,8 @@ class PairSearch(ABC):
     - ``epsilon_cache``: results by pair of inputs.
 
     A subclass defines ``score_name``, the name of the maximized quantity in texts;
-    ``has_hypothesis_outputs``, whether Hypothesis also proposes single outputs; and ``max_examples``, the
-    largest number of Hypothesis examples.
+    ``has_hypothesis_outputs``, whether Hypothesis also proposes single outputs; and
+    ``max_examples``, the largest number of Hypothesis examples.
     """
 
     dist: OutputDistribution

@@ -44,7 +44,7 @@ _READINGS = 14
 _FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
 _ALL, _TRUE = "all uploads", "true interaction set"
 _NO_READING = (
-    "Inferring {} is not possible: none or several of the rows or columns fit its categories."
+    "Inferring {} is not possible: no group, or more than one, of rows or columns can encode it."
 )
 
 
@@ -363,14 +363,14 @@ def _row(
     others = "" if is_alone else " and all users' other attributes"
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users; the interval allows for choices and users."
+        f"over {draws} random choices of known users. The interval covers both choices and users."
     )
     if not part and any(read):
-        used = ", ".join(f"“{name}” in {count} of them" for name, count in read.most_common())
+        used = ", ".join(f"“{name}” in {count}" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
-            "validation. If no features help, the attack guesses without uploads. In the random "
-            f"choices of known users, the attack selected for {key} the features {used}."
+            "validation. If no features help, the attack guesses without uploads. To guess "
+            f"{key}, the attack used these features in the {draws} random choices: {used}."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."
@@ -437,7 +437,7 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
         f"{key} {MACRO_F1} (nobody known)",
         guesses,
         _frequency_guesses(guesses, [codes[guess.users]]),
-        "The adversary knows no user's attribute, but the order of its categories in the model.",
+        "The adversary knows which part of the model encodes a category, but no user's category.",
     )
     return (row,) if guess.is_proved is None else (row, _certain_row(game, guess, subjects, key))
 

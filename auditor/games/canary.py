@@ -128,8 +128,8 @@ class CanarySet:
         return self.n_old_items if self.is_item_table(shape) else users * of_users
 
     def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of a table that is restricted to the rows of new items or of canaries (designed
-        users).
+        """Returns the shape that a table has after ``crop_rows``, which keeps only the rows of new
+        items or of canaries (designed users).
 
         ``shape``: shape of the whole table, with one row per item or per user. A table of any other
             shape keeps all rows.
@@ -137,14 +137,17 @@ class CanarySet:
         return (shape[0] - self.find_first_new_row(shape), *shape[1:]) if shape else ()
 
     def select_canary_rows(self, part: NDArray[Any]) -> NDArray[Any]:
-        """Selects rows of the array ``part``: those of new items if it has one row per item; those
-        of canaries (designed users) if it has one row per user; otherwise all rows.
+        """Returns the rows of the array ``part`` that belong to canaries (designed users), or to
+        new items, which no other user has.
+
+        An array with one row per item keeps the rows of new items. An array with one row per user
+        keeps the rows of canaries. Any other array keeps all rows.
         """
         return part[self.find_first_new_row(part.shape) :] if np.ndim(part) else part
 
     def sum_canary_rows(self, sent: Component) -> NDArray[Any]:
-        """Sum of the messages ``sent`` over all senders, in the rows of new items or of canaries
-        (designed users) only.
+        """Sums the messages ``sent`` over all senders, only in the rows that ``crop_rows`` keeps:
+        those of new items or of canaries (designed users).
 
         A table with another number of rows keeps all rows.
         """
@@ -286,8 +289,7 @@ def make_real_user_canaries(scope: Scope, population: Interactions) -> Iterator[
 
 
 def make_item_canaries(scope: Scope, population: Interactions) -> Iterator[CanarySet]:
-    """Yields one canary (designed user) per item. The first history of the canary is this item
-    only.
+    """Yields one canary (designed user) per item, whose first history consists of this item alone.
 
     The second history is empty, or consists of the next item if the adjacency of ``scope`` is
     replacement. Nothing is yielded unless the unit of ``scope`` is a user or an interaction.

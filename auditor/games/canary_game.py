@@ -65,9 +65,10 @@ class RemovalEstimator(Estimator):
     ``estimator``: estimator of the bounds for two removals.
     ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    A bound for one removal at a delta above 0 is at most 1.1 * ``max_claimed_epsilon`` + 0.05, or at most 1
-    if ``max_claimed_epsilon`` is infinite. The larger delta at which two removals are measured follows from
-    this limit.
+    The definition of privacy is applied twice: if B bounds epsilon for two removals at (1 + e^E) *
+    delta, then min(B / 2, E) bounds epsilon for one removal at delta. The number E is chosen before
+    the measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite. At delta 0 the
+    bound is B / 2.
     """
 
     estimator: Estimator
@@ -103,13 +104,13 @@ class RemovalEstimator(Estimator):
     def observe(
         self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator
     ) -> MeasurementResult:
-        """Draws outputs of two worlds that differ by removing two users; returns lower bounds on
-        epsilon for removing one.
+        """Bounds epsilon for removing one user from below, by outputs of two worlds that differ by
+        removing two users.
 
         ``worlds``: the two worlds (inputs).
         ``asked``: number of draws per world, delta and error probability of the bound.
 
-        Outputs are drawn by ``estimator``, at the larger delta of two removals.
+        Outputs are drawn and counted by ``estimator``, at the larger delta of two removals.
         """
         wide, half = self._convert(asked.delta)
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
@@ -124,8 +125,8 @@ class RemovalEstimator(Estimator):
     def predict_limit(
         self, samples: int, rates: EventRates, *, delta: float, alpha: float
     ) -> float:
-        """Lower bound on epsilon, for removing one user, that the estimator ``JointBinomial``
-        expects from ``samples`` draws.
+        """Predicts the lower bound on epsilon, for removing one user, from ``samples`` draws. The
+        prediction is that of the estimator ``JointBinomial``.
 
         ``rates``: probabilities of an event in two worlds (inputs that differ by this user).
         ``delta``: delta of the bound.
@@ -168,11 +169,11 @@ class Simulation(Protocol):
 
     @property
     def n_single_score_features(self) -> int:
-        """Number of features, the last ones of a run, that may each serve alone as the adversary's
-        score.
+        """Number of features at the end of a run's list of features, each of which may serve alone
+        as the adversary's score.
 
-        Features are numbers that the adversary computes from the messages of a run. All features
-        before the last ones are only used in combination.
+        Features are numbers that the adversary computes from the messages of a run. All other
+        features are only used in combination.
         """
         ...
 
@@ -326,8 +327,8 @@ class RunSampler:
         ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
             regression.
 
-        If one of the last ``simulation.n_score_features`` numbers of a run promises a larger bound
-        than the rule, this number is the score.
+        If one of a run's last ``simulation.n_score_features`` features alone has a larger predicted
+        bound than the rule, this feature is used as the score instead.
         """
         first, second = (
             self.draw_features(source, world, n_pilot_runs, stream)
@@ -414,12 +415,13 @@ class GameSetup:
     ``run_description``: description of a run in reports.
     ``size_description``: number of users or items of a run, in words.
     ``score_description``: description of the adversary's score in reports.
-    ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None for
-        ``TRAINING_RUNS``, if a run includes the server's steps.
+    ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None stands for
+        ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``has_two_removals``: whether the two worlds differ by two removals of a user, so that a
-        measured bound is converted to one removal (``RemovalEstimator``). A replacement is two
-        removals if a user without items also sends a message that is not zero.
+    ``has_two_removals``: whether the two worlds differ as much as two data sets of which the second
+        lacks two users of the first (two removals). A measured bound is then converted to one
+        removal (``RemovalEstimator``). This is needed if a user without items also sends a message
+        that is not zero: replacing one history by another then takes two removals.
     ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a
         lower bound at a delta without sampling error; None if the code is not available.
     """
@@ -454,8 +456,8 @@ class GameSetup:
 
     @property
     def measured_scopes(self) -> list[tuple[Scope, float]]:
-        """Scope (unit, adjacency, what the adversary sees, duration) and delta of each lower bound
-        on epsilon that the game measures.
+        """Pairs (scope, delta), one for each lower bound on epsilon that the game measures. A scope
+        is a unit, an adjacency, what the adversary sees, and a duration.
         """
         by_scope = self.deltas_by_scope.items()
         return [(scope, delta) for scope, deltas in by_scope for delta in deltas]
@@ -470,9 +472,12 @@ class GameSetup:
             or training) of the bound.
         ``delta``: delta of the bound.
 
-        Tested claims have the vantage and the unit of ``scope``. If some of these claims also have
-        its horizon, only the claims with this horizon are tested. If ``delta`` is larger than the
-        deltas of the claims, only claims that state epsilon as a function of delta are tested.
+        Tested claims satisfy these conditions:
+
+        - They cover ``scope``, and have its vantage and its unit.
+        - They have the horizon of ``scope``, if any such claim has it.
+        - They state epsilon as a function of delta, if ``delta`` is larger than the deltas of the
+          claims.
 
         The further claims are:
 
@@ -583,9 +588,9 @@ class CanaryGame(ABC):
         A scope is a protected unit, an adjacency, what the adversary sees, and a horizon (one round
         or a training). The scopes are those of the claims, in their order, with two changes:
 
-        - The horizon is that of the game. A claim about a training also holds for each round. For a
-          claim about one round, a game of trainings also bounds epsilon, but this bound judges only
-          claims about a training.
+        - The horizon becomes that of the game. In a game of one round, claims about a training are
+          tested, too, because they also hold for each round. In a game of trainings, a claim about
+          one round adds a scope, but the bound in it does not judge this claim.
         - The adjacency "any pair" becomes replacement, because the game compares two histories. For
           a single interaction it becomes add or remove, because an interaction is present or
           absent.

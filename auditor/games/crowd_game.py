@@ -55,7 +55,8 @@ class TrainingSimulator:
     ``attack``: attack whose score of the items that differ between the two histories is the
         adversary's only feature. None to compute features by ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_single_score_features``: 0, because no single feature serves alone as the adversary's score.
+    ``n_single_score_features``: number of features that may each serve alone as the adversary's score: 0,
+        because a decision rule always combines all features.
     """
 
     target: Target
@@ -67,8 +68,11 @@ class TrainingSimulator:
 
     @property
     def n_messages(self) -> int:
-        """Number of messages per run: two per round for each other user and for each of ``_COPIES``
-        copies of the canary (designed user).
+        """Number of messages that one run computes.
+
+        In each round, every other user sends a message in the training, and a second message from
+        which the expected messages are estimated. For each of the two histories of the canary
+        (designed user), ``_COPIES`` messages are computed.
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
@@ -391,7 +395,8 @@ class CrowdGame(CanaryGame):
 
 
 class RoundGame(CrowdGame):
-    """Game with a canary (designed user) in one round of training with few users of the data.
+    """Game of one round of training, in which a canary (designed user) and a few users of the data
+    take part.
 
     The server's step is simulated only if the adversary sees its result.
     """

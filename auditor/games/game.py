@@ -172,7 +172,7 @@ class Game:
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
                 name = f"{self.attack_name}.{part.name}"
-                raise ArithmeticError(f"Expected {name} without NaN, got NaN. Correct infer.")
+                raise ArithmeticError(f"Expected no NaN in {name}, got NaN. Correct infer().")
         return guess
 
     def estimate_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
@@ -266,8 +266,8 @@ class Game:
 
 
 def make_further_figure(estimate: Estimate) -> FurtherFigure:
-    """Converts an estimate to a figure of a report's row, which has only the value and its
-    interval.
+    """Reduces an estimate to its value and its interval, for one of the further numbers in a
+    report's row.
     """
     return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 

@@ -79,10 +79,12 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     ``n_removed_before``: number of messages with NaN or infinities that were removed from ``view``
         before; the counts in the result include them.
 
-    The function checks messages that are linked to users, and whole shuffled messages, but not
-    messages of parties (organisations that take part as clients). Messages that leave the model
-    unchanged are removed from all rounds, and messages with unusable numbers from the rounds that
-    attacks read. If a round has no message left, its messages are None.
+    Messages that leave the model unchanged are removed from all rounds. Messages with numbers that
+    are infinite, NaN or too large are removed only from the rounds that attacks read. If a round
+    has no message left, its messages are None.
+
+    Messages that are linked to users are checked, and so are shuffled messages that are not split
+    into parts. Messages of parties (organisations that take part as clients) are not checked.
     """
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))

@@ -77,17 +77,17 @@ def search_worst_pair(
     ``broadcast``: broadcast of an honest server.
     ``can_steer``: whether the server may choose the broadcast.
 
-    The steps of the search, of which the last three are made only if ``can_steer``:
+    Steps of the search (the last three are made only if ``can_steer``):
 
-    1. All canaries designed for ``scope``, and canaries with histories of the data, are tried at
-       the honest broadcast.
-    2. If the client's code may treat items differently (it may hash them), the best canaries with a
-       single item are added.
-    3. The best canary is tried at malicious broadcasts.
-    4. All canaries are tried at the best of these broadcasts.
-    5. The best pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
-       1992): each step tries the broadcast moved in a random direction and in the opposite one, and
-       keeps the better of the two if it is an improvement.
+    - All canaries designed for ``scope``, and canaries with histories of the data, are tried at the
+      honest broadcast.
+    - If the client's code may treat items differently (it may hash them), the best canaries with a
+      single item are added.
+    - The best canary is tried at malicious broadcasts.
+    - All canaries are tried at the best of these broadcasts.
+    - The best pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
+      1992): each step tries the broadcast moved in a random direction and in the opposite one, and
+      keeps the better of the two if it is an improvement.
 
     The search ends early if the messages are ``reading.STOPPING_DISTANCE`` standard deviations
     apart. Returns None if no messages differ.

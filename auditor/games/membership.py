@@ -84,7 +84,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     by_user = metrics.get_user_aucs(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
-        f" The TPR at FPR {rate:.2g} is missing: it needs more than {negatives} unobserved items."
+        f" The TPR at FPR {rate:.2g} is missing: {negatives} unobserved items are too few."
         for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
@@ -272,7 +272,7 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         values, members, whose, USER_MEMBERSHIP_FPRS, baseline=sizes, trainings=trainings
     )
     note += "".join(
-        f" The TPR at FPR {fpr:g} is missing: it needs over {negatives:,} cases of absent users."
+        f" The TPR at FPR {fpr:g} is missing: {negatives:,} cases of absent users are too few."
         for fpr in USER_MEMBERSHIP_FPRS
         if fpr not in curve.tpr
     )

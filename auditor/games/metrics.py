@@ -67,7 +67,7 @@ def estimate_mean(
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
         raise InputError(
-            "Expected values with one finite number per user, got none, NaN or inf. Remove these."
+            "Expected one finite value per user, got none, NaN or inf. Correct the attack's values."
         )
     replicates = draw_bootstrap_weights(len(data), rng) @ data / len(data)
     return make_bootstrap_interval(float(data.mean()), replicates, len(data), confidence, min_value)
@@ -139,7 +139,7 @@ def get_auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     """Area under the ROC curve: P(a member scores above a non-member) + P(tie) / 2.
 
     ``scores``: score per candidate (m,), larger if the attack guesses "member".
-    ``members``: whether each candidate is a member, for which this guess is right (m,).
+    ``members``: whether each candidate is a member (m,).
     """
     return float(_curve(scores, members, np.empty(0))[0])
 
@@ -186,7 +186,7 @@ def make_roc(
     users.
 
     ``scores``: score per candidate (m,), larger if the attack guesses "member".
-    ``members``: whether each candidate is a member, for which this guess is right (m,).
+    ``members``: whether each candidate is a member (m,).
     ``users``: index of the user of each candidate (m,). The candidates of one user are resampled
         together, and thresholds are recomputed in each replicate.
     ``fprs``: false positive rates. Rates below 1 / number of non-members are left out.
@@ -330,7 +330,7 @@ def get_weighted_rocs(
     each of b bootstrap weightings.
 
     ``scores``: score of each candidate (m,), larger if the attack guesses "member".
-    ``members``: whether each candidate is a member, for which this guess is right (m,).
+    ``members``: whether each candidate is a member (m,).
     ``rates``: false positive rates (k,).
     ``clusters``: index of the user, and of the training, of each candidate (m,).
     ``weights``: weight of each user (b, users) and of each training (b, trainings). The weight of a
@@ -343,7 +343,7 @@ def get_weighted_rocs(
     if np.isnan(scores).any():
         raise InputError("Expected scores without NaN, got NaN. Let the attack return numbers.")
     if members.all() or not members.any():
-        raise InputError("Expected True and False in members, got one of them. Add the other.")
+        raise InputError("Expected members and non-members, got only one kind. Add candidates.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)
@@ -465,8 +465,8 @@ class Guesses:
 
     @property
     def class_counts(self) -> NDArray[np.float64]:
-        """Counts of right guesses, of true classes, and of guesses (third axis), by draw, user and
-        class, (r, n, 3, C).
+        """Counts by draw, user and class, (r, n, 3, C). The third axis has three kinds: right
+        guesses, true classes, and guesses.
 
         Users whose class the adversary knows in a draw count as 0.
         """

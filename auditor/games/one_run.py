@@ -386,7 +386,8 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_single_score_features``: 0, because no single feature serves alone as the adversary's score.
+    ``n_single_score_features``: number of features that may each serve alone as the adversary's score: 0,
+        because a decision rule always combines all features.
 
     The adversary knows all other users, both histories of every canary, and one broadcast at which
     it computes expected messages: the first broadcast, or the released model if it sees only this

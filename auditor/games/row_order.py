@@ -61,7 +61,7 @@ class SimulatedClient:
     ``catalogue``: the item catalogue, as data without users.
     ``rating_values``: distinct values of the ratings.
     ``time_range``: smallest and largest timestamp.
-    ``size_range``: minimum and maximum number of items per user, among users with items.
+    ``n_items_range``: minimum and maximum number of items per user, among users with items.
 
     Ratings, timestamps and attributes of invented users are drawn at random from these values.
     """
@@ -70,7 +70,7 @@ class SimulatedClient:
     catalogue: Interactions
     rating_values: NDArray[np.float32]
     time_range: tuple[int, int]
-    size_range: tuple[int, int]
+    n_items_range: tuple[int, int]
 
     @classmethod
     def from_data(cls, target: Target, data: Interactions) -> Self:
@@ -82,7 +82,7 @@ class SimulatedClient:
             catalogue=data.take_users(np.arange(0)),
             rating_values=np.unique(data.ratings.data),
             time_range=(0, 0) if times is None else (int(times.min()), int(times.max())),
-            size_range=(int(sizes.min()), int(sizes.max())) if len(sizes) else (1, data.n_items),
+            n_items_range=(int(sizes.min()), int(sizes.max())) if len(sizes) else (1, data.n_items),
         )
 
     @property
@@ -192,7 +192,7 @@ class ClientRowOrder:
         max_count = int(min(shadow_reader.MAX_SHADOWS, in_memory, in_time))
         results: dict[str, tuple[Ints | None, float]] = {}
         for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
-            histories = draw_histories(count, public.n_items, client.items_per_user_range, rng)
+            histories = draw_histories(count, public.n_items, client.n_items_range, rng)
 
             def send(some: NDArray[np.intp], drawn: Bits = histories) -> Mapping[str, Component]:
                 return client(drawn[some], broadcast, rng).components
@@ -264,8 +264,8 @@ class _InOrder:
         return self.code.call_seconds
 
     @property
-    def size_range(self) -> tuple[int, int]:
-        return self.code.items_per_user_range
+    def n_items_range(self) -> tuple[int, int]:
+        return self.code.n_items_range
 
     def __call__(self, met: Any, broadcast: Broadcast | None, rng: np.random.Generator) -> Uploads:
         raw = dict(broadcast or {})

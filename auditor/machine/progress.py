@@ -86,7 +86,8 @@ class ProgressReport:
     - ``done``: number of finished tasks.
     - ``total``: number of all tasks.
     - ``running``: descriptions of running tasks, such as "fcf training, round 12 of 300".
-    - ``last_finished_task``: name of the task that has just finished; None if no task has.
+    - ``last_finished_task``: name of the task that has just finished; None if none has finished
+      since the previous report.
     - ``elapsed``: seconds since the start.
     """
 

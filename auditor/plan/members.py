@@ -99,8 +99,8 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
 
 
 def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Returns the names of a system's fields, with ``LEARNS_SETTING`` (a setting of every system),
-    and the fields that its aliases mean, by alias.
+    """Returns the names of a system's fields, with ``LEARNS_SETTING_NAME`` (a setting of every
+    system), and the fields that its aliases mean, by alias.
 
     ``target``: name of the system.
 

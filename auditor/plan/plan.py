@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 SIDE_TABLE_FIELDS = ("users", "items", "attributes", "bins")
-# Names of the fields that select the audited data; ``SIDE_FIELDS`` has those on users and
+# Names of the fields that select the audited data; ``SIDE_TABLE_FIELDS`` has those on users and
 # items.
 DATA_FIELDS = ("data", "columns", *SIDE_TABLE_FIELDS, "min_user", "min_item", "min_rating")
 # Name that stands for all systems.

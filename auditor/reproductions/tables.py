@@ -215,7 +215,7 @@ class AttackedSystem:
     note: str = ""
 
     def make_part(self) -> ReproductionPart:
-        """Returns the training of the system and all attacks on it as one ``PaperPart``, an
+        """Returns the training of the system and all attacks on it as one ``ReproductionPart``, an
         independent piece of work.
         """
         name, measure = f"{self.system_in_paper} {self.data_set}", partial(_run_attacks, self)
@@ -438,7 +438,7 @@ class _Known:
         count = max(1, round(cell.known_share * len(self._users)))
         known = [np.sort(order[:count]) for order in self._orders]
         attack: SupervisedAttack = FAMILIES["attacks"].load_class(cell.attack)()
-        labels = attack.infer_each(
+        labels = attack.infer_per_background(
             view,
             [
                 Background(

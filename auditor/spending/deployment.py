@@ -201,8 +201,9 @@ class Deployment:
     - ``adjacencies``: adjacencies (changes of a unit to hide) for which epsilon is computed; the
       intended one comes first.
     - ``claimed_epsilon``: epsilon claimed for all rounds together; infinite if there is no claim.
-    - ``report_bit_probs``: P(0 | one input) and P(1 | another input) of a bit that is computed from a
-      shuffled report (``Noise.bit_probs``), or None.
+    - ``report_bit_probs``: two error probabilities of a bit that is computed from a shuffled report
+      and tells two inputs a and b apart: P(bit 0 | a) and P(bit 1 | b)
+      (``Noise.report_bit_probs``). None without a shuffler.
     - ``assumes``: assumptions of the bounds, as sentences.
     - ``unproved_reason``: reason why no epsilon can be proved; always "".
     - ``sizes``: numbers of items, reports and rounds that convert a bound to another scope; all

@@ -136,7 +136,7 @@ class UnfixedDrawError(Exception):
         self.source = source
 
 
-class OutcomeCase:
+class ComparisonCase:
     """One case of a computation with noise: values of the draws for which each comparison has one
     outcome.
 

@@ -421,7 +421,7 @@ def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
         "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
             low, high, size, dtype
         ),
-        "seed": rng.model_seed,
+        "seed": rng.trace_seeding,
         "default_rng": lambda seed=None: (
             rng if seed is None or seed is rng else np.random.default_rng(seed)
         ),
@@ -470,7 +470,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         "choice": lambda seq: seq[int(randrange(len(seq)))],
         "choices": choices,
         "sample": sample,
-        "seed": rng.model_seed,
+        "seed": rng.trace_seeding,
     }
 
 

@@ -75,8 +75,8 @@ class CallTracer(OperationTracer):
         special = BUILTIN_REPLACEMENTS.get(id(function))
         if special is not None:
             return special(self, args, kwargs)
-        if any(id(function) in table for table in (
-            known.ALLOWED_FUNCTIONS, self.draws, known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
+        if any(id(function) in table for table in (known.ALLOWED_FUNCTIONS, self.draws,
+            known.WRITING_FUNCTIONS, self.special)):  # fmt: skip
             return self.call_allowed_compiled(function, args, kwargs, _name(function))
         if kind is types.FunctionType:
             return self._interpret(function, args, kwargs)

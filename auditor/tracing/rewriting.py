@@ -422,7 +422,7 @@ class _Rewriting(ast.NodeTransformer):
             parts = [(p, _op("get_entry", value, key))
                      for p, key in zip(pattern.patterns, keys, strict=True)]  # fmt: skip
         elif isinstance(pattern, ast.MatchClass) and not pattern.patterns:
-            tests.append(_op("is_instance", value, self.visit(pattern.cls)))
+            tests.append(_op("matches_class_pattern", value, self.visit(pattern.cls)))
             named_parts = zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
             parts = [(p, _op("get_attribute", value, name)) for p, name in named_parts]
         else:

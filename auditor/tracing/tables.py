@@ -53,8 +53,8 @@ class OutputMass:
     """The probability of one key (values at some positions of an output), with the draws behind it.
 
     - ``mass``: probability of the key.
-    - ``draw_cells``: for each random draw the set of its values that leads to the key, on one execution
-      path.
+    - ``draw_cells``: for each random draw the set of its values that leads to the key, on one
+      execution path.
     - ``mixture``: distribution of the number that the placeholder ``DENSITY_SLOT`` in the key
       stands for; empty without a placeholder.
     - ``has_underflow``: whether similar values were left out because their probabilities are below
@@ -70,8 +70,8 @@ class OutputMass:
         """Returns the entry for the joint occurrence of this entry's output values and an
         independent event.
 
-        ``mass``: probability of the event. ``draw_cells``: for each random draw the set of its values
-        that leads to the event.
+        ``mass``: probability of the event. ``draw_cells``: for each random draw the set of its
+            values that leads to the event.
         """
         mixture = self.mixture.scale(float(mass))
         return OutputMass(

@@ -145,8 +145,8 @@ class TracingResult:
     - ``check``: whether the proof succeeded, and the reason.
     - ``bound``: the exact epsilon; None if there is no proof.
     - ``dist``: the output distribution; None if there is no proof.
-    - ``output_forms_check``: a failed check if types, shapes or the order of keys reveal the input; None
-      otherwise.
+    - ``output_forms_check``: a failed check if types, shapes or the order of keys reveal the input;
+      None otherwise.
     - ``is_complete``: whether no rare path or output was left out, so that every output without a
       probability is impossible.
     """

@@ -54,7 +54,8 @@ class TagOutputs:
     way through the traced code, by the outcomes of its decisions.
 
     - ``probability``: probability of the tag.
-    - ``draw_cells``: the values of random draws that lead to the tag on one path, as a set per draw.
+    - ``draw_cells``: the values of random draws that lead to the tag on one path, as a set per
+      draw.
     - ``tables``: the distribution of each block, given the tag, by the positions of the block.
     - ``atoms``: the values of a block with densities that have a positive probability under any
       input, by the positions of the block. The density at these values is ignored, because it is

@@ -114,9 +114,9 @@ class DrawBudget(Checked):
         - A remark for the report on the number of draws and calls; "" if ``limit`` draws are made.
 
         A few calls for the first and the last input are timed, and the slower input determines the
-        plan. It includes two measurements of two inputs each, selection draws of all inputs, and
-        the checks. No clock is read afterwards: the load of the machine changes the number of
-        draws, but not the distribution of their outputs.
+        plan. The planned time covers two measurements of two inputs each, draws of all inputs to
+        select these two, and the checks. The clock is not read again after planning, so that a busy
+        machine may reduce the number of draws, but does not change the distribution of outputs.
 
         Raises InputError if the time suffices for fewer than ``min_draws`` draws, or for fewer than
         8 calls per input.
@@ -179,7 +179,7 @@ def search_pair(
     seed: np.random.SeedSequence,
     limit_draws: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MAX_SAMPLES,
 ) -> list[Any]:
-    """Searches the two inputs whose outputs show the largest epsilon.
+    """Searches for the two inputs whose outputs show the largest epsilon.
 
     ``sampler``: the randomizer.
     ``strategy``: Hypothesis strategy of inputs.
@@ -191,9 +191,9 @@ def search_pair(
 
     Each pair is scored by a lower bound on epsilon from at most 4,000 draws per input, and
     Hypothesis is guided towards larger bounds. If the largest bound exceeds the claim, the result
-    is the simplest pair whose bound exceeds the claim by at least half as much. The search measures
-    at most 120 pairs, within ``samples`` and ``limit_draws``, but at least 8 pairs with 100 draws
-    per input.
+    is the simplest pair whose bound exceeds the claim by at least half of the largest excess. The
+    search measures at most 120 pairs, within ``samples`` and ``limit_draws``, but at least 8 pairs
+    with 100 draws per input.
 
     The draws of the search only select a pair and must not be used for the final bound. Raises
     InputError if the strategy does not give two different inputs.
@@ -272,10 +272,10 @@ def verify_ldp(
         probabilities: a ``Mechanism``, a ``Density``, or any object with ``log_prob(output,
         value)``. Its sampler is first tested against these probabilities, and its largest ratio of
         probabilities is then searched exactly. The second form is a callable ``f(x, rng)`` or
-        ``f(x, rng, size)``. Its result is a lower bound that holds at ``confidence`` if all
-        outputs, also those of one call, are independent. A bound that exceeds the claim is measured
-        a second time, so that a callable that satisfies the claim is refuted with probability at
-        most (1 - confidence)^2.
+        ``f(x, rng, size)``. Its epsilon is bounded from below, at ``confidence`` if all outputs,
+        also those of one call, are independent. A bound that exceeds the claim is measured a second
+        time. A callable that satisfies the claim is therefore refuted with probability at most
+        (1 - confidence)^2.
     epsilon, delta : the claimed numbers of local differential privacy (LDP).
     inputs : the inputs to compare, at least 2 and at most 64, or a Hypothesis strategy of inputs.
         The default is the whole domain if the mechanism states one, otherwise 0 and 1.
@@ -284,14 +284,14 @@ def verify_ldp(
         draws. Draws are streamed, so that memory does not grow with their number. The checks draw
         at most half as many outputs in addition. If a call returns many outputs, a few hundred more
         draws test whether outputs depend on the order of calls.
-    seconds : approximate time limit for draws, in seconds. If ``samples`` draws would take longer,
-        fewer are made. Their number is fixed before any output is examined, from the time of some
-        draws that are discarded. It therefore does not depend on the counted outputs, and the
-        confidence of the bound is that of a number fixed in advance. No clock is read afterwards,
-        and all planned draws are made. The load of the machine can change the number of draws,
-        which the method states; giving this number as ``samples`` reproduces the result. If calls
-        have a large fixed cost, each call is for more outputs, up to 512, and the method says so.
-        Without ``seconds`` no clock is read.
+    seconds : approximate time limit for draws, in seconds; None for no limit. If ``samples`` draws
+        would take longer, fewer are made. Their number is planned from the time of a few draws that
+        are discarded, before any output is examined. It therefore does not depend on the counted
+        outputs, and the bound has the confidence of a bound with a fixed number of draws. All
+        planned draws are made, however long they take. The number depends on the load of the
+        machine. The field ``method`` of the result states the number; give it as ``samples`` to
+        repeat the result. If a call has a large fixed cost, each call is for more outputs, up to
+        512, which ``method`` also states.
     confidence : confidence of a measured bound.
     seed : seed of the draws.
     trace : whether to trace a callable first, by running every path of its random draws, which
@@ -609,7 +609,7 @@ def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
         return cast("SearchStrategy[Any] | None", inputs)
     if not isinstance(inputs, Iterable):
         raise InputError(
-            f"Expected inputs as a list or a Hypothesis strategy, got {inputs!r}. Give [0, 1]."
+            f"Expected inputs as a list or a Hypothesis strategy, got {inputs!r}. Give a list."
         )
     return list(inputs)
 

@@ -233,8 +233,8 @@ class GuessesWithBounds(NamedTuple):
 
     cautious_bound: predicted bound, reduced by as many standard errors as the budget of the test
         requires (``margin``). It serves to compare rules on different statistics.
-    less_reduced_bound: the same prediction, reduced by fewer standard errors if the rule was judged by a
-        fitted model. It serves to compare rules on one statistic.
+    less_reduced_bound: the same prediction, reduced by fewer standard errors if the rule was judged
+        by a fitted model. It serves to compare rules on one statistic.
     interval_guesses: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 

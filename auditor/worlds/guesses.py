@@ -116,8 +116,8 @@ class GuessCounts:
         (right, others), (wrong, rights) = table.tolist()
         return cls(
             n_draws=draws,
-            first_counts=(right, wrong),
-            second_counts=(rights, others),
+            first_world_counts=(right, wrong),
+            second_world_counts=(rights, others),
             is_two_sided=both,
             first_probability=share,
         )
@@ -132,8 +132,8 @@ class GuessCounts:
         first = round(draws * share)
         return cls(
             n_draws=draws,
-            first_counts=(first, 0),
-            second_counts=(draws - first, 0),
+            first_world_counts=(first, 0),
+            second_world_counts=(draws - first, 0),
             is_two_sided=True,
             first_probability=share,
         )
@@ -184,7 +184,7 @@ def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
 
     Each toss chooses the input (world) of one output whose guess is counted. If outputs are drawn
     afresh, the coin is fair and there is one toss per remaining output. If outputs are stored,
-    ``count_stored_coin_tosses`` gives both numbers.
+    ``count_stored_output_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
     left: numbers of remaining outputs of the two worlds.
@@ -239,7 +239,7 @@ def bound_epsilon_by_guesses(
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-    revealed: number of right guesses that delta alone explains (``count_revealed_guesses``).
+    revealed: number of right guesses that delta alone explains (``count_guesses_due_to_delta``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,

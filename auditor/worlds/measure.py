@@ -138,9 +138,10 @@ class RefutationDraws:
     The numbers assume that the estimator uses the best rule and that counts equal their
     expectation.
 
-    randomized_response_draws: draws for randomized response, which is refuted most easily; None above 10^9.
-    gaussian_noise_draws: draws for Gaussian noise; None above 10^9. The sum of many small privacy losses,
-        as in a training, approaches Gaussian noise.
+    randomized_response_draws: draws for randomized response, which is refuted most easily; None
+        above 10^9.
+    gaussian_noise_draws: draws for Gaussian noise; None above 10^9. The sum of many small privacy
+        losses, as in a training, approaches Gaussian noise.
     """
 
     randomized_response_draws: int | None
@@ -210,9 +211,11 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     epsilon.
 
     ``measured``: measured lower bounds. Only bounds on whole trainings count, not those on a
-    message or a round. The text is empty if there are no such bounds, or if one of them has enough
-    trainings. Enough is the number for Gaussian noise (``RefutationPower.gaussian_draws``), because
-    the privacy losses of many rounds add up to a nearly Gaussian loss.
+        message or a round.
+
+    The text is empty if there are no such bounds, or if one of them has enough trainings. Enough is
+    the number for Gaussian noise (``RefutationDraws.gaussian_noise_draws``), because the privacy
+    losses of many rounds add up to a nearly Gaussian loss.
     """
     why = ""
     for bound in measured:

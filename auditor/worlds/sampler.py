@@ -113,8 +113,8 @@ class Sampler:
     takes_size: whether one call returns many outputs.
     allowance: limit on the number of outputs.
     encoder: encoder of outputs that are not arrays; None if no output needs an encoding.
-    has_exception_outputs: whether an exception of the randomizer counts as an output, {"raised": name of the
-        exception's class}.
+    has_exception_outputs: whether an exception of the randomizer counts as an output, {"raised":
+        name of the exception's class}.
     has_unique_texts: whether outputs are texts or bytes that never repeat.
     min_call_size: minimum number of outputs per call, if one call returns many.
     """
@@ -152,9 +152,10 @@ class Sampler:
         encoding.
 
         The result is a list if the randomizer returns one output per call. Every call receives a
-        copy of the input, so that changes to it do not affect the next call. If ``has_exception_outputs``, an
-        exception in a call for one output counts as an output. Raises InputError for any other
-        exception, and if more outputs are drawn than ``allowance`` permits.
+        copy of the input, so that changes to it do not affect the next call. If
+        ``has_exception_outputs``, an exception in a call for one output counts as an output. Raises
+        InputError for any other exception, and if more outputs are drawn than ``allowance``
+        permits.
         """
         self.allowance.spend(size)
         if self.takes_size:
@@ -263,12 +264,14 @@ class Sampler:
         input.
         """
         alone = self.without_batches() if self.takes_size and any(map(_raised, unread)) else self
-        answers = replace(alone, can_raise=True)._examine(inputs, rng, max(n_examined, _LOOKED_AT))
+        answers = replace(alone, has_exception_outputs=True)._examine(
+            inputs, rng, max(n_examined, _LOOKED_AT)
+        )
         answers += unread
         return replace(
             alone,
             encoder=OutputEncoder.fit(answers),
-            can_raise=any(map(_raised, answers)),
+            has_exception_outputs=any(map(_raised, answers)),
             has_unique_texts=are_unique_texts(answers),
         )
 

@@ -147,12 +147,12 @@ class OutcomeIndex:
 
     An outcome is a combination of values of some entries of an output. An outcome that is not in
     the list has position -1. Outcomes are identified by keys: the key is the sum of the positions
-    of the entries' values in ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with equal
-    keys count as one, which may make a decision rule weaker but not its bound invalid.
+    of the entries' values in ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with
+    equal keys count as one, which may make a decision rule weaker but not its bound invalid.
 
     is_entry: True, because the values are read directly from the output.
-    values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a rounding error
-        does not make another outcome.
+    values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a
+        rounding error does not make another outcome.
     weights: weight of each entry in a key.
     keys: sorted keys of the outcomes.
     value_labels: for each outcome, descriptions of the values of its parts.

@@ -294,7 +294,7 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Doc
 
 def _gained(leak: Leak) -> Quantity:
     row = leak.row
-    about = f"{metrics.describe_attack(row)}, {row.metric} on {row.n:,} {row.subject}"
+    about = f"{metrics.describe_attack(row)}, “{row.metric}” on {row.n:,} {row.subject}"
     return Quantity(say.capitalize_first(metrics.describe_success(row, row.value)), (about,))
 
 
@@ -303,7 +303,7 @@ def _value(leak: Leak) -> Quantity:
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
         f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
-        f"score at least {say.format_short(leak.low_limit)} after multiple-testing correction",
+        f"corrected for all results: at least {say.format_short(leak.low_limit)}",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
@@ -312,7 +312,7 @@ def _value(leak: Leak) -> Quantity:
 _LEAKS: dict[str, Callable[[Leak], FactValue]] = {
     "Result of the attack": _gained,
     "Value": _value,
-    "Value of guesses without the uploads": lambda leak: metrics.format_baselines(leak.row),
+    "Same measure, guessed without uploads": lambda leak: metrics.format_baselines(leak.row),
 }
 
 
@@ -342,7 +342,7 @@ def _map(glance: Summary) -> DocSection:
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], FactValue]] = {
         "Attack": lambda row: f"{row.attack} {say.PHRASES['attacker'][row.vantage]}",
-        "Measure": lambda row: row.metric.replace("% known)", "% of users known)"),
+        "Measure (in brackets: users whose class the attacker knows)": lambda row: row.metric,
         "Result [confidence interval]": lambda row: (
             f"{say.format_short(row.value)}{marks.get(id(row), '')} {format_ci(row)}"
         ),

@@ -215,8 +215,9 @@ class Dataset(Protocol):
 class Filter(Checked):
     """Filter that drops low ratings, and then users and items with few interactions.
 
-    min_user: minimum number of interactions per user; 0 keeps all users, even without interactions
-    min_item: minimum number of interactions per item; 0 keeps all items, even without interactions
+    min_user: minimum number of interactions of a user; 0 keeps all users, even without interactions
+    min_item: minimum number of interactions of an item; 0 keeps all items, even without
+        interactions
     min_rating: minimum rating; lower ratings are dropped first. For example, PrivRec counts ratings
         above 3 as interactions (section 3.1), so that its ``min_rating`` is 4
 

@@ -12,7 +12,9 @@ from fedrec_auditor.targets.datasets.parts.joined import InteractionRows, MovieL
 from fedrec_auditor.targets.datasets.parts.source import DataFiles
 from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 
+# Files of the layout whose interactions are pairs of user and movie, without ratings.
 LAYOUT_WITHOUT_RATINGS = ("interactions.parquet", "users.dat", "movies.dat")
+# Names of the columns of interactions.parquet, by the role of a column.
 INTERACTION_COLUMN_BY_ROLE = {"user": "userID", "item": "movieID"}
 AGE_GROUP_BY_CODE = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
@@ -65,7 +67,7 @@ class Ml1m(MovieLens):
     def read(self, source: DataFiles, layout: tuple[str, ...]) -> Interactions:
         """Reads users, movies, and either ratings or user-movie pairs, from ``source``.
 
-        ``layout`` is the set of file names in ``layouts`` that exists.
+        ``layout``: the tuple of ``layouts`` whose files exist in ``source``.
         """
         people, films, rated = (
             TextTable.create(

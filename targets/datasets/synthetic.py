@@ -54,12 +54,14 @@ class Synthetic(Checked):
     """Synthetic data set, whose users draw distinct items with known probabilities.
 
     n_users, n_items: numbers of users and items
-    profile: approximate mean number of items per user; a user has at least 5 items, and at most
-        half of all items or 5, whichever is more (or all items, if these are fewer than 5)
+    profile: approximate mean number of items in a user's profile (interaction history). A user has
+        at least 5 items, and at most half of all items or 5, whichever is more (or all items, if
+        these are fewer than 5)
     skew: exponent s of the decline of popularity: item j (from 1) has the popularity j^-s
-    tastes: number of taste groups of users and items
-    taste: influence of taste groups on choices, in [0, 1]
-    signal: influence of gender and age group on choices, in [0, 1]
+    tastes: number of taste groups, into which users and items are divided
+    taste: strength of the influence of the taste groups on choices, in [0, 1]
+    signal: strength of the influence of gender and age group on choices, which attribute attacks
+        can detect, in [0, 1]
     seed: seed of all random draws
 
     A user draws items with probabilities proportional to weights. The weight of an item is its

@@ -203,7 +203,7 @@ def find_columns(
         quoted_names = ", ".join(map(repr, absent))
         raise InputError(f"Expected a column {quoted_names}, got none. {note} Name another.")
     if len(set(given.values())) < len(given):
-        raise InputError(f"Expected a column per key, got one twice: {given}. {note} Name another.")
+        raise InputError(f"Expected a different column per key, got {given}. {note} Name another.")
     rest = [name for name in names if name not in given.values()]
     unnamed = [role for role in COLUMN_ROLES if role not in columns]
     usual = {key: table_file.find_usual_column(rest, USUAL_NAMES_BY_ROLE[key]) for key in unnamed}
@@ -211,7 +211,7 @@ def find_columns(
     if missing := [role for role in COLUMN_ROLES[:2] if chosen[role] is None]:
         options = " ".join(f"--column {role}=NAME" for role in missing)
         raise InputError(
-            f"Expected a usual name for the column of {'s and that of '.join(missing)}s, got none. "
+            f"Expected a column of {'s and one of '.join(missing)}s with a usual name, got none. "
             f"{note} Name the column by {options}, or by `columns` in a plan."
         )
     return {role: name for role, name in chosen.items() if name is not None}

@@ -33,15 +33,15 @@ ClaimedAndComputed = tuple[float, float] | tuple[float, float, Mapping[str, Any]
 class NumberDescription(TomlTable):
     """Description of a number in a paper that this project also computes, to check it.
 
-    "Claimed" is the number in the paper, and "right" the number computed here. One description may
-    serve for several pairs of a claimed and a right number.
+    A pair has the claimed number, which is the number in the paper, and the right number, which is
+    computed here. One description may serve for several pairs.
 
-    what: name of the number; a name in braces stands for a value that comes with the pair
-    how: sentence on how the right number was computed, also with names in braces
+    what: phrase that names the number; a name in braces stands for a value that comes with the pair
+    how: sentence on how the right number was computed; names in braces as in ``what``
     tolerance: relative difference up to which the claimed and the right number count as equal
-    below: whether the paper only states that the number is less than the claimed number
-    upper: whether the claimed number is meant as an upper bound, such as an epsilon or a
-        sensitivity. If it exceeds the right number, it is valid, but loose
+    below: whether the paper only states that the right number is below the claimed number
+    upper: whether the paper claims the number as an upper bound, such as an epsilon or a
+        sensitivity. A claimed number above the right number is then valid, but loose
     side: whether the right number is an upper or a lower bound of the true value; None if it is
         exact
     """
@@ -70,7 +70,7 @@ class ComputedNumber(NumberDescription):
     """A number in a paper, with the value that the paper claims and the value computed here.
 
     claimed: the value in the paper
-    right: the value computed here
+    right: the right value, which is computed here
     basis: origin of the claimed value: the authors print it, it was computed by their formula, or
         it was derived from their text
     """
@@ -84,7 +84,8 @@ class ComputedNumber(NumberDescription):
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
         "Loose" is an upper bound above ``right``, which is valid. "Unstated" is a value that
-        differs from ``right``, but that the authors do not state themselves.
+        differs from ``right``, but that this project derived from the paper: the authors do not
+        state it.
         """
         return judge_number(
             self.claimed,
@@ -120,58 +121,63 @@ class NoteSentence(TomlTable):
 class PaperEntry(TomlTable):
     """A statement of a paper: a claim on a system's epsilon, an item of the catalogue, or both.
 
-    The catalogue is the list of checked statements that ``auditor claims`` prints. A claim has
-    these fields:
+    The catalogue is the list of checked statements that ``auditor claims`` prints. The fields have
+    four groups.
+
+    Fields of a claim:
 
     name: name by which other entries may refer to this entry
     system: names of the systems that the claim is about
-    epsilon: a number, or a formula. A formula is the name of an attribute of the system, or of a
-        method that takes the population (and delta if ``curve`` is true)
+    epsilon: the claimed epsilon: a number, or the name of an attribute of the system, or of a
+        method of the system that takes the population (and delta if ``curve`` is true)
     scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. A scope
         without ``epsilon`` and ``of`` means that the claim is derived from the system's parts
-    curve: whether the formula gives epsilon as a function of delta
-    of: numbers or names of other entries; the first of them that is about the system provides the
-        claim. The claim is compared in this entry's scope and, with a ``curve``, at this entry's
-        delta
+    curve: whether epsilon is a function of delta, which the method computes
+    of: numbers or names of other entries, whose claim this entry reuses in its own scope (and, if
+        ``curve`` is true, at its own delta). The claim is that of the first entry about the system
     when: settings of the system for which the claim holds, by name; a list allows any of its values
-    note: reason why a reader would compare the claim in this scope
+    note: reason why a reader would apply the claim to this scope
     statement: the statement in words
     source: the place of the statement in the paper
 
     Names in braces in ``statement``, ``source`` and ``note`` stand for attributes of the system,
     sizes of the population (numbers of users and items), ``epsilon`` and ``delta``.
 
-    An item of the catalogue has these fields:
+    Fields of an item of the catalogue:
 
     number: number of the catalogue's heading (from 1), with a letter for the second and further
         entries under it, such as "7" or "22b"
     settings: settings of the first system with which the statement is evaluated, if they differ
         from the defaults; only those on which the claim's value depends. ``n_users`` and
         ``n_items`` are the population, by default that of MovieLens 100K
-    repeats: number or name of another entry that makes the same statement at other settings. The
+    repeats: number or name of the entry whose statement this entry repeats at other settings. The
         two count as one statement, and the system has one claim
     kind: topic of the statement, such as privacy or utility
-    computed: name of a function in the paper's module ``numbers`` that returns pairs of a claimed
-        number and the number computed here
-    numbers: descriptions of the numbers in these pairs, which are used in turn
     claimed, provable: formulas, as text, of the claimed and of the provable value
     reason: sentence on why the two formulas differ or agree
     basis: origin of the statement: the authors print it; its number is the value of their formula
         at settings that they do not print; or it is an interpretation that nobody states, which
         never counts as a false statement of the authors
-    computed_at: the settings of the numbers, if a reader of the paper would assume other settings
-    repaired: settings with which the statement becomes true; None if it is true, or if no setting
-        makes it true
+    repaired: settings that make the statement true; None if it is true, or if no settings make it
+        true
 
-    An entry on released code that is not a system here also has these fields:
+    Fields of the numbers in a statement:
 
-    draws: name of the mechanism that hides the data in this scope; "nothing" if an adversary sees
-        nothing; "anything" if no bound on the revealed data is known. ``settings`` then has the
-        mechanism's settings, ``entries`` (number of randomized numbers), ``times`` (how often each
-        of them is randomized) and ``rounds`` (number of rounds of a training)
+    computed: name of the function, in the paper's module ``numbers``, that returns the numbers as
+        pairs: the value claimed in the paper, and the value computed here
+    numbers: descriptions of the pairs, in the same order. If there are fewer descriptions than
+        pairs, they are used again from the first. Without ``computed``, the descriptions contain
+        the claimed and the computed values
+    computed_at: text on the settings of the computed values, if a reader of the paper would assume
+        other settings
+
+    Fields of an entry on released code that is not a system here:
+
+    draws: name of the mechanism whose output the adversary sees in this scope; "nothing" if the
+        adversary sees nothing; "anything" if no bound on the revealed data is known. ``settings``
+        then has the mechanism's settings, ``entries`` (number of randomized numbers), ``times``
+        (how often each of them is randomized) and ``rounds`` (number of rounds of a training)
     assumes: sentences that state the assumptions of ``draws``
-
-    The ``numbers`` of such an entry contain the claimed and the computed values.
     """
 
     number: str = ""
@@ -241,7 +247,8 @@ class PaperEntry(TomlTable):
     def rescope_claim(
         self, claim: Claim, name_values: NameValues, stating_entry: PaperEntry
     ) -> ScopedClaim:
-        """Returns ``claim`` with this entry's scope and delta, for which an audit compares it.
+        """Returns ``claim`` with this entry's scope and delta, in which an audit compares it with
+        bounds.
 
         claim: the claim, which may be stated by another entry
         name_values: values of the names in formulas and texts

@@ -92,8 +92,8 @@ class PrintedTable(TomlTable):
 class PrintedEpsilons(TomlTable):
     """Tables of epsilons in a paper, which are compared with bounds computed here.
 
-    entries: name of a function in the paper's module ``numbers`` that returns the epsilons of the
-        tables, one object per epsilon
+    entries: name of the function, in the paper's module ``numbers``, that returns the entries of
+        the tables, one object per epsilon
     system: name of the system in the output
     title: title of the comparison
     note: text below the title on how the bounds were computed
@@ -112,15 +112,16 @@ class PrintedEpsilons(TomlTable):
 class TrainedRows(TomlTable):
     """Rows of a paper's utility table that are measured again, by training their systems.
 
-    place, rows: name of the table, and names of the rows
-    system: name of the trained system; by default that of the row
+    place: name of the table, such as "Table 2"
+    rows: names of the rows
+    system: name of the trained system; by default the system of the row
     method: name of the row in the result; by default its name in the table
     data: names of this program's data sets on which the system is trained
     settings: settings of the trained system, by name
     min_rating: ratings below this value are left out of the data
-    items: number of items, which are drawn from the items with at least 60 interactions; 0 means
-        that all items are used
-    said: note on why the measured and the printed numbers differ
+    items: number of items that are used, drawn from the items with at least 60 interactions; 0
+        means all items
+    said: note in the result on why the measured and the printed numbers differ
     """
 
     place: str
@@ -135,12 +136,13 @@ class TrainedRows(TomlTable):
 
 
 class RemeasuredAttackRows(TomlTable):
-    """Rows of a paper's tables of attacks that are measured again here, with one training per row.
+    """Rows of a paper's tables of attacks that are measured again here, each by attacks on one
+    training.
 
     rows: names of the rows
     data: names of this program's data sets on which the systems are trained
     settings: settings of the trained systems, by name
-    said: note on why the measured and the printed numbers differ
+    said: note in the result on why the measured and the printed numbers differ
     """
 
     rows: NameOrNames
@@ -153,7 +155,7 @@ class ComponentAttackFigure(TomlTable):
     """Diagram in a paper of attacks that use a single part of the uploads, such as the item table.
 
     place: name of the diagram in the paper, such as "Figure 5"
-    rows: names of the attacked systems, as in the rows of the paper's tables
+    rows: names of the attacked systems, which are names of rows in the paper's tables
     attributes: user attributes that are attacked
     columns: name of each attacker and the share of users that it knows, such as "AIA 0.1"
     """
@@ -167,11 +169,12 @@ class ComponentAttackFigure(TomlTable):
 class AttackTables(TomlTable):
     """A paper's tables of attacks that are measured again here.
 
-    attackers: name of this program's attack for each attacker in the tables, by the attacker's name
-    cutoff: the K of the hit rate HR@K, which is measured on the attacked trainings
-    drawn: name of the paper's diagram that shows this hit rate; "" if a table shows it
-    components: diagram of attacks that use a single part of the uploads
-    trained: rows of the tables that are measured again
+    attackers: mapping from an attacker's name in the tables to the name of the attack in this
+        program
+    cutoff: the K of the hit rate HR@K, which is measured on the same trainings as the attacks
+    drawn: name of the diagram in which the paper draws this hit rate; "" if a table states it
+    components: the paper's diagram of attacks that use a single part of the uploads
+    trained: rows of the tables for which this program trains the system, and attacks it again
     """
 
     attackers: Mapping[str, str]
@@ -186,8 +189,8 @@ class ReportedRanking(TomlTable):
 
     place: section or table of the paper that states the ranking
     metric: metric by which the systems are ranked
-    rows: names of the systems from the best to the worst. If empty, the ranking is that of the
-        numbers in the table ``place``
+    rows: names of the ranked systems, from the best to the worst, which are names of rows in the
+        paper's tables. If empty, the ranking is that of the numbers in the table ``place``
     data: name of this program's data set on which the systems are compared here
     """
 
@@ -207,7 +210,8 @@ class SystemDeclaration(TomlTable):
     doc: further description
     place: section of the paper on the system and its privacy promise
     basis: origin of the promised epsilon, such as printed by the authors
-    unprotected: name of the same system without protection; "" if there is none
+    unprotected: name of another system, which is this system without protection; "" if there is
+        none
     settings: settings of ``FederatedSystem``, by name. The learner, the protection and the route of
         uploads to the server are given by their names, or by tables of a name and settings
     """
@@ -225,7 +229,7 @@ class SystemsFile(TomlTable):
     """Content of ``systems.toml``: a paper's systems that are composed of existing parts.
 
     evaluation: the paper's protocol for measuring utility
-    system: the systems, by name
+    system: the systems, by name, one per table ``[system.NAME]`` of the file
     """
 
     evaluation: UtilityTest = UtilityTest()
@@ -249,8 +253,9 @@ class PaperHeading(TomlTable):
     """A paper's citation, its threat model, and its symbols with their meaning.
 
     title: short citation of the paper
-    code: repository and commit, if the statements are about released code instead of the paper. The
-        code is not a system here, so that verdicts rely on the description of its mechanisms
+    code: repository and commit of the released code, if the statements are about this code instead
+        of the paper. The code is not a system here, so that verdicts rely on the description of its
+        mechanisms
     threat: the threat model
     symbols: meaning of each symbol in formulas, by symbol
     """
@@ -265,7 +270,7 @@ class ClaimsFile(TomlTable):
     """Content of ``claims.toml``, the paper's statements about privacy.
 
     paper: the paper's citation, threat model and symbols
-    claim: the statements
+    claim: the statements, one per table ``[[claim]]`` of the file
     """
 
     paper: PaperHeading
@@ -275,13 +280,14 @@ class ClaimsFile(TomlTable):
 class PrintedNumbers(TomlTable):
     """Content of ``printed.toml``: a paper's printed numbers, some of which are measured again.
 
-    table: the printed tables
-    trained: rows of utility tables that are measured again
+    table: the printed tables, one per table ``[[table]]`` of the file
+    trained: rows of utility tables whose systems are trained here, to measure them again
     attacks: tables of attacks that are measured again; None if there are none
     epsilons: tables of epsilons that are computed again; None if there are none
-    order: rankings of systems that the paper states in its text
+    order: the orders (rankings) of systems that the paper states in its text
     remark: sentences that concern all measured rows
-    absent: descriptions of printed numbers that are not measured again, with the reasons
+    absent: descriptions of the printed numbers that are absent from the measurements, with the
+        reasons
     """
 
     table: tuple[PrintedTable, ...] = ()
@@ -375,12 +381,13 @@ class Paper:
         )
 
     def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
-        """Returns the claim of the statement ``entry`` about its first system, with its scope.
+        """Returns the claim that the statement ``entry`` makes about its first system, with its
+        scope.
 
         If ``entry`` states no epsilon, the claim is that of another statement or of the system
-        itself. The basis of the claim (printed, computed or derived) is that of ``entry``, with one
-        exception: a claim from elsewhere whose scope does not cover that of ``entry`` keeps its
-        basis. Raises InputError if the statement makes no claim.
+        itself. The result has the basis of ``entry`` (printed, computed or derived). If the claim
+        of another statement or of the system has a narrower scope than ``entry``, its own basis is
+        kept. Raises InputError if the statement makes no claim.
         """
         scoped = self._scoped(entry, system, population)
         claim = scoped.claim
@@ -434,8 +441,8 @@ class Paper:
         pairs = tuple(self._numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
-                f"Expected {len(pairs)} descriptions in entry {entry.number}, one per number, or a "
-                f"divisor of this count, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
+                f"Expected {len(pairs)} descriptions (one per number) in entry {entry.number} or a "
+                f"divisor of {len(pairs)}, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
             )
         described = zip(cycle(entry.numbers), pairs)
         return tuple(one.fill_in(pair, entry.basis) for one, pair in described)

@@ -100,7 +100,7 @@ class ComposedSystem(System):
         if self.private_user and self.protection.get_attribute_event() is not None:
             raise InputError(
                 "Expected private_user=False, because the protection perturbs users' features, got "
-                "True, for which the model has no features. Change private_user or the protection."
+                "True, which trains without them. Set private_user=False, or change the protection."
             )
 
     @property

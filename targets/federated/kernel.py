@@ -110,8 +110,8 @@ class DeviceData(NamedTuple):
     ``item_rows``: item embeddings of the examples, shape (k, d), trained in place.
     ``is_positive``: whether an example is one of the device's own items, shape (k,).
     ``features``: features of the device's user, shape (d1,).
-    ``linear_row_coefficients``: coefficients of the linear term of the loss for ``item_rows``, of equal shape;
-        empty without such a term.
+    ``linear_row_coefficients``: coefficients of the linear term of the loss for ``item_rows``, of
+        equal shape; empty without such a term.
     ``visit_order``: index of the example visited at each step, per epoch, shape (epochs, k or
         more).
     """

@@ -26,8 +26,8 @@ _part = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS)
 class KernelSettings(NamedTuple):
     """Settings of a model and of its training, as the compiled code needs them.
 
-    ``neighbour_use``: how the user's embedding uses the mean item row: 0 not at all, 1 as a summand, 2
-        by a convolution (``local_training.NeighbourUse``).
+    ``neighbour_use``: how the user's embedding uses the mean item row: 0 not at all, 1 as a
+        summand, 2 by a convolution (``local_training.NeighbourUse``).
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
     ``is_squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
     ``is_adam``: whether the optimizer is Adam; otherwise it is gradient descent.
@@ -54,8 +54,8 @@ class Layers(NamedTuple):
     ``mean_row_weights``: W1, shape (d, d).
     ``outer_weights``: W2, shape (d, d).
     ``bias``: b, shape (d,).
-    ``user_half_weights``, ``item_half_weights``: the two halves of the MLP's first weights, applied to the user's
-        embedding and (transposed) to the item's, shape (d, d).
+    ``user_half_weights``, ``item_half_weights``: the two halves of the MLP's first weights, applied
+        to the user's embedding and (transposed) to the item's, shape (d, d).
     ``mlp_tail``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
 
     A layer that the model does not have is an arbitrary view that is never read.

@@ -139,8 +139,8 @@ def _entry(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ..
         reducer=get_first_item_entry,
         scope=make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
         world_names=(
-            "item 0 in the history: its entry is pushed above the clipping bound",
-            "item 1 in the history: the entry of item 0 is pushed below the clipping bound",
+            "item 0 in the history, so that the entry of item 0 rises above the clipping range",
+            "item 1 in the history, so that the entry of item 0 falls below the clipping range",
         ),
     )
     return (pair,)
@@ -410,7 +410,7 @@ def _made(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
             "evaluation": paper.composed_systems.evaluation,
             "place": declared.place,
             "basis": declared.basis,
-            "unprotected": declared.unprotected,
+            "unprotected_name": declared.unprotected,
         },
         frozen=True,
         kw_only=True,

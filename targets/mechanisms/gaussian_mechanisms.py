@@ -501,7 +501,8 @@ class NoiseReplacement(NoiseReplacementProtocol, bases.GaussianDpMechanism):
         zeta2 sigma^2.
     ``sensitivity``: largest value of the input, a user's gradient along one direction.
 
-    The base class ``NoiseProtocol`` describes the other fields, the messages and their senders.
+    The base class ``NoiseReplacementProtocol`` describes the other fields, the messages and their
+    senders.
 
     An output is all messages that the server sees in one iteration of LFL-SGDMF. These are the sum
     S of round 1, in which each client adds noise to its gradient, and one message R_i per honest
@@ -529,8 +530,8 @@ class NoiseReplacement(NoiseReplacementProtocol, bases.GaussianDpMechanism):
         NoiseReplacementProtocol.__post_init__(self)
         if self.variance <= 0.0:
             raise InputError(
-                f"Expected at least one honest user with noise, got colluding={self.colluding!r} "
-                f"of replaced={self.replaced!r}. Give a smaller number of colluding users."
+                f"Expected colluding < replaced, because honest users must add noise, got "
+                f"colluding={self.colluding!r}, replaced={self.replaced!r}. Lower colluding."
             )
         check_mu(self.mu, "sigma")
 

@@ -117,7 +117,7 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
         if not -self.bound <= self.low < self.high <= self.bound:
             raise InputError(
                 f"Expected -bound <= low < high <= bound, got low={self.low!r}, "
-                f"high={self.high!r}, bound={self.bound!r}. Give a larger bound."
+                f"high={self.high!r}, bound={self.bound!r}. Give low < high, within the bound."
             )
         if not self.bound / self.grid_step <= _MOST_STEPS:
             raise InputError(

@@ -451,8 +451,8 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
     The published algorithm draws a double between l and r, which can reveal the input. In this
     class [-C, C] consists of 2^48 cells, l is rounded to the edge of a cell, and the output is the
     middle of a cell. Every output is then possible for every input, with the probability that the
-    density gives. The mean output is x up to this rounding, 2^-48 C. The property ``noise_probability`` is
-    rounded up, so that the true epsilon never exceeds ``epsilon``.
+    density gives. The mean output is x up to this rounding, 2^-48 C. The property
+    ``noise_probability`` is rounded up, so that the true epsilon never exceeds ``epsilon``.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64.
 

@@ -57,7 +57,7 @@ class RecordedMessages(Component):
         omits, because they did not change, are taken from it
     round_sums: sums over all messages of the round, by part; None if they were not recorded
     n_items: number of items, which must exceed every item index in lists
-    client_fields: names of the fields with one entry per client (class attribute)
+    per_client_fields: names of the fields with one entry per client (class attribute)
     """
 
     name: str
@@ -144,7 +144,7 @@ class RecordedMessages(Component):
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.make_error(
-                f"full tables {self.name!r}, as no broadcast has it,", got="only changed rows"
+                f"full tables {self.name!r}, as no broadcast is recorded,", got="only changed rows"
             )
         return base
 
@@ -212,7 +212,7 @@ class RecordedSystem(System):
     def origin(self) -> systems.SystemOrigin:
         """Origin of the messages: clients of another party, which cannot be run again.
 
-        In the result, ``client`` is the ``simulator``, and ``n_dropped`` is the number of messages
+        The field ``client_system`` is the ``simulator``, and ``n_dropped`` the number of messages
         that are left out because their numbers are not finite.
         """
         return systems.SystemOrigin(
@@ -404,7 +404,7 @@ def _shape(
         layout = file.layouts[name]
         if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
-                raise file.make_error(f"{name!r} as rows of signs and coordinates", got="others")
+                raise file.make_error(f"signs {name!r} with {name}:rows", f"shape {layout.shape}")
             continue
         is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:
@@ -414,7 +414,7 @@ def _shape(
             fits = layout.shape == shape
         elif shape is None:
             raise file.make_error(
-                f"full tables {name!r}, as the manifest has no shape of {name!r},", got="only rows"
+                f"full tables {name!r} (or its shape in {MANIFEST_FILE})", got="only rows of tables"
             )
         else:
             fits = layout.shape == shape[1:]
@@ -438,9 +438,11 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
             positive = np.zeros(index.shape, np.bool_)
         inside = (sent.row_indices >= 0) & (sent.row_indices < matrix[0] * matrix[1])
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
-            raise file.make_error(f"{index.shape[1]} signs 1 or -1 per sender", got="others")
+            raise file.make_error(f"{index.shape[1]} values 1 or -1 per sender", got="other values")
         if not inside.all():
-            raise file.make_error(f"coordinates in a matrix of shape {matrix}", got="some outside")
+            raise file.make_error(
+                f"indices in a {matrix} matrix", str(sent.row_indices[~inside][0])
+            )
         index[at] = sent.row_indices.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

@@ -88,14 +88,16 @@ class Manifest(BaseModel):
     items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
     components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
         other parts
-    route: strongest vantage (server, behind a shuffler, ...) from which messages are visible in the
-        protocol; by default the strongest vantage whose view the recording contains
+    route: vantage of the strongest adversary (server, behind a shuffler, ...) if all parties follow
+        the protocol, whose route the messages take; by default the strongest vantage whose view the
+        recording contains
     parties: number of silos (organisations), if the senders are silos instead of users
-    rows: for each item, the indices of its rows in tables, or its codes in lists; every item has
-        the same number of them
+    rows: for each item, the indices of its rows in item tables, or its codes in lists of codes;
+        every item has the same number of rows or codes
     settings: public parameters of the system, by name
-    channel: public distribution of the clients' randomizer: {"name": "bit-flip", "p": 0.7, "q":
-        0.3}, or {"name": "report", "epsilon": 1.0, "dimension": 1}
+    channel: noise channel: the public output distribution of the clients' randomizer, such as
+        {"name": "bit-flip", "p": 0.7, "q": 0.3}, or {"name": "report", "epsilon": 1.0, "dimension":
+        1}
     model_config: settings of pydantic: objects are immutable, unknown keys are errors, and infinity
         is written as a text
     """
@@ -126,7 +128,7 @@ class Manifest(BaseModel):
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"expected {self.n_items} rows (n_items) of one positive length")
+                raise ValueError(f"expected {self.n_items} lists of rows (n_items), equally long")
         if self.channel is not None:
             _channel(self.channel)
         return self
@@ -290,7 +292,8 @@ class Recording:
     rounds: files of each round, in ascending order of the rounds' numbers
     release: file of the model that was published at the end; None if it was not recorded
     truth: path of the file with the clients' true data; None if the recording has none
-    metadata_digest: hexadecimal digest of the paths, sizes and times of all files, without their content
+    metadata_digest: hexadecimal digest of the paths, sizes and modification times of all files, but
+        not of their content
     """
 
     path: Path
@@ -331,7 +334,7 @@ class Recording:
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
             folder = path / ROUNDS_FOLDER
-            raise InputError(f"Expected each round once in {folder}, got two. Rename one.")
+            raise InputError(f"Expected one folder per round in {folder}, got two. Rename one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.includes_view_of(route):

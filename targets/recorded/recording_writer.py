@@ -361,7 +361,7 @@ def _array(name: str, value: Any) -> NDArray[Any]:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise InputError(
-            f"Expected numbers as {name!r}, got {value!r:.60} ({array.dtype}). Give an array."
+            f"Expected a numeric array {name!r}, got {value!r:.60} ({array.dtype}). Give numbers."
         )
     return array
 

@@ -109,17 +109,17 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
     path: the file
     headers: shapes and data types of the arrays, by name
-    per_message_arrays: the arrays with one entry per message, by name, which are read on opening: the
+    per_message_arrays: arrays with one entry per message, by name, which are read on opening: the
         senders, and the numbers of rows per message
-    n_whole_read_elements: number of elements of the largest array that can only be read in full, because it
-        is in Fortran order; 0 if there is none. As many are in memory when a slice is read
+    n_fortran_elements: number of elements of the largest array in Fortran order, which is read in
+        full even for a slice, and must fit in memory; 0 if there is none
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
     not numbers.
     """
 
     path: Path
-    n_whole_read_elements: int = field(init=False, default=0)
+    n_fortran_elements: int = field(init=False, default=0)
     headers: Mapping[str, ArrayInfo] = field(init=False)
     per_message_arrays: Mapping[str, NDArray[Any]] = field(init=False)
 
@@ -138,7 +138,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
             )
         check_sender_lengths(index.get(SENDERS_NAME), self.path)
         object.__setattr__(self, "headers", heads)
-        object.__setattr__(self, "index_arrays", index)
+        object.__setattr__(self, "per_message_arrays", index)
 
     @contextmanager
     def open_slices(self) -> Iterator[RowSliceReader]:
@@ -283,7 +283,7 @@ class NpzFile(ArrayFile):
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
-                    raise ValueError(f"the file {info.filename!r:.80}: no array, or a second one")
+                    raise ValueError(f"{info.filename!r:.80}, which is not NAME.npy, or repeats it")
                 if self.only_names and name not in self.only_names:
                     continue
                 with archive.open(info) as file:
@@ -295,13 +295,11 @@ class NpzFile(ArrayFile):
                         raise ValueError(f"the array {name!r} without all of its {size:,} bytes")
                     heads[name] = head
                     if head.is_fortran:  # to read a few rows, all rows have to be read
-                        elements = max(self.n_whole_read_elements, math.prod(head.shape))
-                        object.__setattr__(self, "min_elements", elements)
+                        elements = max(self.n_fortran_elements, math.prod(head.shape))
+                        object.__setattr__(self, "n_fortran_elements", elements)
                     if self._indexes(name):
-                        if size > self.max_per_message_bytes:
-                            raise ValueError(
-                                f"{size:,} bytes of {name!r}, more than {self.max_per_message_bytes:,}"
-                            )
+                        if size > (limit := self.max_per_message_bytes):
+                            raise ValueError(f"{size:,} bytes of {name!r}, above limit {limit:,}")
                         index[name] = _slice(file, head, slice(None))
         return heads, index
 
@@ -447,8 +445,8 @@ class MessageFile:
     - A part NAME that is stored whole is the array ``NAME`` (n, *shape).
     - A part NAME that is stored as r rows of all messages together has three arrays: the rows
       ``NAME`` (r, *shape of a row), their indices in the table (r,), and the number of rows per
-      message ``NAME:counts`` (n,). The indices are ``NAME:rows`` if the remaining rows were not
-      sent, and ``NAME:moved`` if they equal the broadcast.
+      message ``NAME:counts`` (n,). The array of indices is called ``NAME:rows`` if the rows that
+      are not stored were not sent, and ``NAME:moved`` if they were sent and equal the broadcast.
     - ``senders`` (n,) holds senders that are numbers. Senders that are texts are in the header of a
       safetensors file.
 
@@ -469,7 +467,7 @@ class MessageFile:
         senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
-                raise self.make_error("senders as one list of integers or texts", got="others")
+                raise self.make_error("a list of integers or texts as senders", str(senders.dtype))
             senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
         layouts: dict[str, PartLayout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
@@ -478,7 +476,9 @@ class MessageFile:
             base, _, role = name.partition(":")
             if role:
                 if base not in heads or role not in (*PARTIAL_TABLE_FORMS, COUNTS_SUFFIX):
-                    raise self.make_error("only parts, their rows and counts", got=f"{name!r}")
+                    raise self.make_error(
+                        "only names X, X:rows, X:moved, X:counts", got=f"{name!r}"
+                    )
                 continue
             if not head.shape:
                 raise self.make_error(f"{name!r} with one entry per message", got="one number")
@@ -506,9 +506,7 @@ class MessageFile:
         This number of elements is in memory at the same time, even if messages are read singly.
         """
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
-        return max(
-            int(rows) * math.prod(self.layouts[name].shape), self.arrays.n_whole_read_elements
-        )
+        return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.n_fortran_elements)
 
     def read_part(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads the part ``name`` of the messages at the indices ``places`` in the file.
@@ -561,8 +559,8 @@ class MessageFile:
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
-            parts = f"rows and counts of {name!r}"
-            raise self.make_error(f"lists of whole numbers as {parts}", got="others")
+            parts = f"{name}:{form} and {name}:{COUNTS_SUFFIX}"
+            raise self.make_error(f"the lists of whole numbers {parts}", got="no such lists")
         each = tensors.per_message_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:

@@ -107,9 +107,9 @@ class TrainingCost:
         return cls(
             rounds=rounds,
             senders_per_round=senders,
-            message_values=table if numbers is None else numbers,
+            n_message_values=table if numbers is None else numbers,
             message_bytes=usual if bytes is None else bytes,
-            memory_values=width * users + table + largest + held,
+            n_memory_values=width * users + table + largest + held,
             n_updates=(rounds if passes is None else passes) * each_pass
             + rounds * senders * (made + 30 * reports),
         )
@@ -158,8 +158,8 @@ class ScopedClaim:
         position (vantage) and period (horizon).
     delta: delta of the comparison.
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
-    unstated_quantity: name of a quantity that the comparison needs and the paper does not state, such
-        as a budget. If not empty, a bound above the claim does not refute the paper.
+    unstated_quantity: name of a quantity that the comparison needs and the paper does not state,
+        such as a budget. If not empty, a bound above the claim does not refute the paper.
     epsilon_curve: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
@@ -281,8 +281,8 @@ class SystemOrigin:
         users.
     is_runnable: whether the client code can be run to make new messages; False for a recording of
         messages.
-    client_system: system whose client code makes messages like the recorded ones; None if no such code
-        was given.
+    client_system: system whose client code makes messages like the recorded ones; None if no such
+        code was given.
     n_users: number of users for which the claims are stated; None if they hold for any number.
     send_rate: probability that a user sends in a round, drawn anew in every round.
     assumption: a sentence that states an assumption about the messages which no source confirms.

@@ -122,7 +122,7 @@ class System(Checked, Target, ABC):
     utility values that the paper prints. Class attributes, which are the same for all settings:
 
     evaluation: the paper's protocol for measuring utility.
-    unprotected: name of the same system without protection on the command line; "" if there is
+    unprotected_name: name of the same system without protection on the command line; "" if there is
         none.
     noise_setting: names of the settings that determine the amount of noise; None without noise.
     tuned_values: values of settings, by name, with which the training converges; empty if it

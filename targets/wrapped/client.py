@@ -273,7 +273,7 @@ class CheckedClient:
                 )
                 raise InputError(
                     f"Expected {expected} next in {what}, as in other messages, got {got}{where}. "
-                    "Send parts of the same types in the same order: both may reveal the sender."
+                    "Send the same types in the same order: a difference may reveal the sender."
                 )
         self.structure = self.structure or structure
         return arrays

@@ -130,7 +130,7 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
         value = value.toarray()
     elif np.ma.isMaskedArray(value):
         raise InputError(
-            f"Expected no mask in {name!r} of {what}, got one. Send it as its own part."
+            f"Expected no masked array {name!r} in {what}, got one. Send data and mask separately."
         )
     try:
         array = np.asarray(value)

@@ -174,7 +174,7 @@ class WrappedSystem(System):
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
         if self.proof and len(claimed) > 1:
             raise InputError(
-                "Expected claims of one unit, adjacency and vantage with a proof, got "
+                "Expected one unit, adjacency and vantage in all claims, for one proof, got "
                 f"{'; '.join(sorted(' / '.join(each) for each in claimed))}. "
                 "Audit each claim separately, with its own proof."
             )

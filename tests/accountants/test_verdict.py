@@ -271,10 +271,10 @@ def test_a_large_epsilon_is_written_out_as_the_reports_have_it() -> None:
 
 def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
     for accounted in (lower(1), upper(1, scope=PEERS)):
-        with pytest.raises(InputError, match="upper bound whose scope covers"):
+        with pytest.raises(InputError, match="accounted to be an upper bound"):
             judge_claim(claimed(1), scope=ROUND, accounted=accounted)
     for measured in (upper(1), lower(1, scope=TRAINING)):
-        with pytest.raises(InputError, match="measured as a lower bound"):
+        with pytest.raises(InputError, match="measured to be a lower bound"):
             judge_claim(claimed(1), scope=ROUND, measured=measured)
 
 

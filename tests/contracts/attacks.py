@@ -218,7 +218,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
             one,
             broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
             aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
-            senders=None
+            sum_senders=None
             if one.sum_senders is None
             else np.sort(rng.permutation(n)[: len(one.sum_senders)]),
             cleartext=None,

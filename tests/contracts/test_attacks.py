@@ -198,8 +198,8 @@ class PeeksIfItCan(Sizes):
     """Faulty attack: reads internal fields of stored messages, if there are any."""
 
     def score(self, component: Any, view: View) -> np.ndarray:
-        if hasattr(component, "corrections"):
-            return np.diff(component.corrections.indptr).astype(float)
+        if hasattr(component, "sparse_vectors"):
+            return np.diff(component.sparse_vectors.indptr).astype(float)
         if hasattr(component, "clean"):
             return self.score(component.clean_messages, view)
         return super().score(component, view)
@@ -216,7 +216,7 @@ class RequiresTheStoredForm(Sizes):
     """Faulty attack: fails on messages without the internal fields of their stored form."""
 
     def score(self, component: Any, view: View) -> np.ndarray:
-        return np.diff(component.corrections.indptr).astype(float)
+        return np.diff(component.sparse_vectors.indptr).astype(float)
 
 
 class WantsTheClock(Sizes):

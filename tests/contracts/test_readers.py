@@ -261,7 +261,7 @@ class Hasty(FlippedBitsReader):
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         activity = np.full(len(users), compute._threads.get())
-        return replace(super().read(view, users), activity=activity)
+        return replace(super().read(view, users), activity_log_odds=activity)
 
 
 @pytest.mark.parametrize(

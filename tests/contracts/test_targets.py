@@ -350,7 +350,7 @@ class SendsItsName(Short):
     def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> TrainingRun:
         run = super().run(interactions, rng, *more, **how)
         named = {**(run.transcript.published_model or {}), "who": interactions.users}
-        return replace(run, transcript=replace(run.transcript, release=named))
+        return replace(run, transcript=replace(run.transcript, published_model=named))
 
 
 class UnsortedSenders(Short):

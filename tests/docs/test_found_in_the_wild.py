@@ -67,7 +67,7 @@ def test_epsilons_of_enumerated_outputs() -> None:
 
 
 def test_permanent_first_reports_keep_the_claim() -> None:
-    """A fresh first report costs r times the epsilon of one; bits that nobody has reveal nothing."""
+    """A fresh first report costs r times the epsilon of one; unowned bits reveal nothing."""
     finding = FINDINGS["multi_freq_ldpy:several_unary"]
     reports, lasting = multi_freq_ldpy.REPORTS, multi_freq_ldpy.PERMANENT
     permanent, one = (math.exp(e / 2.0) / (math.exp(e / 2.0) + 1.0) for e in (lasting, 1.0))

@@ -13,7 +13,7 @@ from benchmarks.wild.finding import MECHANISMS
 from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
-from tests.reports.writers.test_browser import BROWSER, MEASURE, check_access, dumped, framed
+from tests.reports.writers.test_browser import BROWSER, MEASURE, check_access, dump, run_in_frames
 
 FIND = """
 const select = document.getElementById("by-verdict"), search = document.getElementById("search");
@@ -66,7 +66,7 @@ def test_a_reader_finds_a_claim(claims: list[Entry], tmp_path: Path) -> None:
         pytest.skip("needs Chromium, which is not installed here")
     script = f"<script>addEventListener('load', () => {{{FIND}}})</script></body>"
     (tmp_path / "register.html").write_text(page(claims).replace("</body>", script))
-    found = dumped(tmp_path / "register.html")
+    found = dump(tmp_path / "register.html")
     assert found["all"] == len(claims)
     assert found["refuted"] == [c.key for c in claims if c.verdict == "false"]
     assert found["searched"] == ["pytorch_recsys-asymmetric"]
@@ -77,7 +77,7 @@ def test_a_reader_finds_a_claim(claims: list[Entry], tmp_path: Path) -> None:
 def test_it_fits_a_phone_and_a_desk(claims: list[Entry], tmp_path: Path) -> None:
     if BROWSER is None:
         pytest.skip("needs Chromium, which is not installed here")
-    seen: dict[str, Any] = framed(page(claims), MEASURE, (390, 1280), tmp_path)
+    seen: dict[str, Any] = run_in_frames(page(claims), MEASURE, (390, 1280), tmp_path)
     for found in seen.values():
         assert (found["over"], found["wide"], found["twice"], found["asked"]) == (0, [], 0, 0)
 

@@ -1,4 +1,4 @@
-"""A record as an audit of four targets leaves it, parts of others, and strategies for any."""
+"""A sample record of four audited targets, builders of its parts, and strategies for any record."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def finding(
 
 
 def vary(part: Part, **changes: Any) -> Part:
-    """Return a row or a record with other values in some fields, which are not checked."""
+    """A copy of a row or record with some fields changed, unvalidated."""
     return part.model_copy(update=changes)
 
 
-def glance_of(record: Record, target: str) -> Summary:
-    """Return one system of a record at a glance."""
+def get_summary(record: Record, target: str) -> Summary:
+    """The summary of one system of a record."""
     return next(each for each in summarize_systems(record) if each.section.target == target)
 
 
@@ -95,18 +95,18 @@ def utility(target: str, value: float, paper: float | None) -> UtilityRow:
 
 
 def roc(area: float, negatives: int = 500, points: int = 60) -> RocRow:
-    """A curve of this area, from its resolution up to 1: its power of the false alarms."""
+    """A ROC curve of this area, from the resolution up to 1: TPR is a power of FPR."""
     fpr = [negatives ** (place / (points - 1) - 1.0) for place in range(points)]
     tpr = [rate ** (1.0 / area - 1.0) for rate in fpr]
     return RocRow(
         fpr=tuple(fpr), tpr=tuple(tpr),
-        low=tuple(max(0.0, found - 0.05) for found in tpr),
-        high=tuple(min(1.0, found + 0.05) for found in tpr),
+        low=tuple(max(0.0, rate_ - 0.05) for rate_ in tpr),
+        high=tuple(min(1.0, rate_ + 0.05) for rate_ in tpr),
     )  # fmt: skip
 
 
 def sample() -> Record:
-    """FCF, FMF-LDP and both DPLCF: a claim of each kind of verdict, and two attacks on each."""
+    """FCF, FMF-LDP and both DPLCF variants: a claim per kind of verdict, and two attacks each."""
     return Record.read(Path(__file__).with_name("record-5.json"))
 
 
@@ -125,10 +125,10 @@ PLANS = st.dictionaries(TEXTS, st.integers() | TEXTS | st.lists(st.floats(0, 9))
 
 
 def witnesses() -> st.SearchStrategy[Witness]:
-    chance = st.floats(0, 1e6)
+    probability = st.floats(0, 1e6)
     return st.builds(
-        Witness, input_a=TEXTS, input_b=TEXTS, output=TEXTS, probability_a=chance,
-        probability_b=chance, copies=st.integers(1, 10**6), note=TEXTS,
+        Witness, input_a=TEXTS, input_b=TEXTS, output=TEXTS, probability_a=probability,
+        probability_b=probability, copies=st.integers(1, 10**6), note=TEXTS,
     )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ KINDS: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def rows(kind: type[Part], **given: Any) -> st.SearchStrategy[Part]:
-    """Return rows with anything in their fields, but for those that are ``given``."""
+    """Rows of any content, except for the fields in ``given``."""
     free = {
         name: KINDS[field.annotation]
         for name, field in kind.model_fields.items()
@@ -199,10 +199,10 @@ SPREADS = rows(
 @st.composite
 def records(draw: Callable[..., Any]) -> Record:
     targets = st.sampled_from(draw(st.lists(TEXTS, min_size=1, max_size=2)))
-    sure = {"target": targets, "confidence": st.floats(0.5, 0.999)}
-    attacks = rows(AttackRow, **sure, roc=st.none() | rocs(), users=st.none() | SPREADS)
-    utilities = rows(UtilityRow, **sure, baseline=st.none() | rows(Baseline))
-    few = {
+    fields = {"target": targets, "confidence": st.floats(0.5, 0.999)}
+    attacks = rows(AttackRow, **fields, roc=st.none() | rocs(), users=st.none() | SPREADS)
+    utilities = rows(UtilityRow, **fields, baseline=st.none() | rows(Baseline))
+    parts = {
         "findings": findings(targets),
         "attacks": attacks,
         "skipped": rows(SkippedRow, target=targets),
@@ -221,5 +221,5 @@ def records(draw: Callable[..., Any]) -> Record:
             machine=draw(words | st.dictionaries(TEXTS, st.integers(), max_size=2)),
         ),
         measurements=(),
-        **{name: tuple(draw(st.lists(each, max_size=3))) for name, each in few.items()},
+        **{name: tuple(draw(st.lists(each, max_size=3))) for name, each in parts.items()},
     )

@@ -1,4 +1,4 @@
-"""Text as it is printed to a console."""
+"""Console output as text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from rich.console import Console
 
 
-def printed(render: Callable[[Console], object], *, width: int = 80, terminal: bool = True) -> str:
-    """Return what ``render`` prints to a console; a terminal's without its colours."""
+def capture(render: Callable[[Console], object], *, width: int = 80, terminal: bool = True) -> str:
+    """The text that ``render`` prints to a console, without a terminal's colours."""
     file = io.StringIO()
     render(Console(file=file, width=width, force_terminal=terminal, no_color=True))
     return re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()) if terminal else file.getvalue()

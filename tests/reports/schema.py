@@ -21,7 +21,7 @@ _NUMBER = {
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of report.json in the present version."""
+    """JSON Schema (draft 2020-12) of report.json in the current version."""
     found: dict[str, Any] = _written(Contents.model_json_schema())
     found["properties"] |= {
         "$schema": {"const": RECORD_SCHEMA_URN, "description": "The schema of this file."},
@@ -52,12 +52,12 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as docs/report.schema.json holds it."""
+    """The schema as docs/report.schema.json has it."""
     return json.dumps(schema(), indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _written(part: Any) -> Any:
-    """A part with numbers as they are written, and descriptions without examples."""
+    """A part of the schema with numbers in their JSON form, and descriptions without examples."""
     if isinstance(part, list):
         return [_written(each) for each in part]
     if isinstance(part, float) and math.isinf(part):
@@ -74,7 +74,7 @@ def _written(part: Any) -> Any:
 
 
 def _prose(text: str) -> str:
-    """A docstring without its example, one paragraph per line."""
+    """A docstring without its example, with one paragraph per line."""
     paragraphs = re.split(r"\n\s*\n", text.split(">>>", 1)[0].strip())
     return "\n".join(" ".join(each.split()) for each in paragraphs).replace("``", "`")
 

@@ -1,4 +1,4 @@
-"""Any record is stored whole, and is plain, unambiguous and inert in every output format."""
+"""Any record is stored completely, and is printable, unambiguous and escaped in every format."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fedrec_auditor.reports.writers import ci, html, markdown, terminal
 from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table
 from fedrec_auditor.reports.writers.terminal import print_comparison, print_system
 from tests.reports.conftest import records, vary
-from tests.reports.record.test_gate import check
+from tests.reports.record.test_gate import check_sarif
 from tests.reports.schema import schema
 
 
-def stored(record: Record, folder: Path) -> None:
+def check_files(record: Record, folder: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
     store.write_run_files(record, folder)
     again = Record.read(folder)
@@ -42,12 +42,12 @@ def stored(record: Record, folder: Path) -> None:
     fits = jsonschema.Draft202012Validator(schema()).validate
     fits(raw)
     assert raw["$schema"] == RECORD_SCHEMA_URN
-    del raw["$schema"], raw["severity"]  # as those before had none
+    del raw["$schema"], raw["severity"]  # earlier records had neither
     fits(raw)
 
 
-def in_a_terminal(record: Record, folder: Path) -> None:
-    """The terminal output is printable, and a record is not worse than itself."""
+def check_terminal(record: Record, folder: Path) -> None:
+    """The terminal output is printable, and a record has no changes against itself."""
     compared = Comparison.compare(record, record)
     assert not compared.changes
     for fancy in (True, False):
@@ -59,8 +59,8 @@ def in_a_terminal(record: Record, folder: Path) -> None:
         assert all(sign.isprintable() for sign in console.file.getvalue().replace("\n", ""))
 
 
-def on_a_page(record: Record, folder: Path) -> None:
-    """Places are words and differ; drawings hold no string of the record."""
+def check_page(record: Record, folder: Path) -> None:
+    """HTML ids are distinct words; drawings have no string of the record."""
     found = assign_html_ids(record).values()
     names = [name for each in found for name in (each.section_id, *each.finding_ids)]
     assert len({*names, *RESERVED_HTML_IDS}) == len(names) + len(RESERVED_HTML_IDS)
@@ -73,13 +73,13 @@ def on_a_page(record: Record, folder: Path) -> None:
         assert not re.search(r"\bid=|nan|<script", figure.svg)
 
 
-def in_continuous_integration(record: Record, folder: Path) -> None:
-    check(json.loads(ci.render_sarif(record)))
+def check_ci(record: Record, folder: Path) -> None:
+    check_sarif(json.loads(ci.render_sarif(record)))
     assert not re.search(r"[\x00\x1b]", str(record))
 
 
-def in_tables(record: Record, folder: Path) -> None:
-    """Every row has as many cells as the head. Attacks have a row per figure, and per attack."""
+def check_tables(record: Record, folder: Path) -> None:
+    """Rows have as many cells as the head; attack tables have one row per figure, or per attack."""
     for name in CSV_TABLE_NAMES:
         read = list(csv.reader(io.StringIO(format_csv_table(record, name))))
         if name not in ("attacks", "advantages"):
@@ -89,6 +89,6 @@ def in_tables(record: Record, folder: Path) -> None:
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(record=records())
-def test_any_record_is_told_in_every_form(record: Record, tmp_path: Path) -> None:
-    for told in (stored, in_a_terminal, on_a_page, in_continuous_integration, in_tables):
-        told(record, tmp_path)
+def test_any_record_is_sound_in_every_format(record: Record, tmp_path: Path) -> None:
+    for check_format in (check_files, check_terminal, check_page, check_ci, check_tables):
+        check_format(record, tmp_path)

@@ -1,6 +1,6 @@
-"""Every writer gives of the sample record what was read and approved, to the byte.
+"""Every writer reproduces its approved output of the sample record, byte by byte.
 
-``python -m tests.reports.test_approved`` writes the files anew: read what git shows to differ.
+``python -m tests.reports.test_approved`` writes the files anew: review their diff.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from fedrec_auditor.reports.writers.svg import make_svg_file
 from tests.reports.conftest import sample, vary
 from tests.reports.documents.test_catalogue import ROWS
 from tests.reports.documents.test_catalogue import TABLES as CELLS
-from tests.reports.printing import printed
+from tests.reports.printing import capture
 from tests.reports.writers.test_sweep_page import SWEEPS
 
 FOLDER = Path(__file__).with_name("approved")
 
 
-def printings(record: Record, console: Console) -> None:
-    """Print all that a terminal shows of a record, and of it against an earlier one."""
+def print_all(record: Record, console: Console) -> None:
+    """Prints every terminal output of a record, and of a comparison with an earlier one."""
     terminal.print_audit(record, console)
     for glance in summarize_systems(record):
         terminal.print_system(record, glance, console)
@@ -49,8 +49,8 @@ def _unstyled(page: str) -> str:
     return re.sub("<style>.*?</style>", "", page, flags=re.DOTALL)
 
 
-def written(record: Record) -> dict[str, str]:
-    """Return what each writer gives by the name of its file; the page without its style."""
+def render_all(record: Record) -> dict[str, str]:
+    """Output of every writer by file name; pages without their styles."""
     with mock.patch.object(links, "_site", return_value="https://docs.example"):
         return _written(record)
 
@@ -65,10 +65,10 @@ def _written(record: Record) -> dict[str, str]:
             f"{each.name}: {each.alt_text}" for each in draw_all_figures(record)
         ),
         "log.txt": f"{record}\n{record!r}\n",
-        "terminal.txt": printed(lambda console: printings(record, console), width=100),
+        "terminal.txt": capture(lambda console: print_all(record, console), width=100),
         "sweep.html": _unstyled(SWEEPS[1].page()),
         "sweep.txt": "".join(
-            printed(
+            capture(
                 lambda console, swept=swept: terminal.print_sweep_tables(swept, console), width=160
             )
             for swept in SWEEPS
@@ -76,21 +76,21 @@ def _written(record: Record) -> dict[str, str]:
         "frontier.svg": make_svg_file(SWEEPS[2].figure()),
         "catalogue.md": markdown.format_document(build_catalogue_document(ROWS, CELLS)),
         "catalogue.txt": "".join(
-            printed(lambda console: terminal.print_catalogue(ROWS, console), terminal=tty)
+            capture(lambda console: terminal.print_catalogue(ROWS, console), terminal=tty)
             for tty in (True, False)
         ),
         **{f"{name}.csv": format_csv_table(record, name) for name in CSV_TABLE_NAMES},
     }
 
 
-def test_it_is_what_was_approved(record: Record) -> None:
+def test_outputs_are_those_approved(record: Record) -> None:
     approved = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
-    found = written(record)
+    found = render_all(record)
     assert found.keys() == approved.keys()
     for name, text in found.items():
         assert text == approved[name], name
 
 
 if __name__ == "__main__":
-    for name, text in written(sample()).items():
+    for name, text in render_all(sample()).items():
         (FOLDER / name).write_text(text, encoding="utf-8")

@@ -184,7 +184,7 @@ SEEN_BY = {
     "uploads": (Vantage.SERVER,),
     "shuffled": (Vantage.SHUFFLED,),
     "aggregate": (Vantage.AGGREGATE,),
-    "senders": (Vantage.AGGREGATE,),
+    "sum_senders": (Vantage.AGGREGATE,),
     "cleartext": (Vantage.SERVER, Vantage.AGGREGATE),
 }
 

@@ -220,9 +220,8 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     The sign of zero is also a low-order bit: -0.0 equals 0.0, but is stored with its sign. The
     event "an output contains -0.0" is known in advance, so that all draws count.
 
-    Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check does not
-    distinguish inputs that are so close that only their doubles differ, and not the lowest set
-    bits.
+    Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check misses two
+    inputs whose doubles differ, but have the same lowest set bit.
     """
     batch = evidence.shared_outputs
     if batch.dtype.kind != "f":

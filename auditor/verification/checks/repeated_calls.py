@@ -46,8 +46,7 @@ class ColumnsWithoutNoise(NamedTuple):
     Clocks and counters follow the order of calls.
 
     ``columns``: indices of these columns.
-    ``has_changes``: whether the columns differ between calls (each for several outputs). It is
-        false if they never change.
+    ``has_changes``: whether the columns change from call to call; false if they never change.
     """
 
     columns: tuple[int, ...] = ()
@@ -86,8 +85,8 @@ N_COMPARED_OUTPUTS = 4  # outputs of a call whose places are compared
 def find_deviating_position(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, calls: int
 ) -> int | None:
-    """Finds a position in calls for four outputs at which outputs have another distribution than at
-    the others.
+    """Finds a position, among the four outputs of a call, whose outputs are distributed differently
+    from those of the other positions.
 
     ``sampler``: the randomizer, which returns many outputs per call.
     ``inputs``: inputs of the sampler, of which the first and the last are used.

@@ -35,7 +35,7 @@ def run_checks(evidence: CheckEvidence) -> tuple[CheckResult, ...]:
 
     - A check has the status "not run", with a reason, if it is impossible, or if its share of the
       draws does not suffice for a conclusion.
-    - A check fails for a randomizer that satisfies its claim with probability at most
+    - The probability that a check fails for a randomizer that satisfies its claim is at most
       ``MAX_FALSE_ALARM_PROB``, 1e-6.
     - The checks of determinism, shared noise and support give a lower bound on epsilon, if an event
       of output values distinguishes inputs.

@@ -103,7 +103,8 @@ class ClaimUnderTest:
         return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
 
     def is_any_epsilon_refuted(self, hits: int, trials: int) -> bool:
-        """Checks whether an event that another input cannot give refutes any finite epsilon.
+        """Checks whether an event that is impossible for another input is so frequent that it
+        refutes any finite epsilon.
 
         ``hits``: number of occurrences in ``trials`` draws for one input.
 
@@ -185,7 +186,7 @@ def check_call_independence(
 
     Independent outputs are exchangeable. Three properties follow, which are tested:
 
-    - Equal outputs are in one call only by chance, see ``_repeats``.
+    - Equal outputs occur within one call no more often than across calls, see ``_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
       ``check_call_noise``.
     - The number of large outputs varies between calls, see ``_exact_share``.
@@ -233,13 +234,14 @@ def check_call_noise(
     ``within_calls``: True to compare successive outputs within calls, and the halves of a call,
         instead of calls.
 
-    Each of the first entries of an output, and their sum, is reduced to one bit that states whether
-    it is large. Two calls at a small distance give a pair of bits, and two distant pairs give four
-    bits. If two of the four bits are 1 and draws are exchangeable, the bits within the pairs are
-    equal with probability exactly 1/3 (2 of 6 orders). Shared noise makes them equal, and noise of
-    opposite sign makes them different. The share of equal pairs is tested by a two-sided binomial
-    test, with error ``alpha`` over all tests. The check is not run if no possible outcome could
-    make it fail.
+    Each of the first entries of an output, and the sum of entries, is reduced to one bit: whether
+    it is large. The two bits of two calls at a small distance form a pair. Two pairs that are far
+    from each other are compared if exactly two of their four bits are 1. If draws are exchangeable,
+    the two bits of a pair are then equal with probability exactly 1/3 (in 2 of 6 orders). They are
+    equal more often if calls share noise, and less often if the shared noise has opposite sign.
+
+    The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over all
+    tests. The check is not run if no possible outcome could make it fail.
     """
     lags = {*_LAGS}
     if within_calls:
@@ -382,7 +384,8 @@ _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 @dataclass(frozen=True, kw_only=True)
 class CheckEvidence:
-    """A randomizer under test, its claim, and the outputs that the checks for faults examine.
+    """A randomizer under test, its claim, and its outputs, on which all checks for faults are
+    based.
 
     At most half as many outputs as for the measurement of epsilon are drawn per input.
     ``DRAW_SHARES`` divides them among the checks.
@@ -441,7 +444,7 @@ class CheckEvidence:
 
     @cached_property
     def shared_noise_check(self) -> CheckResult | None:
-        """Failed check that outputs of one call do not share noise; None if they do not.
+        """The failed check, if outputs of one call share their noise; None if they do not.
 
         The result is also None if the sampler returns one output per call. The status is "not run"
         if the draws do not suffice.

@@ -34,15 +34,20 @@ _ASKED = 4096
 def check_support(evidence: CheckEvidence) -> CheckResult:
     """Checks that the outputs of each input are possible under all other inputs, up to delta.
 
-    An output that another input cannot give reveals the input. If the randomizer states a
+    An output that is impossible under another input reveals the input. If the randomizer states a
     distribution, the check searches its worst-case outputs and the drawn outputs for one that has
     probability zero under another input.
 
-    Otherwise, the first half of the draws selects events for each ordered pair of inputs: frequent
-    outputs, all outputs, and numbers outside the range, which never occurred under the second
-    input. The check fails under two conditions for the second half of the draws: again the event
-    does not occur under the second input, and it occurs under the first input more often than the
-    claim allows. The error probability of all events together is ``MAX_FALSE_ALARM_PROB``, 1e-6.
+    Otherwise, the first half of the draws selects up to three events for each ordered pair of
+    inputs. None of them occurred under the second input:
+
+    - one of the outputs that were frequent under the first input;
+    - any output that was drawn under the first input;
+    - a number outside the range of the numbers drawn under the second input.
+
+    The check fails if, in the second half of the draws, an event again does not occur under the
+    second input, and occurs under the first input more often than the claim allows. The error
+    probability of all events together is ``MAX_FALSE_ALARM_PROB``, 1e-6.
     """
     batch, inputs = evidence.shared_outputs, evidence.inputs
     if evidence.dist is not None:

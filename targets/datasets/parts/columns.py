@@ -142,7 +142,7 @@ FILL_VALUE_ADVICE = "Fill it in, or leave the row out."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberColumn:
-    """Expected content of a column: finite numbers in [low, high].
+    """Expected content of a column of numbers: finite, in [low, high].
 
     entry_name: name of one number of the column in error messages, such as "rating"
     low, high: smallest and largest allowed number
@@ -197,7 +197,7 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True)
 class AnyColumn:
-    """Expected content of a column: cells of any type.
+    """Expected content of a column whose cells have any type.
 
     entry_name: name of one cell in error messages
     """
@@ -205,8 +205,8 @@ class AnyColumn:
     entry_name: str
 
 
-# Expected content of columns, by their position in the file: numbers (``Column``), cells of any
-# type (``AnyColumn``), or identifiers (a str: the name of one identifier in error messages).
+# Expected content of columns, by their position in the file: numbers (``NumberColumn``), cells of
+# any type (``AnyColumn``), or identifiers (a str: the name of one identifier in error messages).
 SpecByPosition = Mapping[int, NumberColumn | AnyColumn | str]
 
 
@@ -275,8 +275,8 @@ class RowBlock:
         good = (lengths > 0) & (lengths <= MAX_TEXT_BYTES)
         if not good.all():
             entry = get_entry_name(self.column_specs[position])
-            size = f"1 to {MAX_TEXT_BYTES} bytes"
-            raise self.make_error(int(np.argmin(good)), position, expected=f"a {entry} of {size}")
+            text = f"{entry} (1 to {MAX_TEXT_BYTES} bytes of text)"
+            raise self.make_error(int(np.argmin(good)), position, expected=f"a {text}")
         return fields.dictionary_encode()
 
     def collect_ids(self, position: int, collected: IdCollector) -> None:
@@ -414,8 +414,8 @@ def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
 AM_PM_TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
 # Units in which a number may state a time.
 TIME_UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
-# Smallest number that is read as milliseconds, microseconds and nanoseconds; smaller numbers are
-# seconds (1e11 seconds are the year 5138).
+# Smallest number that is read as a time in milliseconds, in microseconds and in nanoseconds.
+# Numbers below the first are seconds (1e11 seconds are the year 5138).
 MIN_TIMES_IN_MS_US_NS = 1e11, 1e14, 1e17
 # Numbers in [FIRST_DATE, END_DATE) may be dates YYYYMMDD; the third constant is the end of this
 # range in Unix seconds (the year 2100).

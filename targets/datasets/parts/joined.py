@@ -160,8 +160,9 @@ MOVIELENS_RATING_COLUMNS = {
     "rating": (2, NumberColumn(entry_name="rating", low=1, high=5, pattern=PADDED_NUMBER_REGEX)),
     "timestamp": (3, NumberColumn(entry_name="timestamp", pattern=PADDED_NUMBER_REGEX)),
 }
-# Name of a cell in error messages and function that reads a cell, by position of the column.
-CellParserByPosition = Mapping[int, tuple[str, Callable[[str], Any]]]
+# For each column, by its position: the name of a cell in error messages, and the function that
+# parses the text of a cell.
+CellParsers = Mapping[int, tuple[str, Callable[[str], Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,22 +183,23 @@ class UserColumn:
 
     @property
     def cell_name_and_parser(self) -> tuple[str, Callable[[str], int]]:
-        """Name of a cell in error messages, and function from its text to the category's index."""
+        """Name of a cell in error messages, and function that parses a cell's text.
+
+        The function returns the index of the category, and raises KeyError for an unknown word.
+        """
         words = self.category_by_word or {name: place for place, name in enumerate(self.categories)}
         return f"{self.cell_name}, one of {', '.join(words)},", words.__getitem__
 
 
-def make_genre_parser(
-    position: int, names: Sequence[str], separator: str = "|"
-) -> CellParserByPosition:
-    """Creates the reader of a column that lists a movie's genres as words, in any order.
+def make_genre_parser(position: int, names: Sequence[str], separator: str = "|") -> CellParsers:
+    """Creates the parser of a column whose cells list a movie's genres as words, in any order.
 
     position: position of the column in the file
     names: names of all genres
     separator: text between two genres
 
-    Returns a mapping from the position to a cell's name in error messages and a function that maps
-    a cell to one flag per genre.
+    Returns ``{position: (cell_name, parse)}``: the name of a cell in error messages, and the
+    function that converts the text of a cell to one flag per genre.
     """
     words = {name: name for name in names}
 
@@ -208,7 +210,7 @@ def make_genre_parser(
     return {position: (f"genres among {', '.join(names)},", read)}
 
 
-def make_flag_readers(first: int, names: Sequence[str]) -> CellParserByPosition:
+def make_flag_readers(first: int, names: Sequence[str]) -> CellParsers:
     """Creates the readers of columns with genre flags: one column per genre, with 0 or 1.
 
     first: position of the first genre's column; the other genres follow
@@ -227,7 +229,7 @@ def join_files(
     users: TextTable,
     attributes: Mapping[str, UserColumn],
     movies: TextTable,
-    genres: CellParserByPosition,
+    genres: CellParsers,
     genre_names: tuple[str, ...],
 ) -> Interactions:
     """Joins ratings with a file of users and a file of movies.
@@ -247,7 +249,7 @@ def join_files(
     """
     cells = {column.position: column.cell_name_and_parser for column in attributes.values()}
     codes = _read_cells(users, cells, pairs, pairs.users, "user")
-    titled: CellParserByPosition = {1: ("a title", str), **genres}
+    titled: CellParsers = {1: ("a title", str), **genres}
     titles, *flags = _read_cells(movies, titled, pairs, pairs.items, "movie")
     table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
@@ -270,7 +272,7 @@ def join_files(
 
 def _read_cells(
     file: TextTable,
-    cells: CellParserByPosition,
+    cells: CellParsers,
     pairs: InteractionRows,
     wanted: EncodedIds,
     what: str,
@@ -307,9 +309,9 @@ def _read_cells(
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
-            f"Expected a {what} that occurs in {file.label} in {pairs.describe_row(row)}, got "
-            f"{what} {wanted.distinct_ids[wanted.id_indices[row]]}. Add a line for this "
-            f"{what}, or remove the row."
+            f"Expected a line of {file.label} for each {what}, got none for {what} "
+            f"{wanted.distinct_ids[wanted.id_indices[row]]} in {pairs.describe_row(row)}. "
+            "Add this line, or remove the row."
         )
     return [[column[place] for place in places] for column in columns]
 

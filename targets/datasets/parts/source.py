@@ -27,7 +27,7 @@ FileOpener = Callable[[str], IO[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a data set in a directory or archive, read by file name.
+    """Files of a data set, in a directory or archive, which are read by file name.
 
     path: the directory, or the zip archive (.zip, .whl)
     folder: name of the subfolder that unpacking the official archive creates

@@ -167,7 +167,7 @@ class TextTable:
             rest = data[cut:] if cut else rest + data
             if len(rest) > MAX_LINE_BYTES:
                 expected = f"lines of at most {MAX_LINE_BYTES:,} bytes"
-                raise make_layout_error(self.label, expected, got="a longer line")
+                raise make_layout_error(self.label, expected, "a longer line", "Check line ends.")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
@@ -317,12 +317,15 @@ def open_table(
     choose_columns: function that chooses columns from the names of all columns; it raises
         InputError if a required column is missing
     usual_names: usual names of columns, in lower case
-    remedy: advice in the error for a first line that is a row instead of names of columns
+    remedy: advice in the error for a first line of data, where the names of columns are expected
 
-    If ``options`` has no separator, it is determined: ``choose_columns`` must succeed with it.
-    Raises InputError for files that are not tables, if several separators fit, and, with the
-    ``remedy``, if the first line looks like a row, which has none of the ``usual_names``, but a
-    number, a date or a value that occurs again in its column.
+    If ``options`` has no separator, the result has the only separator with which ``choose_columns``
+    succeeds. Raises InputError in these cases:
+
+    - the file is not a table
+    - several separators fit
+    - the first line looks like data (the error ends with ``remedy``): none of its values is in
+      ``usual_names``, and one is a number, a date, or a value that occurs again in its column
     """
     place = str(path)
     if not is_table_path(path):

@@ -193,7 +193,7 @@ def check_range(low: float, high: float) -> None:
     """Raises InputError unless ``low`` < ``high``, and both and their distance are finite."""
     if not (-math.inf < low < high < math.inf and high - low < math.inf):
         raise InputError(
-            f"Expected finite low < high, got low={low!r}, high={high!r}. Clip the values first."
+            f"Expected finite low < high, got low={low!r}, high={high!r}. Give the clipping range."
         )
 
 
@@ -260,7 +260,7 @@ class Repetition(Checked, ABC):
         if one is None:
             return None
         inner = one.copy_mechanism or self.mechanism
-        return replace(one, n_copies=one.n_copies * self.count, one_copy=inner)
+        return replace(one, n_copies=one.n_copies * self.count, copy_mechanism=inner)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one application, composed ``count`` times."""

@@ -19,16 +19,17 @@ class NoiseReplacementProtocol(Checked):
     of a round are its survivors. Variances are in units of sigma^2.
 
     ``n_users``: number n of users.
-    ``omega``: largest share of users who may drop out.
+    ``omega``: largest share of users who may drop out in round 1.
     ``masked``: number m of survivors of round 1, whose masked messages enter the sum S. Their noise
-        is xi_i ~ N(0, zeta1) with zeta1 = 1/((1 - omega) n).
+        is xi_i ~ N(0, zeta1), where zeta1 = 1/((1 - omega) n) is ``round_1_variance``.
     ``replaced``: number of survivors of round 2, who replace their noise: they send R_i with xi'_i
-        ~ N(0, zeta2).
+        ~ N(0, zeta2), where zeta2 is ``round_2_variance``.
     ``colluding``: number of users who survive both rounds and reveal their gradients and noises to
         the server. The remaining h1 = m - colluding survivors of round 1 and h2 = replaced -
         colluding survivors of round 2 are honest.
-    ``announced``: number of survivors of round 1 that the server announces; None means m. Clients
-        take zeta2 = 1/announced. If the server announces too many, clients add too little noise.
+    ``announced``: number of survivors of round 1 that the server announces to the clients; None
+        means m. Clients compute zeta2 = 1/announced. If the server announces too many, clients add
+        too little noise.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
     For the gradient g of one honest user, the server knows h2 messages R_i, and the sum S' of g and
@@ -71,8 +72,8 @@ class NoiseReplacementProtocol(Checked):
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
-                f"Expected masked >= (1 - omega) n_users = {self.min_masked:g}, because with fewer "
-                f"the protocol halts, got masked={self.masked!r}. Raise masked or omega."
+                f"Expected masked >= (1 - omega) n_users = {self.min_masked:g}, as the protocol "
+                f"halts with fewer survivors, got masked={self.masked!r}. Raise masked or omega."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
@@ -86,8 +87,8 @@ class NoiseReplacementProtocol(Checked):
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
-                f"Expected announced > (1 - omega) n_users = {self.min_masked:g} if repaired, as "
-                f"otherwise no noise is replaced, got {self.n_announced!r}. Raise announced."
+                f"Expected announced above {self.min_masked:g} = (1 - omega) n_users if repaired, "
+                f"to replace noise, got announced={self.n_announced!r}. Raise announced."
             )
 
     @property
@@ -110,21 +111,20 @@ class NoiseReplacementProtocol(Checked):
 
     @property
     def round_2_variance(self) -> float:
-        """Variance of the smaller noise that a user takes in round 2, in units of sigma^2."""
+        """Variance of the smaller noise that a user adds in round 2, in units of sigma^2."""
         return 1.0 / self.n_announced
 
     @property
     def round_2_weight(self) -> float:
-        """Weight c of round 2 in the server's best estimate of a gradient, S + c (sum of R_i).
+        """Weight c of the messages of round 2 in the server's best estimate of a gradient.
+
+        The estimate is S + c (sum of R_i).
 
         S is the sum of noisy gradients that the server sees in round 1. R_i are the messages of
         round 2, which replace noise.
         """
-        return (
-            1.0
-            if self.repaired
-            else self.round_1_variance / (self.round_1_variance + self.round_2_variance)
-        )
+        first, second = self.round_1_variance, self.round_2_variance
+        return 1.0 if self.repaired else first / (first + second)
 
     @property
     def variance(self) -> float:
@@ -160,19 +160,22 @@ def min_variance(
         who did not drop out), divided by the true number; 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
-    ``NoiseProtocol`` describes the protocol with n users and m survivors of round 1, and the
-    variance v (``NoiseProtocol.variance``), in units of sigma^2. The result is 0 if colluding users
-    leave no noise.
+    ``NoiseReplacementProtocol`` describes the protocol with n users and m survivors of round 1, and
+    the variance v (``NoiseReplacementProtocol.variance``), in units of sigma^2. The result is 0 if
+    colluding users leave no noise.
 
-    Because 1/(1/zeta1 + 1/zeta2) and zeta2 are at most zeta1, v is smallest if nobody drops out of
-    round 2. Then v is (m - colluding n)/((1 - omega) n + L m), or (m - colluding n)/(L m) if
-    repaired, and increases with m. The smallest v is thus at m = (1 - omega) n,
+    The result is the v of the worst dropouts: m = (1 - omega) n users survive round 1, and nobody
+    drops out of round 2. It is
 
         v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired.
 
     For an honest server and honest users, this is half of sigma^2 for every omega. If repaired, v
     is the limit as m falls to (1 - omega) n, and the smallest variance of the final sum in either
     protocol.
+
+    Derivation: the noise of a survivor of round 2 has at most the variance of round 1, so that a
+        dropout in round 2 only adds noise. Without such dropouts, v is (m - colluding n)/((1 -
+        omega) n + L m), or (m - colluding n)/(L m) if repaired. Both increase with m.
     """
     for name, share in (("omega", omega), ("colluding", colluding)):
         if not 0.0 <= share < 1.0:

@@ -37,8 +37,8 @@ class UserGradients:
     ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
     ``hidden_vectors``, ``offset_vectors``: the two vectors from which a user's rows are computed,
         (n, d).
-    ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to the user's
-        embedding, (n, d).
+    ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to
+        the user's embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer, (n, d, d).
     """
 

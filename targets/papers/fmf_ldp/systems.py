@@ -122,8 +122,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
             broadcast={"items": game.make_opposing_items(2 * half)},
             scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
             world_names=(
-                f"the first {half} of {2 * half} items in the history",
-                f"the last {half} of {2 * half} items in the history",
+                f"the first half of the {2 * half} items in the history",
+                f"the second half of the {2 * half} items in the history",
             ),
         )
         return (pair,)
@@ -144,13 +144,13 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
 
         One user has the first m items and the other has the next m items, where m is ``length``, by
-        default ``find_opposing_history_length()``. The first m rows of the matrix have the entry v in every
-        factor, the next m rows have -v, and the remaining rows are zero. In the first 2 m rows, the
-        projected gradients of the two users are then at opposite corners, +1 and -1. A report of
-        these users has exactly the epsilon of Theorem 3.
+        default ``find_opposing_history_length()``. The first m rows of the matrix have the entry v
+        in every factor, the next m rows have -v, and the remaining rows are zero. In the first 2 m
+        rows, the projected gradients of the two users are then at opposite corners, +1 and -1. A
+        report of these users has exactly the epsilon of Theorem 3.
 
-        Raises InputError if m is below ``find_opposing_history_length()``, or if the catalogue has fewer
-        than 2 m items.
+        Raises InputError if m is below ``find_opposing_history_length()``, or if the catalogue has
+        fewer than 2 m items.
         """
         # A user with the first m items has the solution x = a in every factor of the user vector, a
         # = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are (1 + alpha)

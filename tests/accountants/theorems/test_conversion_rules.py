@@ -131,11 +131,11 @@ def test_the_way_back_undoes_the_way_there(
     kind: type, size: int, epsilon: float, delta: float
 ) -> None:
     rule = kind(size)
-    total, grown = rule.widen_bound(epsilon, delta)
+    total, grown = rule.convert_to_whole(epsilon, delta)
     if grown < 1.0:
-        back = rule.narrow_bound(total, grown)
+        back = rule.convert_to_part(total, grown)
         assert back == pytest.approx((epsilon, delta), rel=1e-9, abs=1e-300)
-    assert rule.narrow_bound(total, 0.0) == pytest.approx((epsilon, 0.0))
+    assert rule.convert_to_part(total, 0.0) == pytest.approx((epsilon, 0.0))
 
 
 @pytest.mark.parametrize(

@@ -181,18 +181,18 @@ def test_a_bit_carried_to_a_user_covers_enumerated_flips(
 REFUSED = [
     ((USER, ANY), (USER, PRESENCE), "adjacency"),
     ((USER, REPLACE), (USER, PRESENCE), "adjacency"),
-    ((USER, REPLACE), (USER, ANY), "empty"),
-    ((RATING, REPLACE), (RATING, PRESENCE), "may be public"),
-    ((RATING, REPLACE), (RATING, ANY), "may be public"),
-    ((RATING, REPLACE), (USER, REPLACE), "not their number"),
+    ((USER, REPLACE), (USER, ANY), "users without data"),
+    ((RATING, REPLACE), (RATING, PRESENCE), "does not hide how many"),
+    ((RATING, REPLACE), (RATING, ANY), "does not hide how many"),
+    ((RATING, REPLACE), (USER, REPLACE), "does not hide how many"),
     ((RATING, REPLACE), (ITEM, REPLACE), "not that it exists"),
-    ((ITEM, REPLACE), (USER, ANY), "not their number"),
-    ((ITEM, ANY), (RATING, ANY), "it is unknown how many changes"),
-    ((ATTRIBUTE, ANY), (USER, ANY), "it is unknown how many changes"),
-    ((REPORT, REPLACE), (USER, ANY), "is not that of a user"),
+    ((ITEM, REPLACE), (USER, ANY), "does not hide how many"),
+    ((ITEM, ANY), (RATING, ANY), "it is unknown how many interactions change"),
+    ((ATTRIBUTE, ANY), (USER, ANY), "it is unknown how many attributes change"),
+    ((REPORT, REPLACE), (USER, ANY), "does not imply any pair for a user"),
     ((REPORT, ANY), (USER, PRESENCE), "not that they send"),
     ((BIT, ANY), (USER, PRESENCE), "not that they send"),
-    ((REPORT, ANY), (COORDINATE, ANY), "it is unknown how many changes"),
+    ((REPORT, ANY), (COORDINATE, ANY), "it is unknown how many reports change"),
 ]
 
 

@@ -100,7 +100,7 @@ class FlippingDevice:
     epsilon: float
     call_seconds: float = 0.0
     is_external: bool = False
-    size_range: tuple[int, int] = (1, ITEMS)
+    n_items_range: tuple[int, int] = (1, ITEMS)
     kind: Payload = Payload.BITS
 
     def __call__(

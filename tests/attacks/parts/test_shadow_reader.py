@@ -35,7 +35,7 @@ class Device:
     call_seconds: float = 0.1
     kind: Payload = Payload.CHANGE
     is_external: bool = True
-    size_range: tuple[int, int] = (1, ITEMS)
+    n_items_range: tuple[int, int] = (1, ITEMS)
     sent: list[int] = field(default_factory=list)
 
     def __call__(
@@ -283,5 +283,5 @@ def test_the_refusal_without_code_lists_the_messages() -> None:
     sent = Device(listed)(histories(), None, np.random.default_rng(0))
     seen = view_of(Round(None, sent), users=USERS, items=ITEMS)
     refusal = ShadowReader().refusal(seen)
-    assert "messages whose senders' code can be run. The sent messages are: ids" in refusal
+    assert "messages whose senders' code can be run. The messages consist of “ids" in refusal
     assert not reading.find_readers(seen)

@@ -152,7 +152,7 @@ def test_without_code_a_note_says_that_orders_and_numbers_are_not_read() -> None
 
 def test_unknown_codes_are_refused_without_known_popularity() -> None:
     seen = view(alone, 1, CODES[:, :1])
-    assert "The sent messages are: list (kind codes, size 150)" in reading.explain_refusal(seen)
+    assert "consist of “list” (an array of size 150 and" in reading.explain_refusal(seen)
 
 
 @pytest.mark.parametrize("listed", [0, 5])

@@ -192,10 +192,10 @@ def test_millions_of_copies_that_tell_nothing_show_nothing() -> None:
 
 def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
     long = Product(BitFlip(0.7, 0.2), 4000)
-    assert "from below" in find_exact_bound(long, SCOPE, 1e-6).source
+    assert "lower bound" in find_exact_bound(long, SCOPE, 1e-6).source
     near, far = np.array([math.e, 1.0]) / (math.e + 2.0)  # of three categories, 0 and 1 are merged
     unlike = Product(Table(((near + far, far), (near + far, far), (2 * far, near))), 4)
-    assert "from below" in find_exact_bound(unlike, SCOPE, 1e-6).source
+    assert "lower bound" in find_exact_bound(unlike, SCOPE, 1e-6).source
     for mechanism in (long, unlike):
         with pytest.raises(InputError, match="copies"):
             compute_delta(mechanism, 1.0)

@@ -40,7 +40,7 @@ def standing(**changes: Any) -> ProgressReport:
         "done": 1,
         "total": 4,
         "running": ("fcf training, round 12 of 300",),
-        "finished": "fcf bounds",
+        "last_finished_task": "fcf bounds",
         "elapsed": 60.0,
     }
     return ProgressReport(**(values | changes))
@@ -57,7 +57,7 @@ def standing(**changes: Any) -> ProgressReport:
 def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], said: str) -> None:
     file = io.StringIO()
     with display_on_console(Console(file=file)) as observe:
-        observe(standing(finished=None))
+        observe(standing(last_finished_task=None))
         observe(standing(**changes))
     assert file.getvalue() == f"[{changes.get('done', 1)}/4] {said}\n"
 
@@ -69,7 +69,7 @@ def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch
     with display_on_console(Console(file=file)) as observe:
         for second in range(100):
             clock[0] = float(second)
-            observe(standing(finished=None))
+            observe(standing(last_finished_task=None))
     line = "[1/4] fcf training, round 12 of 300; 1 min so far"
     assert file.getvalue().splitlines() == [line] * 3
 
@@ -200,7 +200,7 @@ def test_nobody_is_told_how_long_it_takes(seconds: float, monkeypatch: pytest.Mo
     assert [each.elapsed for each in seen] == sorted(each.elapsed for each in seen)
     assert all(re.fullmatch(r"\[\d/4\] fcf step.*; [\d,hmins ]+ so far", said) for said in lines)
     assert {field.name for field in fields(ProgressReport)} == {
-        "done", "total", "running", "finished", "elapsed",
+        "done", "total", "running", "last_finished_task", "elapsed",
     }  # fmt: skip
 
 

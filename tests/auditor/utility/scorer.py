@@ -17,7 +17,7 @@ class Scorer:
     evaluation: UtilityTest = UtilityTest()  # noqa: RUF009
     name: str = "scorer"
     reported_metrics: tuple[Any, ...] = ()
-    unprotected: str = ""
+    unprotected_name: str = ""
 
     def score(self, model: Model, interactions: Interactions, users: Any) -> Any:
         return self.by(interactions, users) if callable(self.by) else self.by[users]

@@ -133,7 +133,7 @@ def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
 
 def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
     right, wrong = 10**6, 10**5
-    counts = {"first_counts": (right, wrong), "second_counts": (right, wrong)}
+    counts = {"first_world_counts": (right, wrong), "second_world_counts": (right, wrong)}
     fair = GuessCounts(n_draws=8 * 10**6, **counts, is_two_sided=True)
     near = replace(fair, first_probability=0.5 - 1e-12)
     for delta in (0.0, 1e-5):

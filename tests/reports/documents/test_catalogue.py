@@ -1,4 +1,4 @@
-"""The catalogue in words, in columns and as a page."""
+"""The catalogue as text, in columns and as a page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import format_4_digits, format_limits, format_settings
 from fedrec_auditor.reports.writers.terminal import print_catalogue, print_sections
 from tests.reports.conftest import vary
-from tests.reports.printing import printed
+from tests.reports.printing import capture
 
 SCOPE = make_local_scope(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
 PAPER = catalogue.PaperRow(
@@ -68,7 +68,7 @@ def derived_row(**changes: Any) -> CatalogueRow:
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "said"),
+    ("lower", "upper", "expected"),
     [
         (None, None, "unknown"),
         (None, math.inf, "not bounded"),
@@ -81,8 +81,8 @@ def derived_row(**changes: Any) -> CatalogueRow:
         (1682e4, 1682e4, "16,820,000"),
     ],
 )
-def test_what_is_known_of_an_epsilon(lower: float | None, upper: float | None, said: str) -> None:
-    assert format_limits(lower, upper) == said
+def test_limits_of_an_epsilon(lower: float | None, upper: float | None, expected: str) -> None:
+    assert format_limits(lower, upper) == expected
 
 
 def test_numbers_are_short() -> None:
@@ -95,10 +95,10 @@ def test_numbers_are_short() -> None:
     ]
 
 
-def test_settings_are_said_as_the_command_line_takes_them() -> None:
+def test_settings_print_as_command_line_options() -> None:
     settings = {"as_published": False, "protection": {"name": "laplace", "epsilon": 3.0}}
-    said = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
-    assert format_settings(settings) == said
+    expected = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
+    assert format_settings(settings) == expected
     assert catalogue.format_command(row(n_users=30)) == (
         "auditor claims fmf-ldp --set reports=250 --users 30 --items 1682"
     )
@@ -107,7 +107,7 @@ def test_settings_are_said_as_the_command_line_takes_them() -> None:
 def listed(
     terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[LabelEnum, ...] = ()
 ) -> str:
-    return printed(
+    return capture(
         lambda console: print_catalogue(rows, console, only), width=width, terminal=terminal
     )
 
@@ -127,7 +127,7 @@ def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
+def test_entries_left_out_are_counted(terminal: bool) -> None:
     rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
     text = " ".join(listed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
     assert "3b" not in text
@@ -137,16 +137,16 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
     )
 
 
-def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
+def print_rows(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
         print_sections(map(catalogue.build_entry_section, rows), console)
 
-    return printed(render, terminal=terminal, width=width)
+    return capture(render, terminal=terminal, width=width)
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> None:
-    lines = shown(row(reason="A reason. " * 40), terminal=True, width=width).splitlines()
+def test_an_entry_begins_with_its_verdict_and_is_indented(width: int) -> None:
+    lines = print_rows(row(reason="A reason. " * 40), terminal=True, width=width).splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0] == "3b fmf-ldp: wrong"
     assert lines[1].startswith("  The statement is wrong: it misleads whoever relies on it")
@@ -156,28 +156,28 @@ def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> Non
     assert lines[why + 1].startswith((" " * 19 + "A reason", " " * 19 + "reason"))
 
 
-def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
+def test_derived_entries_are_labelled_and_name_no_author() -> None:
     apart = vary(figure(2.0, False), word=NumberLabel.UNSTATED)
     derived = derived_row(figures=(apart,), finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED))
-    full = " ".join(shown(derived, terminal=False).split())
+    full = " ".join(print_rows(derived, terminal=False).split())
     brief = listed(False, derived)
     assert full.startswith("3b fmf-ldp: no claim, numbers not stated, derived")
     assert "Nobody states this" in full
     assert "Reading: A statement" in full
     assert "Derived: 1; Computed here: 2" in full
     assert "derived x | y (1)" in brief
-    for said in (full, brief):
-        assert not re.search(r"\bPaper 1|misled|wrong|false|[Cc]laimed:| claimed x", said)
+    for expected in (full, brief):
+        assert not re.search(r"\bPaper 1|misled|wrong|false|[Cc]laimed:| claimed x", expected)
 
 
 @pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": NumberLabel.WRONG}])
-def test_no_row_that_is_derived_can_accuse(word: dict[str, LabelEnum]) -> None:
+def test_derived_rows_cannot_be_labelled_false(word: dict[str, LabelEnum]) -> None:
     with pytest.raises(ValidationError, match="Expected derived entry 3b not to be"):
         row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
 
 
 def finding(verdict: Verdict, **changes: Any) -> Finding:
-    """A claim of 1 against a bound of 3, or whatever ``changes`` say, with this verdict."""
+    """A finding with this verdict: by default a claim of 1 and a lower bound of 3."""
     basis = changes.pop("basis", Basis.PRINTED)
     claim = Claim(epsilon=1.0, scope=SCOPE, statement="s", source="p", basis=basis)
     bounds = {"accounted": bound(3.0, Side.UPPER), "measured": bound(3.0, Side.LOWER)} | changes
@@ -197,7 +197,7 @@ loose = {"claimed": math.inf, "right": 1.0, "word": NumberLabel.LOOSE}
 far = finding(Verdict.VIOLATED)
 ours = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
 SET = {"as_published": False}
-# Entries of every kind, each called by what is to be seen in its words.
+# An entry of every kind; its comment or key says which part of the text it shows.
 ROWS = (
     row(),
     row(number="3c", repeats="3b"),

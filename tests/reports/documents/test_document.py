@@ -1,4 +1,4 @@
-"""The three writers render the same document without leaving out a word, from the record alone."""
+"""Three writers render the same document completely, from the record alone."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from fedrec_auditor.reports.say.metrics import CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
 from fedrec_auditor.reports.writers.terminal import print_blocks
-from tests.reports.conftest import glance_of, vary
-from tests.reports.printing import printed
+from tests.reports.conftest import get_summary, vary
+from tests.reports.printing import capture
 from tests.reports.writers.test_html import Page
 
 TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 
-def document(record: Record, target: str, *, page: bool = False) -> DocSection:
-    glance = glance_of(record, target)
+def build(record: Record, target: str, *, page: bool = False) -> DocSection:
+    glance = get_summary(record, target)
     html_ids = assign_html_ids(record)[target] if page else None
     return report.build_system_document(record, glance, html_ids)
 
 
-def said(part: DocSection, *, detail: bool = True) -> Iterator[str]:
-    """Every text of a part below its title, in small pieces."""
+def list_texts(part: DocSection, *, detail: bool = True) -> Iterator[str]:
+    """Every text of a section below its title, in small pieces."""
     for block in part.blocks:
         texts: list[object] = []
         if isinstance(block, Paragraph):
@@ -56,7 +56,7 @@ def said(part: DocSection, *, detail: bool = True) -> Iterator[str]:
         elif isinstance(block, TableBlock):
             texts = [*block.column_heads[1:], *(cell for row in block.rows for cell in row)]
         elif isinstance(block, DocSection) and (detail or not block.is_html_only):
-            yield from (block.title, block.verdict_label, *said(block, detail=detail))
+            yield from (block.title, block.verdict_label, *list_texts(block, detail=detail))
         for text in texts:
             if isinstance(text, Quantity):
                 yield from (text.value, *text.qualifiers)
@@ -64,43 +64,43 @@ def said(part: DocSection, *, detail: bool = True) -> Iterator[str]:
                 yield text
 
 
-def parts_of(part: DocSection) -> Iterator[DocSection]:
-    """The part, and all within it, in their order."""
+def walk(part: DocSection) -> Iterator[DocSection]:
+    """The section and all sections within it, in order."""
     yield part
     for block in part.blocks:
         if isinstance(block, DocSection):
-            yield from parts_of(block)
+            yield from walk(block)
 
 
-def of_page(record: Record, target: str) -> str:
-    return Page(html.render_html(record)).said
+def read_page(record: Record, target: str) -> str:
+    return Page(html.render_html(record)).words
 
 
-def of_markdown(record: Record, target: str) -> str:
+def read_markdown(record: Record, target: str) -> str:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    return Page(parser.render(markdown.format_document(document(record, target)))).said
+    return Page(parser.render(markdown.format_document(build(record, target)))).words
 
 
-def of_terminal(record: Record, target: str) -> str:
-    return printed(lambda c: print_blocks(document(record, target), c), width=50)
+def read_terminal(record: Record, target: str) -> str:
+    return capture(lambda c: print_blocks(build(record, target), c), width=50)
 
 
-def flat(text: str) -> str:
+def normalize(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("write", "page", "detail"),
-    [(of_page, True, True), (of_markdown, False, False), (of_terminal, False, False)],
+    [(read_page, True, True), (read_markdown, False, False), (read_terminal, False, False)],
 )
-def test_a_writer_leaves_out_no_word(
+def test_every_writer_renders_every_text(
     record: Record, target: str, write: Callable[[Record, str], str], page: bool, detail: bool
 ) -> None:
-    text = flat(write(record, target))
-    texts = list(said(document(record, target, page=page), detail=detail))
+    text = normalize(write(record, target))
+    texts = list(list_texts(build(record, target, page=page), detail=detail))
     assert len(texts) > 20
-    assert [each for each in texts if flat(each) not in text] == []
+    assert [each for each in texts if normalize(each) not in text] == []
 
 
 def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
@@ -113,7 +113,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     assert say.make_claim_quantity(claim).value == "epsilon ≤ 0.981123"
 
 
-def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
+def test_equal_reasons_of_skipped_attacks_are_merged(record: Record) -> None:
     rows = [
         ("tree", "Inferring gender is not possible: 9 columns. Draw less."),
         ("tree", "Inferring age is not possible: 9 columns. Draw less."),
@@ -122,8 +122,8 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
         ("rows", "It reads rows. It runs from: peers."),
     ]
     skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
-    whole = document(vary(record, skipped=skipped), "fcf")
-    (part,) = (part for part in parts_of(whole) if part.title.startswith("Attacks that could not"))
+    whole = build(vary(record, skipped=skipped), "fcf")
+    (part,) = (part for part in walk(whole) if part.title.startswith("Attacks that could not"))
     assert part.title == "Attacks that could not run: 4 for all adversaries"
     assert part.blocks == (
         Facts(
@@ -137,61 +137,63 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     )
 
 
-def separate(references: re.Match[str]) -> str:
+def split_references(references: re.Match[str]) -> str:
     return " ".join(f"see note {number}." for number in references[1].split(", "))
 
 
-def test_references_to_adjacent_notes_are_one_sentence() -> None:
+def test_references_to_adjacent_notes_are_merged() -> None:
     one, two = (f"Each of these {n} sentences is long enough to become a note." for n in "AB")
     facts = Facts((("Note", f"{one} {two} More."),) * 3)
     (told, _) = move_repeats_to_notes(DocSection("", (facts,))).blocks
     assert dict(told.rows)["Note"] == "See notes 1, 2. More."
 
 
-def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Record) -> None:
-    kept = vary(record.findings[-1], note="What is told of all is told in a note.")
+def test_markdown_has_each_finding_and_each_reason_once(record: Record) -> None:
+    noted = vary(record.findings[-1], note="What is told of all is told in a note.")
     reason = "It reads whole messages, and none is seen."
     skipped = [
         SkippedRow(target=name, attack=attack, reason=reason)
         for name in TARGETS
         for attack in ("linkage", "rows")
     ]
-    findings = [vary(kept, target=name) for name in TARGETS]
-    told = vary(record, findings=(*record.findings, *findings), skipped=tuple(skipped))
-    text = flat(markdown.render_markdown(told))
+    findings = [vary(noted, target=name) for name in TARGETS]
+    changed = vary(record, findings=(*record.findings, *findings), skipped=tuple(skipped))
+    text = normalize(markdown.render_markdown(changed))
     assert "see note 1. see note" not in text
-    text = re.sub(r"see notes ([\d, ]+)\.", separate, text)
-    assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
+    text = re.sub(r"see notes ([\d, ]+)\.", split_references, text)
+    assert text.count(normalize(noted.note)) == text.count(normalize(reason)) == 1
     assert f"**linkage, rows on {', '.join(sorted(TARGETS))}**" in text
-    whole = report.build_report_document(told)
+    whole = report.build_report_document(changed)
     *_, notes = (block for block in whole.blocks if isinstance(block, DocSection))
     assert notes.title == "Notes"
     named = {name.lower(): str(note).lower() for name, note in notes.blocks[0].rows}
     for name, note in named.items():
         assert text.count(f"see {name}.") + text.count(f"({name})") >= 3
         text = text.replace(f"see {name}.", note).replace(f"({name})", note)
-    for finding in told.findings:
+    for finding in changed.findings:
         for bound in (
             say.make_finding_upper_quantity(finding),
             say.make_finding_lower_quantity(finding),
         ):
-            assert flat(markdown.escape_markdown(str(bound))) in text
-        assert flat(markdown.escape_markdown(finding.claim.statement)) in text
-    for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(told))):
+            assert normalize(markdown.escape_markdown(str(bound))) in text
+        assert normalize(markdown.escape_markdown(finding.claim.statement)) in text
+    for leak in itertools.chain(*(glance.leaks for glance in summarize_systems(changed))):
         for sentence in split_sentences(leak.row.note):
-            assert flat(markdown.escape_markdown(sentence.rstrip("."))) in text
-    assert not any(part.is_html_only and part.title.lower() in text for part in parts_of(whole))
+            assert normalize(markdown.escape_markdown(sentence.rstrip("."))) in text
+    assert not any(part.is_html_only and part.title.lower() in text for part in walk(whole))
 
 
-def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> None:
-    """Theorem 5 at delta .1 was a "claim of epsilon 1e-09", under "the authors' figure"."""
+def test_epsilons_that_authors_do_not_print_are_labelled(record: Record) -> None:
+    """Regression: Theorem 5 at delta .1 was a "claim of epsilon 1e-09", under "the authors'
+    figure".
+    """
     finding = record["dplcf-sp"].headline_finding
     titles = {}
     for basis in Basis:
         claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
         (part,) = report.build_claim_sections([(vary(finding, claim=claim), "")])
-        (name, said), *_ = part.blocks[0].rows
-        titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
+        (name, stated), *_ = part.blocks[0].rows
+        titles[basis] = part.title, name, str(stated).rpartition("; ")[2].rstrip(")")
     assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
     words = "computed here from the authors' formula at delta 0.1"
     assert titles[Basis.COMPUTED] == (f"Claim of epsilon 1e-09, {words}", "Claimed", words)
@@ -199,8 +201,8 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
     assert titles[Basis.DERIVED] == (f"Epsilon 1e-09, {words}", "Derived", words)
 
 
-def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
-    facts, part = report.build_regulator_section(record, glance_of(record, target)).blocks
+def build_answers(record: Record, target: str) -> tuple[dict[str, object], str]:
+    facts, part = report.build_regulator_section(record, get_summary(record, target)).blocks
     assert isinstance(facts, Facts)
     assert isinstance(part, DocSection)
     (paragraph,) = part.blocks
@@ -208,33 +210,33 @@ def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
     return dict(facts.rows), paragraph.text
 
 
-def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
-    facts, text = filed(record, "fcf")
+def test_a_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
+    facts, text = build_answers(record, "fcf")
     assert facts["Singling out"] == facts["Linkability"] == "No attack tested this risk."
     assert facts["Inference"].startswith("An attack succeeds: the attacker is right")
     assert f"Inference: {facts['Inference']}" in text
     tried = [r for r in record.attacks if r.baseline is not None]
     none = (vary(r, value=r.baseline, ci_low=0.0, ci_high=r.baseline + 0.01) for r in tried)
     quiet = vary(record, attacks=tuple(none))
-    facts, _ = filed(quiet, "fcf")
+    facts, _ = build_answers(quiet, "fcf")
     assert facts["Inference"].startswith("No attack is shown to beat guessing (attacks: ")
     assert "the confidence intervals allow results up to 0." in facts["Inference"]
 
 
-def test_a_system_without_a_claim_is_filed(record: Record) -> None:
-    facts, _ = filed(vary(record, findings=()), "fcf")
+def test_answers_about_a_system_without_a_claim(record: Record) -> None:
+    facts, _ = build_answers(vary(record, findings=()), "fcf")
     assert facts["Epsilon"] == "No claim was judged."
 
 
-def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record) -> None:
-    """Nothing to copy without severity, what was cut short, broke down, or is another's code."""
+def test_answers_state_the_severity_and_the_limits_of_the_audit(record: Record) -> None:
+    """Limits: a cut training, a failed training, and code that is not the authors'."""
     empty = MessagesRow(target="fmf-ldp", sent=600, empty=570, oversized=0)
     cut = f"{CUT_TRAINING_NOTE_PREFIX}20 of 1,000 rounds."
     utility = tuple(vary(row, paper_note=cut, ci_low=0.0) for row in record.utility)
     lost = {"plan": {"quick": True}, "messages": (empty,), "utility": utility}
     broken = vary(record, **lost)
-    _, text = filed(broken, "fmf-ldp")
-    for said in (
+    _, text = build_answers(broken, "fmf-ldp")
+    for words in (
         "The system is a re-implementation of its paper, not its authors' code.",
         "The audit was quick: it trained 20 of 1,000 rounds. If a quick audit finds nothing, that",
         "Severity: high or worse.",
@@ -242,8 +244,8 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
         "the training broke down: 570 of 600 messages are empty or unusable",
         "Measures to take: Train the system again before you quote a result",
     ):
-        assert said in text
-    _, text = filed(vary(record, own=("fcf",)), "fcf")
+        assert words in text
+    _, text = build_answers(vary(record, own=("fcf",)), "fcf")
     assert "re-implementation" not in text
     assert "quick" not in text
     assert "Severity: critical." in text

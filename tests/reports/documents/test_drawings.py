@@ -1,4 +1,4 @@
-"""Drawings: marks stand where the numbers are, nothing leaves the picture, no string breaks out."""
+"""Drawings: marks are at their values and inside the picture, and strings are escaped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fedrec_auditor.reports.say.exposure import Tone, find_exposure
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers.files import write_pictures
 from fedrec_auditor.reports.writers.svg import __file__, make_svg_file, read_light_palette
-from tests.reports.conftest import findings, glance_of, roc, rocs, vary
+from tests.reports.conftest import findings, get_summary, roc, rocs, vary
 
 
 def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
@@ -41,8 +41,8 @@ def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
     return [[float(v) for pair in found[0].split() for v in pair.split(",")]]
 
 
-def ends(curve: RocRow) -> tuple[list[float], list[float]]:
-    """x and y of a drawn curve."""
+def draw_points(curve: RocRow) -> tuple[list[float], list[float]]:
+    """Drawn coordinates (x, y) of a ROC curve."""
     (flat,) = points(figures.draw_roc_curve(curve, {}, {}), "polyline", "leak")
     return flat[::2], flat[1::2]
 
@@ -55,20 +55,20 @@ def test_both_axes_stop_at_the_resolution() -> None:
     assert "0.1%: too few data" in drawing
     assert "10%: 50%" in drawing
     assert drawing.count("<circle") == 1
-    x, _ = ends(curve)
+    x, _ = draw_points(curve)
     box = ET.fromstring(drawing)
     axis = [float(each.attrib["x1"]) for each in box.iter("line")]
     assert min(x) == pytest.approx(min(v for v in axis if v > 50))
 
 
-def test_a_share_is_read_at_the_finest_point_that_is_not_beyond_it() -> None:
+def test_tpr_is_read_at_the_largest_fpr_within_the_rate() -> None:
     curve = RocRow(fpr=(0.01, 0.1, 1.0), tpr=(0.2, 0.6, 1.0), low=(0, 0, 1), high=(1, 1, 1))
     rates = (0.001, 0.01, 0.05, 0.1)
     assert [figures.read_tpr(curve, rate) for rate in rates] == [None, 0.2, 0.2, 0.6]
 
 
-def inside(drawing: str) -> None:
-    """Hold that no mark of a drawing leaves it, and that it has neither NaN nor identifiers."""
+def check_inside(drawing: str) -> None:
+    """Asserts that all marks lie within the drawing, without NaN and identifiers."""
     root = ET.fromstring(drawing)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     corners = []
@@ -88,14 +88,14 @@ def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[floa
     if figures.find_min_alarm_rate(curve) is not None:
         rates = figures.MARKED_FALSE_ALARM_RATES
         found = {rate: figures.read_tpr(curve, rate) for rate in rates}
-        inside(figures.draw_roc_curve(curve, found, guessed))
+        check_inside(figures.draw_roc_curve(curve, found, guessed))
 
 
 @settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
 def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> None:
     drawing = overview.draw_ladder(findings)
-    inside(drawing)
+    check_inside(drawing)
     assert not re.search(r'="[^"]*inf', drawing)
     labels = [(row.name, row.scope_label) for row in overview.make_claim_rows(findings)]
     assert len(labels) == len(set(labels))
@@ -104,7 +104,7 @@ def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> N
 @settings(max_examples=200)
 @given(findings(st.just("it")))
 def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
-    """And no mark is drawn of what nobody claims or proves, or of what rests on assumptions."""
+    """Absent claims and proofs have no mark, nor have bounds under assumptions."""
     row = overview.EpsilonRow("it", "", finding)
     shown, claim, proof = row.drawn_bounds
     if shown is not None:
@@ -115,19 +115,19 @@ def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
         covers = limit.scope.covers(finding.scope) and limit.delta <= finding.delta
         assert covers or (limit is claim and finding.verdict is Verdict.VIOLATED)
     for mark, colour in zip(row.drawn_bounds, ("leak", "claim", "ink"), strict=True):
-        assert len(tips(overview.draw_ladder([finding]), colour)) == (mark is not None)
+        assert len(find_tips(overview.draw_ladder([finding]), colour)) == (mark is not None)
     missing = [word in row.epsilons_text for word in ("nothing shown", "not claimed", "nothing p")]
     assert missing == [mark is None for mark in row.drawn_bounds]
 
 
-def tips(drawing: str, colour: str) -> list[float]:
-    """Tips of the triangles of a colour, from left to right."""
+def find_tips(drawing: str, colour: str) -> list[float]:
+    """Horizontal positions of the tips of the triangles of a colour, from left to right."""
     polygons = ET.fromstring(drawing).iter("polygon")
     corners = [e.attrib["points"].split() for e in polygons if f"--{colour})" in e.attrib["fill"]]
     return [float(each[2 if colour == "claim" else 1].split(",")[0]) for each in corners]
 
 
-def test_marks_stand_in_the_order_of_their_epsilons_and_infinity_beyond_the_axis(
+def test_marks_are_ordered_and_infinity_lies_beyond_the_axis(
     record: Record,
 ) -> None:
     first = record["fmf-ldp"].findings[0]
@@ -135,13 +135,13 @@ def test_marks_stand_in_the_order_of_their_epsilons_and_infinity_beyond_the_axis
         overview.draw_ladder([vary(first, measured=replace(first.measured, epsilon=epsilon))])
         for epsilon in (0.5, 9.0, math.inf)
     ]
-    one, two, beyond = (tips(each, "leak")[0] for each in drawn)
-    assert one < tips(drawn[0], "claim")[0] == tips(drawn[0], "ink")[0] < two
+    one, two, beyond = (find_tips(each, "leak")[0] for each in drawn)
+    assert one < find_tips(drawn[0], "claim")[0] == find_tips(drawn[0], "ink")[0] < two
     axis = next(ET.fromstring(drawn[2]).iter("line"))
     assert two < float(axis.attrib["x2"]) < beyond
 
 
-def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_axis(
+def test_absent_claims_have_no_mark_and_tiny_ones_keep_the_axis(
     record: Record,
 ) -> None:
     first = record["fmf-ldp"].findings[0]
@@ -149,32 +149,32 @@ def test_what_is_not_claimed_has_no_mark_and_a_tiny_claim_does_not_stretch_the_a
     derived = vary(first, claim=replace(first.claim, basis=Basis.DERIVED))
     for each in (other, derived):
         assert "not claimed" in overview.draw_ladder([each])
-        assert tips(overview.draw_ladder([each]), "claim") == []
+        assert find_tips(overview.draw_ladder([each]), "claim") == []
     assumed = {"assumptions": ("nobody colludes",)}
     for name, colour, more in (("measured", "leak", {}), ("accounted", "ink", {"epsilon": 1.0})):
         lost = vary(first, **{name: replace(getattr(first, name), **assumed, **more)})
-        assert tips(overview.draw_ladder([lost]), colour) == []  # of no force, and refuted by 2.5
+        assert find_tips(overview.draw_ladder([lost]), colour) == []  # assumed, or refuted by 2.5
     tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
     assert "≤ 0.1<" in overview.draw_ladder([tiny])
 
 
-def test_the_overview_quotes_the_largest_gain_of_an_attack_and_hides_no_gap(record: Record) -> None:
-    glance = glance_of(record, "fcf")
+def test_the_overview_quotes_the_largest_gain_and_untested_systems(record: Record) -> None:
+    glance = get_summary(record, "fcf")
     best = overview.make_overview_row(glance)
     assert best.attack_advantage == max(leak.advantage for leak in glance.leaks)
     assert best.attack_text == "membership (≥ 92.8% of the gap)"
     games = (vary(row, family=DISTINGUISHER_FAMILY) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
-    mixed = overview.make_overview_row(glance_of(vary(record, attacks=(*games, *others)), "fcf"))
-    assert 0.3 < mixed.attack_advantage < 0.4  # as in dplcf-sp
-    none = overview.make_overview_row(glance_of(record, "fmf-ldp"))
+    mixed = overview.make_overview_row(get_summary(vary(record, attacks=(*games, *others)), "fcf"))
+    assert 0.3 < mixed.attack_advantage < 0.4  # that of dplcf-sp
+    none = overview.make_overview_row(get_summary(record, "fmf-ldp"))
     assert none.attack_text == "none shown to beat guessing"
     untested = vary(record, attacks=(), skipped=())
-    none = overview.make_overview_row(glance_of(untested, "fcf"))
+    none = overview.make_overview_row(get_summary(untested, "fcf"))
     assert none.attack_text == "none shown, hardly tested"
 
 
-def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(record: Record) -> None:
+def test_the_overview_has_every_system_and_scope_on_one_axis(record: Record) -> None:
     summaries = summarize_systems(record)
     for drawn, glance in itertools.product(overview.draw_overview(summaries), summaries):
         assert f">{glance.section.target}<" in drawn.svg
@@ -187,7 +187,7 @@ def test_the_overview_has_every_system_with_its_scope_in_words_on_one_axis(recor
     assert heads[0] == heads[1] == ["infinite", "≤ 0.1", "1", "10", "100"]
 
 
-def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
+def test_shown_epsilons_of_a_cell_are_at_most_those_proved(record: Record) -> None:
     systems = group_by_system(record)
     cells = [find_exposure(section, each) for section in systems for each in Vantage]
     told = [asked for cell in cells if cell for asked in (*cell.main_bounds, *cell.other_bounds)]
@@ -198,7 +198,7 @@ def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
             assert asked.lower_bound.epsilon <= asked.upper_bound.epsilon * (1 + 1e-9)
 
 
-def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> None:
+def test_calm_cells_are_proved_in_every_scope(record: Record) -> None:
     one, every = record["dplcf-sp"].findings
     calm = find_exposure(Section("it", (one,)), Vantage.SERVER)
     assert calm.cell_tone is Tone.CALM
@@ -207,7 +207,7 @@ def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> Non
     assert both.cell_tone is Tone.OPEN
 
 
-def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
+def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None:
     one, _ = record["dplcf-sp"].findings
     assert math.isfinite(one.accounted.epsilon)
     game = vary(one, game="local game over 36 items")
@@ -219,7 +219,7 @@ def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_each_figure_stands_alone(record: Record) -> None:
+def test_each_figure_is_self_contained(record: Record) -> None:
     drawn = list(figures.draw_all_figures(record))
     assert len(drawn) >= 4
     for each in drawn:
@@ -230,7 +230,7 @@ def test_each_figure_stands_alone(record: Record) -> None:
         assert len(list(root.iter())) == len(list(ET.fromstring(each.svg).iter())) + 2
 
 
-def test_the_palette_is_that_of_the_page_by_light() -> None:
+def test_figures_use_the_light_palette_of_the_page() -> None:
     palette = read_light_palette()
     style = (Path(__file__).parent / "templates" / "glance.css").read_text()
     used = set(re.findall(r"var\(--([\w-]+)\)", style))
@@ -238,39 +238,39 @@ def test_the_palette_is_that_of_the_page_by_light() -> None:
     assert palette["page"] == "#ffffff"
 
 
-def test_a_title_cannot_break_out(record: Record) -> None:
+def test_titles_are_escaped(record: Record) -> None:
     empty = '<svg viewBox="0 0 1 1"></svg>'
     evil = Picture(empty, "</title><script>&\x00", name="x")
     (title,) = ET.fromstring(make_svg_file(evil)).iter(f"{SVG}title")
     assert title.text == "</title><script>&�"
 
 
-def test_each_is_written_under_its_name(record: Record, tmp_path: Path) -> None:
+def test_figures_are_written_under_their_names(record: Record, tmp_path: Path) -> None:
     written = write_pictures(record, tmp_path / "new")
     assert {path.name for path in (tmp_path / "new").iterdir()} == {f"{n}.svg" for n in written}
 
 
-WITHIN = (0.0, 0.0, 150.0, 120.0)
+FRAME = (0.0, 0.0, 150.0, 120.0)
 
 
-def apart(one, other):
+def are_disjoint(one, other):
     return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
 @pytest.mark.parametrize("spread", [0.0, 2.0, 20.0])
-def test_five_labels_cover_nothing(spread):
+def test_labels_cover_neither_each_other_nor_points(spread):
     rng = np.random.default_rng(3)
     for _ in range(50):
         middle = rng.uniform((30.0, 30.0), (120.0, 90.0))
         near = middle + spread * rng.normal(size=(5, 2))
-        points = list(map(tuple, near.clip(0.0, WITHIN[2:]).tolist()))
-        boxes = place_labels(points, ["0.0625", "0.25", "1", "4", "16"], 10.5, WITHIN)
-        assert all(apart(one, other) for one, other in itertools.combinations(boxes, 2))
+        points = list(map(tuple, near.clip(0.0, FRAME[2:]).tolist()))
+        boxes = place_labels(points, ["0.0625", "0.25", "1", "4", "16"], 10.5, FRAME)
+        assert all(are_disjoint(one, other) for one, other in itertools.combinations(boxes, 2))
         dots = [(x - 4.0, y - 4.0, x + 4.0, y + 4.0) for x, y in points]
-        assert all(apart(box, dot) for box in boxes for dot in dots)
-        assert all(WITHIN[0] <= box[0] and box[2] <= WITHIN[2] for box in boxes)
+        assert all(are_disjoint(box, dot) for box in boxes for dot in dots)
+        assert all(FRAME[0] <= box[0] and box[2] <= FRAME[2] for box in boxes)
 
 
-def test_a_line_is_left_free_where_that_is_near():
-    (box,) = place_labels([(50.0, 50.0)], ["1"], 10.0, WITHIN, lines=[(0.0, 30.0, 150.0, 50.0)])
+def test_a_label_avoids_a_line_if_free_space_is_near():
+    (box,) = place_labels([(50.0, 50.0)], ["1"], 10.0, FRAME, lines=[(0.0, 30.0, 150.0, 50.0)])
     assert box[1] >= 49.0

@@ -1,4 +1,4 @@
-"""Leaks respect exact limits and do not arise by chance; the rule of severity, case by case."""
+"""Leaks respect exact limits and do not arise by chance; the severity rule, case by case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.reports.conftest import finding, lower, scope, upper, vary
 USER = scope("user", "training")
 
 
-def judged(
+def judge(
     record: Record, claimed: float, proved: float | None, shown: float | None, **more: object
 ) -> Finding:
     claim = Claim(epsilon=claimed, scope=USER, statement="s", source="s")
@@ -34,14 +34,14 @@ def judged(
     return vary(finding("it", claim, USER, accounted, measured), **more)
 
 
-def won(record: Record, value: float, family: str = "membership inference") -> AttackRow:
-    """An attack of one row that wins ``value`` of what a coin leaves open, without doubt."""
+def win(record: Record, value: float, family: str = "membership inference") -> AttackRow:
+    """An attack of one row with advantage ``value`` over a fair coin, without uncertainty."""
     row = vary(record.attacks[1], target="it", family=family)
     rate = 0.5 + value / 2
     return vary(row, value=rate, ci_low=rate, ci_high=rate, baseline=0.5)
 
 
-def seen(
+def assess(
     record: Record, one: Finding | None, *attacks: AttackRow, skipped: tuple[SkippedRow, ...] = ()
 ) -> Summary:
     rows = {"findings": () if one is None else (one,), "attacks": attacks, "utility": ()}
@@ -52,16 +52,16 @@ def seen(
 @pytest.mark.parametrize(
     ("claimed", "proved", "shown", "attack", "expected"),
     [
-        (1.0, 1.0, 1.0, None, Severity.NOT_ASSESSED),  # a game, and no attack
+        (1.0, 1.0, 1.0, None, Severity.NOT_ASSESSED),  # a game without an attack
         (1.0, 1.0, 1.0, 0.0, Severity.LOW),
         (1.0, None, None, None, Severity.MEDIUM),  # unproved
         (9.0, 9.0, None, None, Severity.MEDIUM),  # vacuous
         (math.inf, math.inf, None, None, Severity.MEDIUM),  # no claim
         (math.inf, 1.0, None, 0.0, Severity.LOW),  # no claim, but a proof
         (1.0, None, 1.5, None, Severity.HIGH),  # refuted
-        (1.0, None, 7.0, None, Severity.CRITICAL),  # refuted, and a bit is guessed
+        (1.0, None, 7.0, None, Severity.CRITICAL),  # refuted, and a bit is revealed
         (1.0, None, 1.5, 0.3, Severity.CRITICAL),
-        (3.0, 3.0, 2.3, None, Severity.MEDIUM),  # a bit is guessed 90% of the time
+        (3.0, 3.0, 2.3, None, Severity.MEDIUM),  # a bit is guessed with probability 90%
         (1.0, 1.0, None, 0.15, Severity.MEDIUM),
         (1.0, 1.0, None, 0.3, Severity.HIGH),
         (1.0, 1.0, None, 0.7, Severity.CRITICAL),
@@ -69,7 +69,7 @@ def seen(
         (math.inf, math.inf, math.inf, 0.9, Severity.CRITICAL),
     ],
 )
-def test_the_rule(
+def test_severity_by_claim_proof_bound_and_attack(
     record: Record,
     claimed: float,
     proved: float | None,
@@ -77,52 +77,52 @@ def test_the_rule(
     attack: float | None,
     expected: Severity,
 ) -> None:
-    rows = () if attack is None else (won(record, attack),)
-    assert seen(record, judged(record, claimed, proved, shown), *rows).severity is expected
+    rows = () if attack is None else (win(record, attack),)
+    assert assess(record, judge(record, claimed, proved, shown), *rows).severity is expected
 
 
-def test_a_contradiction_is_critical_and_nobody_looking_is_no_leak(record: Record) -> None:
-    assert seen(record, judged(record, 5.0, 1.0, 2.0)).severity is Severity.CRITICAL
-    glance = seen(record, judged(record, 1.0, 1.0, None))
+def test_contradictions_are_critical_and_untested_leaks_unassessed(record: Record) -> None:
+    assert assess(record, judge(record, 5.0, 1.0, 2.0)).severity is Severity.CRITICAL
+    glance = assess(record, judge(record, 1.0, 1.0, None))
     assert glance.leak_assessment.severity is Severity.NOT_ASSESSED
-    assert seen(record, None, won(record, 0.0)).severity is Severity.LOW
+    assert assess(record, None, win(record, 0.0)).severity is Severity.LOW
 
 
-def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
-    """Nor is what most attacks could not read, and the others found nothing in."""
+def test_unassessed_systems_are_not_low(record: Record) -> None:
+    """Systems are unassessed if most attacks could not run and the others found nothing."""
     one = SkippedRow(target="it", attack="a", reason="It reads nothing.")
     unread = (one, vary(one, attack="b"))
-    assert seen(record, None, skipped=unread).severity is Severity.NOT_ASSESSED
-    assert seen(record, None, won(record, 0.0), skipped=unread).severity is Severity.NOT_ASSESSED
-    assert seen(record, None, won(record, 0.3), skipped=unread).severity is Severity.HIGH
-    upheld, open_ = (judged(record, 1.0, proof, None) for proof in (1.0, None))
-    assert seen(record, upheld, skipped=unread).severity is Severity.NOT_ASSESSED
-    assert seen(record, open_, skipped=unread).assessment.severity_text == "Medium or worse"
-    assert seen(record, open_, skipped=unread).leak_assessment.severity_text == "Not assessed"
-    some = seen(record, upheld, won(record, 0.15), skipped=unread)
+    assert assess(record, None, skipped=unread).severity is Severity.NOT_ASSESSED
+    assert assess(record, None, win(record, 0.0), skipped=unread).severity is Severity.NOT_ASSESSED
+    assert assess(record, None, win(record, 0.3), skipped=unread).severity is Severity.HIGH
+    upheld, open_ = (judge(record, 1.0, proof, None) for proof in (1.0, None))
+    assert assess(record, upheld, skipped=unread).severity is Severity.NOT_ASSESSED
+    assert assess(record, open_, skipped=unread).assessment.severity_text == "Medium or worse"
+    assert assess(record, open_, skipped=unread).leak_assessment.severity_text == "Not assessed"
+    some = assess(record, upheld, win(record, 0.15), skipped=unread)
     assert some.severity is Severity.MEDIUM
     assert some.leak_assessment.severity_text == "Medium or worse"
 
 
 @pytest.mark.parametrize(
-    ("level", "claimed", "shown", "code"),
+    ("level", "claimed", "measured", "code"),
     [
-        (FailOn.LEAK, math.inf, math.inf, 1),  # no attack won a thing: the epsilon is the leak
+        (FailOn.LEAK, math.inf, math.inf, 1),  # no attack has an advantage: the epsilon is the leak
         (FailOn.LEAK, 3.0, 2.3, 1),
-        (FailOn.LEAK, 1.0, 0.5, 3),  # an epsilon of a game assesses no leak
+        (FailOn.LEAK, 1.0, 0.5, 3),  # a game's epsilon does not assess a leak
         (FailOn.LEAK, 1.0, None, 3),
         (FailOn.CRITICAL, math.inf, math.inf, 3),
         (FailOn.HIGH, math.inf, math.inf, 1),
-        (FailOn.MEDIUM, math.inf, None, 1),  # nothing is claimed, and nothing proved
+        (FailOn.MEDIUM, math.inf, None, 1),  # neither a claim nor a proof
         (FailOn.MEDIUM, None, None, 3),
         (FailOn.NEVER, math.inf, math.inf, 0),
     ],
 )
-def test_a_gate_follows_the_severity_that_is_printed(
-    record: Record, level: FailOn, claimed: float | None, shown: float | None, code: int
+def test_gates_follow_the_printed_severity(
+    record: Record, level: FailOn, claimed: float | None, measured: float | None, code: int
 ) -> None:
     proved = claimed if claimed is not None and math.isfinite(claimed) else None
-    one = () if claimed is None else (judged(record, claimed, proved, shown),)
+    one = () if claimed is None else (judge(record, claimed, proved, measured),)
     skipped = (SkippedRow(target="it", attack="a", reason="It reads nothing."),)
     rows = {"findings": one, "attacks": (), "utility": (), "measurements": (), "skipped": skipped}
     judged_record, gate = vary(record, **rows), Gate(level)
@@ -131,34 +131,34 @@ def test_a_gate_follows_the_severity_that_is_printed(
     assert ('type="SEVERITY"' in suite) == (code == 1)
     assert ('type="NOT ASSESSED"' in suite) == (code == 3)
     results = json.loads(ci.render_sarif(judged_record, gate))["runs"][0]["results"]
-    assert any(result["ruleId"] == "LEAK" for result in results) == (shown == math.inf)
+    assert any(result["ruleId"] == "LEAK" for result in results) == (measured == math.inf)
 
 
-def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
-    """Worst inputs give the epsilon again; an assumption may be wrong."""
-    upheld = judged(record, 1.0, 1.0, 1.0)
+def test_distinguishers_and_assumed_bounds_do_not_count(record: Record) -> None:
+    """A distinguisher on worst inputs repeats the epsilon; an assumption may be wrong."""
+    upheld = judge(record, 1.0, 1.0, 1.0)
     assert (
-        seen(record, upheld, won(record, 0.9, leaks.DISTINGUISHER_FAMILY)).severity
+        assess(record, upheld, win(record, 0.9, leaks.DISTINGUISHER_FAMILY)).severity
         is Severity.MEDIUM
     )
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = vary(upheld, measured=assumed)
-    assert seen(record, doubtful).leak_assessment.known_severity is Severity.LOW
+    assert assess(record, doubtful).leak_assessment.known_severity is Severity.LOW
 
 
-def test_all_that_was_read_is_told_each_once(record: Record) -> None:
-    row = won(record, 0.8)
+def test_each_kind_of_read_data_is_listed_once(record: Record) -> None:
+    row = win(record, 0.8)
     names = ("gender macro F1 (nobody known)", "gender read for certain", "age_group macro F1")
     attributes = [vary(row, family="attribute inference", metric=name) for name in names]
     links, of = vary(row, family="linkage", metric="linkage top-1"), "interactions"
-    got = seen(record, None, row, *attributes, links).attack_result
+    got = assess(record, None, row, *attributes, links).attack_result
     said = f"users' age group, users' {of} and who sent which message better than guessing"
     assert got.endswith(said)
 
 
-def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
-    rows = [vary(won(record, 0.3), ci_low=0.51) for _ in range(300)]
-    glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
+def test_noise_is_not_a_leak_whatever_its_largest_value(record: Record) -> None:
+    rows = [vary(win(record, 0.3), ci_low=0.51) for _ in range(300)]
+    glance = assess(record, judge(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaks) == (Severity.LOW, ())
     told = (
         "no attack is shown to beat guessing (300 results; the confidence intervals "
@@ -168,32 +168,32 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     assert told[3:] in glance.log_line
 
 
-def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
-    """The largest upper limit above guessing, corrected for rows of the system."""
+def test_no_leak_states_the_largest_upper_limit(record: Record) -> None:
+    """The limit above guessing is corrected for the number of the system's rows."""
     low = {"value": 0.4, "ci_low": 0.38, "ci_high": 0.42, "baseline": 0.5}
     wide = {"value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "baseline": 0.5}
-    sure, open_ = (vary(won(record, 0.0), **row) for row in (low, wide))
-    by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
+    sure, open_ = (vary(win(record, 0.0), **row) for row in (low, wide))
+    by = {"sure": assess(record, None, sure), "open": assess(record, None, sure, open_)}
     assert (
         "(1 result; the confidence intervals exclude that these attacks beat guessing; "
         "other attacks may do better)" in by["sure"].attack_result
     )
-    most = leaks.correct_upper_limit(vary(won(record, 0.0), **wide), 2) - 0.5
-    assert f"up to {format_upper(most)} above guessing;" in by["open"].attack_result
+    limit = leaks.correct_upper_limit(vary(win(record, 0.0), **wide), 2) - 0.5
+    assert f"up to {format_upper(limit)} above guessing;" in by["open"].attack_result
     assert by["open"].possible_gain == leaks.describe_max_gain([sure, open_])
 
 
-def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record) -> None:
-    """An attack that ran from one vantage, and not from another, did run."""
-    row = vary(won(record, 0.3), ci_low=0.3)
+def test_attacks_that_could_not_run_are_counted(record: Record) -> None:
+    """An attack that ran from one vantage counts as run."""
+    row = vary(win(record, 0.3), ci_low=0.3)
     names = (row.attack, "linkage", "linkage")
     skipped = tuple(SkippedRow(target=row.target, attack=name, reason="no") for name in names)
-    claimed = judged(record, 1.0, 1.0, None)
-    glance = seen(record, claimed, row, skipped=skipped)
+    claimed = judge(record, 1.0, 1.0, None)
+    glance = assess(record, claimed, row, skipped=skipped)
     assert glance.section.attacks_not_run == ("linkage",)
     assert glance.attack_result.startswith("the system was hardly tested: no attack is shown")
     second = vary(row, attack="interaction-reconstruction")
-    glance = seen(record, claimed, row, second, skipped=skipped)
+    glance = assess(record, claimed, row, second, skipped=skipped)
     assert glance.attack_result == (
         "no attack is shown to beat guessing (2 results; 1 attack could not run; the confidence "
         "intervals allow results up to 0.15 above guessing; other attacks may do better)"
@@ -207,25 +207,25 @@ def row(record: Record, **changes: object) -> AttackRow:
     return vary(record.attacks[0], **changes)
 
 
-def exact_low(successes: int, n: int, failing: float) -> float:
-    """The Clopper-Pearson lower limit that is above the truth with probability ``failing``."""
+def binomial_low(successes: int, n: int, failing: float) -> float:
+    """The Clopper-Pearson lower limit, which exceeds the truth with probability ``failing``."""
     return float(stats.beta.ppf(failing, successes, n - successes + 1)) if successes else 0.0
 
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("n", [20, 500, 20_000])
-def test_corrected_limits_of_a_share_are_the_exact_ones(record: Record, n: int, rows: int) -> None:
+def test_corrected_limits_of_a_share_are_exact(record: Record, n: int, rows: int) -> None:
     for share in (0.02, 0.1, 0.5, 0.7, 0.98, 1.0):
         k = max(1, round(share * n))
-        low, high = exact_low(k, n, 0.025), 1 - exact_low(n - k, n, 0.025)
+        low, high = binomial_low(k, n, 0.025), 1 - binomial_low(n - k, n, 0.025)
         one = row(record, value=k / n, ci_low=low, ci_high=high, confidence=0.95)
-        exact = exact_low(k, n, 0.025 / rows), 1 - exact_low(n - k, n, 0.025 / rows)
-        found = leaks.correct_lower_limit(one, rows), leaks.correct_upper_limit(one, rows)
-        assert found == pytest.approx(exact, abs=1e-9)
+        exact = binomial_low(k, n, 0.025 / rows), 1 - binomial_low(n - k, n, 0.025 / rows)
+        list_limits = leaks.correct_lower_limit(one, rows), leaks.correct_upper_limit(one, rows)
+        assert list_limits == pytest.approx(exact, abs=1e-9)
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_of_many_subjects_they_are_normal_ones_whatever_the_scale(
+def test_corrected_limits_for_many_subjects_are_normal_at_any_scale(
     record: Record, rows: int
 ) -> None:
     wider = stats.norm.isf(0.025 / rows) / stats.norm.isf(0.025)
@@ -233,15 +233,16 @@ def test_of_many_subjects_they_are_normal_ones_whatever_the_scale(
         half = 1e-3
         ends = {"ci_low": value - half, "ci_high": value + half, "confidence": 0.95}
         one = row(record, value=value, baseline=0.5, **ends)
-        found = leaks.correct_lower_limit(one, rows), leaks.correct_upper_limit(one, rows)
-        assert found == pytest.approx((value - wider * half, value + wider * half), abs=1e-5)
+        list_limits = leaks.correct_lower_limit(one, rows), leaks.correct_upper_limit(one, rows)
+        assert list_limits == pytest.approx((value - wider * half, value + wider * half), abs=1e-5)
 
 
 @pytest.mark.calibration
-def test_luck_of_many_rows_is_no_leak(record: Record) -> None:
-    """Coins in 50 rows of 100: some rows' own limits are above one half, no corrected one is.
+def test_chance_in_many_rows_is_not_a_leak(record: Record) -> None:
+    """Fair coins in 50 rows of 100: some rows' own limits are above one half, no corrected limit
+        is.
 
-    At most 1 in 40 records may have a false leak; here the margin is zero, the worst case.
+    At most 1 in 40 records may have a false leak; the margin is zero, the worst case.
     """
     rng = np.random.default_rng(0)
     records, plain, false = 200, 0, 0
@@ -252,7 +253,7 @@ def test_luck_of_many_rows_is_no_leak(record: Record) -> None:
                 record,
                 metric=str(i),
                 value=x / 100,
-                ci_low=exact_low(int(x), 100, 0.025),
+                ci_low=binomial_low(int(x), 100, 0.025),
                 baseline=0.5,
             )
             for i, x in enumerate(heads)
@@ -276,10 +277,10 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
 
 
 @pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])
-def test_the_margin_is_a_share_of_what_guessing_leaves_open(
+def test_the_margin_is_a_share_of_one_minus_the_baseline(
     record: Record, baseline: float, bar: float
 ) -> None:
-    """Above it a leak, below it little, and what is not above guessing is neither."""
+    """Rows above the margin are leaks, rows below it small leaks, rows at the baseline neither."""
     kinds = []
     for value in (bar + 1e-4, bar - 1e-4, baseline):
         one = row(record, value=value, ci_low=value, baseline=baseline)
@@ -290,38 +291,38 @@ def test_the_margin_is_a_share_of_what_guessing_leaves_open(
 
 
 def test_a_verdict_does_not_depend_on_other_systems(record: Record) -> None:
-    """A thousand other rows of another system change nothing; of its own they do."""
+    """A thousand rows change nothing if they are another system's, but do if they are its own."""
     one = row(record, target="it", value=0.6, ci_low=0.55, baseline=0.5)
     luck = row(record, value=0.5, ci_low=0.4, ci_high=0.6, baseline=0.5)
     few, many = (vary(luck, target=name) for name in ("other", "it"))
 
-    def found(*rows: AttackRow) -> list[float]:
+    def list_limits(*rows: AttackRow) -> list[float]:
         every = leaks.rank_leaks(vary(record, attacks=rows))
         return [leak.low_limit for leak in every if leak.row.target == "it"]
 
-    assert found(one) == found(one, *[few] * 1000) != []
-    assert found(one, *[many] * 1000) == []
+    assert list_limits(one) == list_limits(one, *[few] * 1000) != []
+    assert list_limits(one, *[many] * 1000) == []
 
 
-def test_what_surely_beats_guessing_makes_no_other_row_less_sure(record: Record) -> None:
-    """Holm's step: rows that are rejected do not count against the rest."""
+def test_rejected_rows_do_not_count_against_the_rest(record: Record) -> None:
+    """Holm's step-down procedure over the rows of a system."""
     sure = [row(record, metric=str(i), value=1.0, ci_low=0.99, baseline=0.5) for i in range(30)]
-    one = row(record, value=0.6, ci_low=0.53, baseline=0.5)  # not above .5 at .025 / 31 alone
+    one = row(record, value=0.6, ci_low=0.53, baseline=0.5)  # not above .5 at .025 / 31
     assert leaks.correct_lower_limit(one, 31) < 0.5 < leaks.correct_lower_limit(one, 1)
-    found = leaks.rank_leaks(vary(record, attacks=(*sure, one)))
-    assert len(found) == 31
-    assert all(leak.low_limit >= leak.baseline for leak in found)
+    list_limits = leaks.rank_leaks(vary(record, attacks=(*sure, one)))
+    assert len(list_limits) == 31
+    assert all(leak.low_limit >= leak.baseline for leak in list_limits)
 
 
-def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> None:
+def test_a_paired_gain_decides_if_there_is_one(record: Record) -> None:
     """Also how far the row may be above guessing where it does not decide."""
     wide = {"value": 0.8, "ci_low": 0.7, "ci_high": 0.9, "baseline": 0.77}
     gain = FurtherFigure(value=0.03, ci_low=0.02, ci_high=0.04)
     none = FurtherFigure(value=0.0, ci_low=-0.01, ci_high=0.01)
     one, same = row(record, gain=gain, **wide), row(record, gain=none, **wide)
     for paired, count in ((one, 1), (same, 0), (row(record, **wide), 0)):
-        found = leaks.rank_leaks(vary(record, attacks=(paired,)))
-        assert len(found) == count
+        list_limits = leaks.rank_leaks(vary(record, attacks=(paired,)))
+        assert len(list_limits) == count
     (leak,) = leaks.find_leaks(vary(record, attacks=(one,)))
     assert leak.low_limit == pytest.approx(0.79)
     assert leaks.describe_max_gain([same]) == (

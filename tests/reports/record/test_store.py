@@ -1,4 +1,4 @@
-"""A record: equal ones give equal bytes, a broken one is refused; what users do with it."""
+"""Stored records: equal records give equal bytes, invalid ones are refused; uses of a record."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from fedrec_auditor.reports.record.store import RECORD_SCHEMA_URN
 from fedrec_auditor.reports.say import describe_basis, summary
 from fedrec_auditor.reports.writers import html
 from fedrec_auditor.reports.writers.files import CSV_TABLE_NAMES, format_csv_table, write_tables
-from tests.reports.conftest import finding, glance_of, scope, upper, vary
+from tests.reports.conftest import finding, get_summary, scope, upper, vary
 from tests.reports.schema import schema, schema_text
 from tests.reports.writers.test_html import Page
 
 
-def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
+def test_infinity_is_a_string_and_keys_are_sorted(record: Record) -> None:
     text = store.encode_record(record).decode()
     raw = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
     assert raw["findings"][0]["claim"]["epsilon"] == "inf"
@@ -60,7 +60,7 @@ def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
         ),
     ],
 )
-def test_a_record_that_never_ends_is_not_read(
+def test_endless_files_are_not_read_as_records(
     tmp_path: Path, make: Callable[[Path], None], said: str
 ) -> None:
     make(tmp_path / store.RECORD_FILE)
@@ -69,7 +69,7 @@ def test_a_record_that_never_ends_is_not_read(
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
-def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_locks_that_are_not_files_are_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / store.LOCK_FILE)
     said = r"nothing at .*\.lock, got a "
     with pytest.raises(InputError, match=said), store.lock_directory(tmp_path):
@@ -206,8 +206,8 @@ def test_a_tampered_record_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_record_is_refused(record: Record, tmp_path: Path) -> None:
-    """A missing directory, other files, and a record that is cut off anywhere."""
+def test_invalid_records_are_refused(record: Record, tmp_path: Path) -> None:
+    """A missing directory, other files, and a record that is truncated anywhere."""
     with pytest.raises(InputError, match=r"nowhere .*auditor run"):
         Record.read(tmp_path / "nowhere")
     whole = store.encode_record(record)
@@ -227,8 +227,8 @@ def test_what_is_no_record_is_refused(record: Record, tmp_path: Path) -> None:
             Record.read(tmp_path)
 
 
-def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_path: Path) -> None:
-    """Names of files may have any bytes: the record has them, escaped; reports have a mark."""
+def test_no_file_has_control_characters_or_invalid_utf8(record: Record, tmp_path: Path) -> None:
+    """File names may have any bytes: the record has them escaped, reports replaced by a mark."""
     evil = "\x1b[31m \x9b31m \x7f \udcff"
     rows = {"notes": (evil,), "errors": (evil,), "plan": {"data": evil, "settings": 1}}
     attack = vary(record.attacks[0], note=evil, metric=evil, target=evil)
@@ -241,9 +241,7 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
     assert json.loads((tmp_path / "report.json").read_text())["notes"] == [evil]
 
 
-def test_a_severity_of_another_rule_or_none_is_derived_again(
-    record: Record, tmp_path: Path
-) -> None:
+def test_missing_or_outdated_severity_is_derived_again(record: Record, tmp_path: Path) -> None:
     raw = json.loads(store.encode_record(record))
     assert raw["severity"] == {
         "rule": 4,
@@ -263,7 +261,7 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
     assert Record.read(tmp_path) == record
 
 
-def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
+def test_claims_of_earlier_records_are_not_ascribed_to_authors(
     record: Record, tmp_path: Path
 ) -> None:
     raw = json.loads(store.encode_record(record))
@@ -275,7 +273,7 @@ def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
     assert {describe_basis(f.claim) for f in found.findings} == {"author not recorded"}
 
 
-def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
+def test_unwritable_directories_are_refused_early(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for bad in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InputError, match="can be written"):
@@ -287,7 +285,7 @@ def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> 
     assert not list((tmp_path / "new" / "deep").iterdir())
 
 
-def test_a_directory_is_held_by_one_audit_at_a_time(tmp_path: Path) -> None:
+def test_a_directory_is_locked_by_one_audit_at_a_time(tmp_path: Path) -> None:
     with (
         store.lock_directory(tmp_path),
         pytest.raises(InputError, match="no other audit"),
@@ -304,20 +302,20 @@ Validator = Callable[[Any], list[str]]
 
 
 @pytest.fixture(scope="module")
-def faults() -> Validator:
-    """Return a function that lists the faults of a value against the schema."""
+def list_faults() -> Validator:
+    """A function that lists the paths at which a value violates the schema."""
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
     jsonschema.Draft202012Validator.check_schema(schema())
     validator = jsonschema.Draft202012Validator(schema())
     return lambda value: [error.json_path for error in validator.iter_errors(value)]
 
 
-def test_it_is_published() -> None:
+def test_the_published_schema_is_current() -> None:
     """``python -m tests.reports.schema > docs/report.schema.json`` writes it."""
     assert schema_text() == PUBLISHED.read_text(encoding="utf-8")
 
 
-def test_it_is_versioned_and_is_json() -> None:
+def test_the_schema_is_versioned_and_is_json() -> None:
     told = json.loads(schema_text(), parse_constant=lambda name: pytest.fail(name))
     assert told["$id"] == RECORD_SCHEMA_URN == f"urn:fedrec-auditor:report:{RECORD_SCHEMA_VERSION}"
     assert f"schema version {RECORD_SCHEMA_VERSION}" in told["title"]
@@ -325,7 +323,7 @@ def test_it_is_versioned_and_is_json() -> None:
     assert told["$defs"]["Bound"]["properties"]["largest"]["default"] == "inf"
 
 
-def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def edit_record(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     raw: dict[str, Any] = json.loads(store.encode_record(record))
     edit(raw)
     return raw
@@ -343,10 +341,10 @@ def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[s
         ("$.severity.targets.fcf", lambda raw: raw["severity"]["targets"].update(fcf="Bad")),
     ],
 )
-def test_what_is_no_record_does_not(
-    record: Record, faults: Validator, place: str, edit: Callable[[dict[str, Any]], None]
+def test_invalid_records_violate_the_schema(
+    record: Record, list_faults: Validator, place: str, edit: Callable[[dict[str, Any]], None]
 ) -> None:
-    assert faults(raw_edited(record, edit)) == [place]
+    assert list_faults(edit_record(record, edit)) == [place]
 
 
 def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None:
@@ -355,16 +353,16 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     assert page.count("script") == page.count("link") == page.count("img") == page.count("a") == 0
     assert len(text) < 25_000
     order = ["dplcf-ap", "fcf", "dplcf-sp", "fmf-ldp"]
-    assert sorted(order, key=page.said.index) == order
-    got = "is right 81.6% of the time about which of two items"
-    assert page.count("svg") == 2  # one is hidden, by the width of the card
+    assert sorted(order, key=page.words.index) == order
+    list_results = "is right 81.6% of the time about which of two items"
+    assert page.count("svg") == 2  # one is hidden, depending on the width
     assert all("text-align:left" in (a["style"] or "") for tag, a in page.tags if tag == "td")
-    for said in ("1 “false”, 2 “proved”, 1 “no claim”", "943 users", got, "Withdraw"):
-        assert said in page.said
-        assert said in Page(html.render_html(record)).said
+    for said in ("1 “false”, 2 “proved”, 1 “no claim”", "943 users", list_results, "Withdraw"):
+        assert said in page.words
+        assert said in Page(html.render_html(record)).words
 
 
-def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
+def test_the_notebook_style_is_limited_to_the_card(record: Record) -> None:
     style = record._repr_html_().split("<style>")[1].split("</style>")[0]
     for rule in style.split("{")[:-1]:
         selector = rule.rpartition("}")[2].rpartition("*/")[2].strip()
@@ -384,11 +382,11 @@ def test_the_counts_add_up_to_all_systems(record: Record) -> None:
     changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
     counts = summary.describe_verdict_counts(changed)
     assert "claims: 2 “unproved”, 1 “proved”, 4 “not judged”." in counts
-    # Wide and bare are unproved; an epsilon of 9 hides nobody.
+    # "wide" and "bare" are unproved; a proof of epsilon 9 hides no user.
     assert summary.describe_user_hiding(changed).startswith("1 of 7 systems has a proof")
 
 
-def test_one_target_is_all_that_concerns_it(record: Record) -> None:
+def test_a_section_has_all_rows_of_its_target(record: Record) -> None:
     one = record["dplcf-ap"]
     assert {row.target for row in (*one.findings, *one.attacks, *one.skipped)} == {"dplcf-ap"}
     assert one.violated == record.violated
@@ -399,7 +397,7 @@ def test_one_target_is_all_that_concerns_it(record: Record) -> None:
         _ = record["nobody"]
 
 
-def test_a_table_has_a_column_a_number(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_have_a_column_per_number(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     class Pandas(ModuleType):
         DataFrame = staticmethod(lambda rows: rows)
 
@@ -420,7 +418,7 @@ def test_a_table_has_a_column_a_number(record: Record, monkeypatch: pytest.Monke
         record.to_frame("plan")
 
 
-def test_without_pandas_a_table_is_of_pyarrow(
+def test_tables_without_pandas_are_of_pyarrow(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class NoPandas:
@@ -434,15 +432,15 @@ def test_without_pandas_a_table_is_of_pyarrow(
     assert table["baselines.random"].to_pylist() == [0.5] * len(record.attacks)
 
 
-def with_one(record: Record, finding: Finding) -> Record:
+def with_finding(record: Record, finding: Finding) -> Record:
     none = dict.fromkeys(("measurements", "attacks", "skipped", "utility"), ())
     return vary(record, findings=(finding,), **none)
 
 
-def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> None:
+def test_lower_bounds_under_assumptions_are_not_shown(record: Record) -> None:
     one = record["dplcf-sp"].findings[0]
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
-    changed = with_one(record, vary(one, measured=doubtful))
+    changed = with_finding(record, vary(one, measured=doubtful))
     (glance,) = summary.summarize_systems(changed)
     texts = (glance.verdict_sentences, glance.headline, glance.scope_phrase, glance.log_line)
     said = f"{' '.join(texts)} {glance.advice}"
@@ -450,46 +448,46 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     assert "shown" not in said
 
 
-def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> None:
+def test_proofs_under_assumptions_do_not_count_as_hiding_users(record: Record) -> None:
     every = next(f for f in record["dplcf-sp"].findings if f.scope.unit is Unit.USER)
     proof = replace(every.accounted, epsilon=1.0)
     sure = vary(every, accounted=proof, measured=None)
     assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
-    said = [summary.describe_user_hiding(with_one(record, each)) for each in (sure, assumed)]
+    said = [summary.describe_user_hiding(with_finding(record, each)) for each in (sure, assumed)]
     assert [words.split()[0] for words in said] == ["1", "None"]
 
 
-def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
-    """A warning appears if most messages are empty, and of a failed training if utility is bad."""
+def test_failed_trainings_are_named_beside_attack_results(record: Record) -> None:
+    """A note appears if most messages are empty; it says "broke down" if utility is bad, too."""
     rows = [row for row in record.utility if row.target == "fcf"]
     flat = [vary(row, ci_low=0.0, ci_high=1.0) for row in rows]
     assert rows
 
-    def got(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
+    def list_results(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
         told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
         changed = vary(record, messages=(told,), utility=tuple(utility))
-        one = glance_of(changed, "fcf")
+        one = get_summary(changed, "fcf")
         return one.attack_result, one.attack_details
 
-    for words in got(70, flat):
+    for words in list_results(70, flat):
         assert words.endswith("; the training broke down: 71 of 100 messages are empty or unusable")
-    for words in (*got(70, rows), *got(70, [])):
+    for words in (*list_results(70, rows), *list_results(70, [])):
         assert words.endswith("; 71 of 100 messages are empty or unusable")
-    for words in got(49, flat):
+    for words in list_results(49, flat):
         assert "messages" not in words
 
 
-def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Record) -> None:
+def test_false_claims_state_how_many_times_they_are_exceeded(record: Record) -> None:
     finding = record["dplcf-ap"].headline_finding
     for least, said in ((1.6662, "1.66 times the claim"), (20.0, "20 times"), (math.inf, "")):
         shown = replace(finding.measured, epsilon=least)
         changed = vary(record, findings=(vary(finding, measured=shown),))
-        sentence = glance_of(changed, "dplcf-ap").verdict_sentences
+        sentence = get_summary(changed, "dplcf-ap").verdict_sentences
         assert ("times" in sentence) is bool(said)
         assert said in sentence
 
 
-def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> None:
+def test_html_ids_of_systems_and_findings_do_not_clash(record: Record) -> None:
     first, *rest = record.findings
     bold = vary(first, target="dplcf-ap-interaction-server-report")
     found = assign_html_ids(vary(record, findings=(bold, *rest)))
@@ -497,7 +495,7 @@ def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> N
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
-def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
+def test_tables_have_no_spreadsheet_formulas(record: Record, sign: str) -> None:
     row = vary(record.findings[0], target=f"{sign}cmd|' /C calc'!A0")
     table = format_csv_table(vary(record, findings=(row,)), "findings")
     (read,) = csv.DictReader(io.StringIO(table))
@@ -505,7 +503,7 @@ def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> Non
     assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
 
 
-def test_a_figure_of_an_attack_is_a_row_and_an_advantage_a_cell(record: Record) -> None:
+def test_tables_have_a_row_per_figure_and_a_cell_per_advantage(record: Record) -> None:
     figures = list(csv.DictReader(io.StringIO(format_csv_table(record, "attacks"))))
     key = ("target", "attack", "vantage", "metric", "figure")
     assert len({tuple(row[name] for name in key) for row in figures}) == len(figures)
@@ -522,13 +520,13 @@ def test_a_figure_of_an_attack_is_a_row_and_an_advantage_a_cell(record: Record) 
     assert float(membership["fcf"]) == worst["fcf"]
 
 
-def test_all_are_written(record: Record, tmp_path: Path) -> None:
+def test_all_tables_are_written(record: Record, tmp_path: Path) -> None:
     assert write_tables(record, tmp_path / "new") == CSV_TABLE_NAMES
     files = {path.name for path in (tmp_path / "new").iterdir()}
     assert files == {f"{name}.csv" for name in CSV_TABLE_NAMES}
 
 
 @pytest.mark.parametrize("name", CSV_TABLE_NAMES)
-def test_an_empty_table_is_a_table(record: Record, name: str) -> None:
+def test_empty_tables_have_a_head(record: Record, name: str) -> None:
     empty = record.model_copy(update=dict.fromkeys(CSV_TABLE_NAMES, ()))
     assert format_csv_table(empty, name) == "target\n"

@@ -21,12 +21,12 @@ from tests.reports.conftest import sample, vary
 TABLE = '[[waiver]]\ntarget = "{}"\nresult = "{}"\nreason = "Known"\nowner = "Ada"\nexpires = {}\n'
 
 
-def refuted(record: Record) -> Finding:
+def get_refuted(record: Record) -> Finding:
     return next(each for each in record.findings if each.verdict is Verdict.VIOLATED)
 
 
 def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path: Path) -> None:
-    finding, path = refuted(record), tmp_path / "waivers.toml"
+    finding, path = get_refuted(record), tmp_path / "waivers.toml"
     path.write_text(TABLE.format(finding.target, finding.scope, "2026-06-30"))
     last, after = (read_waivers(path, day) for day in (date(2026, 6, 30), date(2026, 7, 1)))
     gate, late = Gate(FailOn.VIOLATED, (), 0.05, *last), Gate(FailOn.VIOLATED, (), 0.05, *after)
@@ -42,21 +42,21 @@ def test_a_waived_claim_passes_until_the_waiver_expires(record: Record, tmp_path
     assert not find_waiver(vary(finding, verdict=Verdict.UNSOUND), gate)
 
 
-def test_a_waived_attack_is_no_leak_and_another_remains(record: Record) -> None:
-    def leaking(gate: Gate) -> set[tuple[str, str]]:
+def test_waived_attacks_are_not_leaks_and_others_remain(record: Record) -> None:
+    def list_leaks(gate: Gate) -> set[tuple[str, str]]:
         failing = GateOutcome.evaluate_gate(record, gate).failing_systems
         return {(leak.row.target, leak.row.attack) for each in failing for leak in each.leaks}
 
-    leaks = leaking(Gate(FailOn.LEAK))
+    leaks = list_leaks(Gate(FailOn.LEAK))
     assert len(leaks) > 1
     first, *others = leaks
     waivers = dict.fromkeys(others, "of all others")
-    assert leaking(Gate(FailOn.LEAK, waivers=waivers)) == {first}
-    assert not leaking(Gate(FailOn.LEAK, waivers=waivers | {first: "of it"}))
+    assert list_leaks(Gate(FailOn.LEAK, waivers=waivers)) == {first}
+    assert not list_leaks(Gate(FailOn.LEAK, waivers=waivers | {first: "of it"}))
 
 
-def test_every_report_shows_it_and_no_verdict_changes(record: Record) -> None:
-    finding = refuted(record)
+def test_reports_show_waivers_and_keep_verdicts(record: Record) -> None:
+    finding = get_refuted(record)
     gate = Gate(waivers={(finding.target, str(finding.scope)): "Known to Ada"})
     for render in (html.render_html, markdown.render_markdown):
         assert "Known to Ada" not in render(record)
@@ -71,7 +71,7 @@ def test_every_report_shows_it_and_no_verdict_changes(record: Record) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (TABLE.format("a", "", "2026-06-30"), "got waiver.0.result: String should have"),
         (TABLE.format("a", "b", '"soon"'), "got waiver.0.expires: "),
@@ -79,15 +79,15 @@ def test_every_report_shows_it_and_no_verdict_changes(record: Record) -> None:
         ("other = 1", "got other"),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_waiver_files_are_refused(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "waivers.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=expected):
         read_waivers(path, date(2026, 6, 30))
 
 
-def test_commands_obey_it(tmp_path: Path) -> None:
-    finding, path = refuted(sample()), tmp_path / "waivers.toml"
+def test_commands_apply_waivers(tmp_path: Path) -> None:
+    finding, path = get_refuted(sample()), tmp_path / "waivers.toml"
     now, before = sample().save(tmp_path / "now"), tmp_path / "before"
     rest = tuple(f for f in sample().findings if f.verdict is not Verdict.VIOLATED)
     vary(sample(), findings=rest).save(before)

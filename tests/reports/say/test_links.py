@@ -1,4 +1,4 @@
-"""Every rule and verdict has its address, on a page that explains it."""
+"""Every rule and verdict has the address of a heading that explains it."""
 
 from __future__ import annotations
 

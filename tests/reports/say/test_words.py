@@ -1,4 +1,4 @@
-"""Every word of the vocabulary has its words; utility in a line, beside what is simpler."""
+"""The vocabulary covers every enum value; sentences on probabilities, epsilons and utility."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from fedrec_auditor.reports.say import describe_probability_ratio, format_probab
 from fedrec_auditor.reports.say.exposure import find_exposure
 from fedrec_auditor.reports.writers import html, markdown, terminal
 from tests.reports.conftest import finding, lower, scope, upper, utility, vary
-from tests.reports.printing import printed
+from tests.reports.printing import capture
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "texts"),
     [
         (Unit, say.UNIT_TEXTS),
         (Adjacency, say.ADJACENCY_TEXTS),
@@ -50,12 +50,12 @@ from tests.reports.printing import printed
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_nothing_is_left_without_words(kind: type[StrEnum], told: dict[StrEnum, str]) -> None:
-    assert set(told) == set(kind)
-    assert len(set(told.values())) == len(kind)
+def test_every_enum_value_has_its_text(kind: type[StrEnum], texts: dict[StrEnum, str]) -> None:
+    assert set(texts) == set(kind)
+    assert len(set(texts.values())) == len(kind)
 
 
-def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
+def make_bound(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
     scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     witness = Witness(
         input_a="a", input_b="b", output="o", probability_a=a, probability_b=b, copies=copies
@@ -63,9 +63,9 @@ def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
     return Bound(epsilon=epsilon, side=Side.LOWER, scope=scope, source="exact", witness=witness)
 
 
-def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
-    """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
-    measured = _measured(1_102_110.0, math.inf, 0.0)
+def test_underflowing_outputs_are_not_called_impossible() -> None:
+    """Laplace noise on 36,737 entries: densities e^(+-500,000) with a finite ratio."""
+    measured = make_bound(1_102_110.0, math.inf, 0.0)
     assert "infinite" not in describe_probability_ratio(measured)
     assert "log-ratio is 1,102,110" in describe_probability_ratio(measured)
     assert [format_probability(measured, p) for p in (math.inf, 0.0, 0.5)] == [
@@ -73,37 +73,37 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
         "less than 1e-323",
         "0.5",
     ]
-    vanished = _measured(1500.0, 0.0, 0.0, copies=2)
+    vanished = make_bound(1500.0, 0.0, 0.0, copies=2)
     assert "log-ratio of all 2 independent parts is 1,500" in describe_probability_ratio(vanished)
 
 
-def test_an_impossible_output_is_called_so() -> None:
-    measured = _measured(math.inf, 0.6, 0.0)
+def test_impossible_outputs_have_an_infinite_ratio() -> None:
+    measured = make_bound(math.inf, 0.6, 0.0)
     assert describe_probability_ratio(measured).startswith("The ratio is infinite")
     assert format_probability(measured, 0.0) == "0"
-    assert describe_probability_ratio(_measured(0.0, 0.0, 0.0)).startswith("The ratio is 0 to 0")
+    assert describe_probability_ratio(make_bound(0.0, 0.0, 0.0)).startswith("The ratio is 0 to 0")
 
 
-def test_a_density_is_not_called_a_probability() -> None:
+def test_densities_are_not_called_probabilities() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        assert say.label_probability(_measured(1.0, a, 0.1)) == said
+        assert say.label_probability(make_bound(1.0, a, 0.1)) == said
 
 
-def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
-    """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
-    measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
+def test_unseen_events_have_no_stated_probability() -> None:
+    """609 of 997 draws against 0 of 1003: samples cannot measure a probability below 1/1003."""
+    measured = replace(make_bound(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
     assert say.label_probability(measured) == "Measured share"
     assert format_probability(measured, 0.0) == "0"
     assert describe_probability_ratio(measured) == (
         "The samples do not bound the ratio: one of the two inputs never gave this output."
     )
-    seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
+    seen = replace(make_bound(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
     assert describe_probability_ratio(seen).startswith(
         "The ratio in the samples is 2.5; its natural logarithm is 0.916"
     )
 
 
-def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
+def test_groups_without_a_significant_difference_are_not_named(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
     said = metrics.describe_spread(row)
     assert "largest in the group “most items” (activity), 0.99 [0.98, 1]," in said
@@ -118,12 +118,12 @@ def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
      (0.5, "50%"), (0.7310586, "73.1%"), (0.9999, "99.99%"), (0.99999999, "more than 99.9999%"),
      (1.0, "100%")],
 )  # fmt: skip
-def test_a_small_share_is_not_none_and_a_large_one_no_certainty(share: float, said: str) -> None:
+def test_percentages_round_neither_to_zero_nor_to_certainty(share: float, said: str) -> None:
     assert say.to_percent(share) == said
 
 
-def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
-    """0.981468 of 0.981468 was "proved 0.982" beside "claimed 0.981"."""
+def test_proofs_of_the_claim_print_as_the_claim() -> None:
+    """Regression: 0.981468 was "proved 0.982" beside "claimed 0.981"."""
     user = scope("user", "training")
     claim = Claim(epsilon=0.981468, scope=user, statement="s", source="s")
     kept, broken = (
@@ -139,10 +139,10 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
     st.sampled_from([1.0, 1.0 - 1e-12, 0.7]),
     st.sampled_from([1.0, 1.0 + 1e-12, 1.3]),
 )
-def test_equal_epsilons_print_alike_and_others_on_their_side(
+def test_equal_epsilons_print_alike_and_bounds_round_outwards(
     claimed: float, less: float, more: float
 ) -> None:
-    """The report had "shown 1,680" and "proved 1,690" beside "claimed 1,682"."""
+    """Regression: the report had "shown 1,680" and "proved 1,690" beside "claimed 1,682"."""
     user = scope("user", "training")
     claim = Claim(epsilon=claimed, scope=user, statement="s", source="s")
     bounds = upper(claimed * more, user, "a proof"), lower(claimed * less, user, "a game")
@@ -170,17 +170,17 @@ def test_whole_epsilons_are_printed_in_full() -> None:
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}
 
 
-def of(record: Record, *rows: UtilityRow) -> str:
+def describe(record: Record, *rows: UtilityRow) -> str:
     changed = vary(record, utility=rows)
     return metrics.describe_utility(changed[rows[0].target], changed)
 
 
-def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
+def test_utility_is_compared_with_guessing_paper_and_unprotected(
     record: Record,
 ) -> None:
     plain = utility("fcf", 0.62, 0.66)
     noisy = vary(utility("fmf-ldp", 0.31, 0.45), unprotected="fcf")
-    said = of(record, noisy, plain)
+    said = describe(record, noisy, plain)
     assert said == (
         f"{HR} is 0.31 [0.28, 0.34] (test: leave one out, 99 sampled negatives; in one "
         "training). For comparison, HR@10 is 0.1 by random ranking, 0.45 in the paper (other "
@@ -188,14 +188,14 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     )
 
 
-def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
+def test_unprotected_systems_need_equal_settings(record: Record) -> None:
     noisy = vary(utility("fmf-ldp", 0.31, None), unprotected="fcf")
     rows = {"utility": (noisy, utility("fcf", 0.62, None))}
     changed = record.model_copy(update={"plan": {"settings": {"fcf": {"rounds": 1}}}} | rows)
     assert "without protection" not in metrics.describe_utility(changed["fmf-ldp"], changed)
 
 
-def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
+def test_utility_states_whether_the_settings_learn(record: Record) -> None:
     row = utility("fcf", 0.62, None)
     for learns in (True, False):
         plan = {"settings": {"fcf": {"learns": learns, "factors": 16}}}
@@ -204,34 +204,34 @@ def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
         assert ("under settings that learn" in text) is learns
 
 
-def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
+def test_systems_not_shown_to_beat_guessing_are_called_so(record: Record) -> None:
     open_ = utility("dplcf-sp", 0.12, None)
     assert not metrics.beats_guessing([open_])
-    assert f"{NOT} shown to be better than guessing {ONE}." in of(record, open_)
+    assert f"{NOT} shown to be better than guessing {ONE}." in describe(record, open_)
     weak = utility("dplcf-sp", 0.09, None)
-    said = of(record, weak)
+    said = describe(record, weak)
     assert "not better than guessing on this measure: the recommendations are useless at" in said
-    assert "useless" not in of(record, weak, open_)
+    assert "useless" not in describe(record, weak, open_)
     better = vary(utility("dplcf-sp", 0.2, None), metric="HR@20")
-    assert "useless" not in of(record, weak, better)
-    assert "the recommendations are useless." in of(record, utility("fcf", 0.09, None))
+    assert "useless" not in describe(record, weak, better)
+    assert "the recommendations are useless." in describe(record, utility("fcf", 0.09, None))
 
 
-def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
+def test_cut_trainings_are_not_called_useless(record: Record) -> None:
     weak = utility("dplcf-sp", 0.09, None)
     cut = vary(weak, paper_note=f"{metrics.CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
-    assert "after 20 of 1000 rounds" in of(record, cut)
-    assert "useless" not in of(record, cut)
+    assert "after 20 of 1000 rounds" in describe(record, cut)
+    assert "useless" not in describe(record, cut)
 
 
 @pytest.mark.parametrize(("low", "high", "better"), [(1.1, 1.2, True), (1.2, 1.3, False)])
-def test_of_an_error_less_is_better(low: float, high: float, better: bool) -> None:
+def test_lower_errors_are_better(low: float, high: float, better: bool) -> None:
     row = utility("vfl-sgdmf", 1.15, None)
     ends = {"metric": "MSE", "random": 1.25, "ci_low": low, "ci_high": high}
     assert metrics.beats_guessing([vary(row, **ends)]) is better
 
 
-def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
+def test_the_quoted_row_has_the_largest_cutoff_of_the_paper() -> None:
     rows = [
         vary(utility("fcf", 0.5, paper), metric=metric)
         for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
@@ -240,8 +240,8 @@ def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
     assert named.metric == "HR@20"
 
 
-def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> UtilityRow:
-    """The row beside a baseline that it is ``by`` above, give or take ``half``."""
+def add_baseline(row: UtilityRow, by: float, half: float, name: str = "popularity") -> UtilityRow:
+    """The row with a baseline that is lower by ``by`` +- ``half``."""
     gap = FurtherFigure(value=by, ci_low=by - half, ci_high=by + half)
     found = Baseline(name=name, value=row.value - by, difference=gap)
     return vary(row, baseline=found)
@@ -266,52 +266,52 @@ POPULAR = "recommending popular items"
         ([(-0.05, 0.02), (-0.01, 0.02)], f"{NOT} better than {POPULAR} {TWO}: {NOTHING}"),
         ([(-0.05, 0.02), (0.01, 0.02)], f"{NOT} shown to be better than {POPULAR} {TWO}. {MAYBE}"),
         ([(-0.05, 0.02), (0.05, 0.02)], ""),
-        # above by an interval of its own, but not by one that holds for both at once
+        # above by its own interval, but not by one that holds for both jointly
         ([(0.021, 0.02)] * 2, f"{NOT} shown to be better than {POPULAR} {TWO}. {MAYBE}"),
     ],
 )  # fmt: skip
-def test_what_is_not_shown_to_beat_its_baseline_is_told(
+def test_systems_not_shown_to_beat_their_baseline_are_named(
     record: Record, gaps: list[tuple[float, float]], said: str
 ) -> None:
-    rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
+    rows = [add_baseline(utility("fcf", 0.31, None), *gap) for gap in gaps]
     level = f"{0.31 - gaps[-1][0]:.3g}"
     expected = said and f"{HR} is 0.31 for the system, and {level} by {POPULAR}. {said}"
     assert metrics.describe_shortfall(vary(record, utility=tuple(rows))["fcf"]) == expected
-    assert of(record, *rows).endswith(said or "by random ranking.")
-    assert f"comparison, HR@10 is {level} by {POPULAR}, 0.1 by random" in of(record, *rows)
+    assert describe(record, *rows).endswith(said or "by random ranking.")
+    assert f"comparison, HR@10 is {level} by {POPULAR}, 0.1 by random" in describe(record, *rows)
 
 
-def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
+def test_differences_of_errors_have_the_opposite_sign(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
     for by, said in ((-0.1, ""), (0.1, f"{NOT} better than two means {ONE}: {NOTHING}")):
-        changed = vary(record, utility=(ahead(row, by, 0.05, "two means"),))
+        changed = vary(record, utility=(add_baseline(row, by, 0.05, "two means"),))
         got = metrics.describe_shortfall(changed["fcf"])
         assert got.endswith(said)
-    assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
+    assert said in describe(record, add_baseline(row, 0.1, 0.05, "two means"))
 
 
-def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
-    """A ranking that learns nothing, such as `random`, or one after a part of the training."""
-    lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
+def test_shortfalls_below_guessing_mention_no_other_baseline(record: Record) -> None:
+    """A ranking that learns nothing, such as `random`, or one after part of the training."""
+    lost = add_baseline(utility("fcf", 0.09, None), -0.2, 0.01)
     said = metrics.describe_shortfall(vary(record, utility=(lost,))["fcf"])
     useless = f"{NOT} better than guessing {ONE}: the recommendations are useless."
     assert f"{HR} is 0.09 for the system, and 0.1 by guessing. {useless}" in said
-    below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
+    below = add_baseline(utility("fcf", 0.31, None), -0.2, 0.01)
     cut = vary(below, paper_note=f"{metrics.CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
     told = metrics.describe_shortfall(vary(record, utility=(cut,))["fcf"])
     assert f"{NOT} shown to be better than {POPULAR} {ONE} after 20 of 1000 rounds" in told
     assert "learned" not in told
 
 
-def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None:
-    rows = (ahead(utility("fcf", 0.28, None), -0.05, 0.02), *record.utility[1:])
+def test_shortfalls_appear_once_in_every_report(record: Record) -> None:
+    rows = (add_baseline(utility("fcf", 0.28, None), -0.05, 0.02), *record.utility[1:])
     changed = vary(record, utility=rows)
     texts = {
         "html": html.render_html(changed),
         "notebook": changed._repr_html_(),
         "markdown": unescape(markdown.render_markdown(changed)),
         "text": str(changed),
-        "terminal": " ".join(printed(lambda c: terminal.print_audit(changed, c)).split()),
+        "terminal": " ".join(capture(lambda c: terminal.print_audit(changed, c)).split()),
     }
     said = f"and 0.33 by {POPULAR}. {NOT} better than {POPULAR} {ONE}: {NOTHING}"
     for name, text in texts.items():
@@ -322,7 +322,7 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
         assert say.fill_text("note", "intervals") in texts[name]
 
 
-def test_figures_say_of_how_many_trainings_they_are() -> None:
+def test_utility_states_the_number_of_trainings() -> None:
     one = utility("fcf", 0.62, 0.66)
     three = vary(one, trainings=3)
     assert metrics.describe_trainings([one, one]) == "in one training"

@@ -1,8 +1,8 @@
-"""The page in a browser: no overflow at any width, short before it is unfolded, nothing asked.
+"""The report in a browser: no overflow at any width, short while folded, no network requests.
 
 One start of headless Chromium shows the page in frames of several widths, and a script of the
-frames' page measures them; the report itself has none. axe-core looks at copies of the page that
-let a script in, in light and dark, folded and unfolded.
+enclosing page measures them; the report itself has no script. axe-core checks copies of the page
+that allow scripts, in light and dark, folded and unfolded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.writers import html
 from tests.reports.conftest import vary
-from tests.reports.writers.test_html import many
+from tests.reports.writers.test_html import repeat_targets
 
 WIDTHS = (390, 768, 1280, 1440)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -88,12 +88,12 @@ def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     if BROWSER is None:
         pytest.skip("needs Chromium, which is not installed here")
     folder = tmp_path_factory.mktemp("page")
-    two = vary(many(record, 12), notes=("50,000 samples instead of 1,000,000.",))
-    return framed(html.render_html(two), MEASURE, WIDTHS, folder)
+    two = vary(repeat_targets(record, 12), notes=("50,000 samples instead of 1,000,000.",))
+    return run_in_frames(html.render_html(two), MEASURE, WIDTHS, folder)
 
 
-def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
-    """The answer of a script on a page in frames of several widths."""
+def run_in_frames(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
+    """The result of a script on a page in frames of several widths."""
     (folder / "page.html").write_text(page)
     frames = "".join(
         f'<iframe src="page.html" data-width="{width}" style="width:{width}px;height:800px">'
@@ -102,11 +102,11 @@ def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
     )
     page = f"<body>{frames}<script>addEventListener('load', () => {{{script}}})</script>"
     (folder / "frames.html").write_text(page)
-    return dumped(folder / "frames.html")
+    return dump(folder / "frames.html")
 
 
-def dumped(page: Path) -> Any:
-    """The text that the page's script leaves in its body; the console stays empty."""
+def dump(page: Path) -> Any:
+    """The JSON that a page's script leaves in its body; the console must stay empty."""
     done = subprocess.run(
         [
             str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
@@ -124,30 +124,30 @@ def dumped(page: Path) -> Any:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("state", ["folded", "page", "open"])
-def test_it_fits_every_width(measured: dict[str, Any], state: str, width: int) -> None:
+def test_the_page_fits_every_width(measured: dict[str, Any], state: str, width: int) -> None:
     found = measured[f"{state} {width}"]
     assert (found["over"], found["wide"]) == (0, [])
     assert (found["twice"], found["asked"], found["silent"], found["cut"]) == (0, 0, 0, [])
     assert found["over_each_other"] == []
 
 
-def test_it_is_short_before_it_is_unfolded(measured: dict[str, Any]) -> None:
-    """48 systems here; a screen is 800 pixels high."""
+def test_the_folded_page_is_short(measured: dict[str, Any]) -> None:
+    """Limits for 48 systems; a screen is 800 pixels high."""
     assert measured["folded 1280"]["words"] < 1500
     assert measured["folded 1280"]["height"] < 12 * 800
-    assert 400 < measured["folded 1280"]["picture"] < 800  # nine systems
+    assert 400 < measured["folded 1280"]["picture"] < 800  # of nine systems
     assert measured["open 1280"]["words"] > 2 * measured["folded 1280"]["words"]
 
 
-def test_a_system_is_told_in_few_words_before_its_parts_are_unfolded(
+def test_folded_systems_are_short(
     measured: dict[str, Any],
 ) -> None:
     folded, page = (measured[f"{state} 1280"]["words"] for state in ("folded", "page"))
     assert (page - folded) / 48 < 800
 
 
-def test_axe_finds_nothing(record: Record, tmp_path: Path) -> None:
-    """Folded and unfolded, in light and in dark."""
+def test_axe_finds_no_accessibility_faults(record: Record, tmp_path: Path) -> None:
+    """Checked folded and unfolded, in light and in dark."""
     spec = importlib.util.find_spec("axe_core_python")
     if BROWSER is None or spec is None or spec.origin is None:
         pytest.skip("needs Chromium and axe-core-python, which are not both installed here")
@@ -155,13 +155,13 @@ def test_axe_finds_nothing(record: Record, tmp_path: Path) -> None:
 
 
 def check_access(page: str, axe: Path, folder: Path) -> None:
-    """AssertionError if axe-core, in this folder, finds anything in a page."""
+    """Asserts that axe-core, in the folder `axe`, finds no faults in a page."""
     shutil.copy(axe / "axe.min.js", folder / "axe.js")
     scripts = f'<script src="axe.js"></script><script>const DARK = "{DARK}";{AXE}</script>'
     page, held = POLICY.subn(lambda _: scripts, page)
     assert held == 1
     (folder / "page.html").write_text(page)
-    seen = dumped(folder / "page.html")
+    seen = dump(folder / "page.html")
     for name, found in seen.items():
         assert "color-contrast" in found["passed"], name
         assert found["bad"] == [], name

@@ -1,4 +1,4 @@
-"""The HTML page: well-formed, self-contained, escaped, accessible, honest and quick."""
+"""The HTML page: well-formed, self-contained, escaped, accessible, without praise, and quick."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVIL = '<script>alert("x")</script>&\'"><img src=x onerror=alert(1)>$x_1$'
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, and the text; fails on a tag that is not closed in order."""
+    """Parsed page: tags with attributes, and the text; asserts that tags are closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Page(HTMLParser):
             self.text.append(data)
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         return " ".join(" ".join(self.text).split())
 
     def count(self, tag: str) -> int:
@@ -67,20 +67,20 @@ def page(record: Record) -> Page:
     return Page(html.render_html(record))
 
 
-def poisoned(value: Any) -> Any:
-    """Return the record with EVIL in every free string."""
+def poison(value: Any) -> Any:
+    """A copy with EVIL appended to every free string."""
     if isinstance(value, dict):
-        return {key: poisoned(entry) for key, entry in value.items()}
+        return {key: poison(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [poisoned(entry) for entry in value]
+        return [poison(entry) for entry in value]
     return f"{value}{EVIL}" if type(value) is str and value != "inf" else value
 
 
-# The page loads nothing, and leads to the documentation where the package's metadata name it.
+# Links of the page: only to the documentation that the package's metadata name.
 LEARN_MORE = {("a", find_rule_address(verdict.value)) for verdict in Verdict}
 
 
-def test_page_stands_alone(page: Page) -> None:
+def test_the_page_is_self_contained(page: Page) -> None:
     assert page.count("script") == page.count("link") == page.count("img") == 0
     for tag, attributes in page.tags:
         for name, value in attributes.items():
@@ -93,7 +93,7 @@ def test_page_stands_alone(page: Page) -> None:
         assert "@import" not in css
 
 
-def test_identifiers_are_unique_permanent_and_links_lead_somewhere(page: Page) -> None:
+def test_ids_are_unique_and_links_resolve(page: Page) -> None:
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     links = {a["href"] for tag, a in page.tags if tag == "a"}
@@ -101,7 +101,7 @@ def test_identifiers_are_unique_permanent_and_links_lead_somewhere(page: Page) -
     assert {"#dplcf-ap", "#dplcf-ap-interaction-server-report"} <= links
 
 
-def test_headings_go_down_a_level_at_a_time(page: Page) -> None:
+def test_headings_descend_one_level_at_a_time(page: Page) -> None:
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -114,7 +114,7 @@ def test_tables_have_captions_and_scopes(page: Page) -> None:
 
 
 def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
-    raw = poisoned(record.model_dump(mode="python"))
+    raw = poison(record.model_dump(mode="python"))
     evil = Record.model_validate(raw)
     assert EVIL in evil.findings[0].target
     assert EVIL in evil.provenance.machine["platform"]
@@ -122,42 +122,43 @@ def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
     page = Page(text)
     assert page.count("script") == page.count("img") == 0
     assert "<script" not in text.lower()
-    assert "alert(" in page.said
+    assert "alert(" in page.words
     assert "<script" not in draw_ladder(evil.findings)
 
 
-def test_nothing_is_praised(page: Page) -> None:
+def test_systems_are_not_called_safe_private_or_secure(page: Page) -> None:
     assert not re.search(
-        r"\b(safe|is private|are private)\b|secure(?! aggregation)", page.said.lower()
+        r"\b(safe|is private|are private)\b|secure(?! aggregation)", page.words.lower()
     )
 
 
-def test_what_was_left_out_is_shown(record: Record) -> None:
+def test_notes_are_shown(record: Record) -> None:
     noted = vary(record, notes=("Left out: <b>theirs</b>.",))
     assert "Left out: &lt;b&gt;theirs&lt;/b&gt;." in html.render_html(noted)
 
 
 def test_errors_are_shown_first(record: Record) -> None:
     broken = vary(record, errors=("fcf membership: out of memory",))
-    said = Page(html.render_html(broken)).said
+    said = Page(html.render_html(broken)).words
     assert said.index("out of memory") < said.index("At a glance")
 
 
-def test_the_picture_precedes_the_table_and_seconds_are_one_sentence(record: Record) -> None:
+def test_the_picture_is_first_and_timing_is_one_sentence(record: Record) -> None:
     timing = {"wall": 152.0, "fcf training": 60.0, "fcf bounds": 30.0}
     text = html.render_html(vary(record, provenance=vary(record.provenance, timing=timing)))
     assert text.index("<svg") < text.index("<table")
     total, slowest = "took 1 min 30 s in total", "The slowest task, fcf training, took 1 min."
     assert (
-        f"The audit took 2 min 32 s. The 2 tasks of the audit {total}. {slowest}" in Page(text).said
+        f"The audit took 2 min 32 s. The 2 tasks of the audit {total}. {slowest}"
+        in Page(text).words
     )
     assert "fcf bounds" not in text
 
 
-def many(record: Record, times: int) -> Record:
-    """A record of ``times`` as many targets, all with as much."""
+def repeat_targets(record: Record, times: int) -> Record:
+    """A copy with ``times`` as many targets, each with all rows."""
 
-    def again(name: str) -> tuple[Any, ...]:
+    def repeat_rows(name: str) -> tuple[Any, ...]:
         return tuple(
             vary(row, target=f"{row.target}-{i}")
             for i in range(times)
@@ -165,7 +166,7 @@ def many(record: Record, times: int) -> Record:
         )
 
     names = ("findings", "measurements", "attacks", "skipped", "utility")
-    return record.model_copy(update={name: again(name) for name in names})
+    return record.model_copy(update={name: repeat_rows(name) for name in names})
 
 
 def luminance(colour: str) -> float:
@@ -179,7 +180,7 @@ def contrast(one: str, two: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_colours_can_be_told_apart_in_light_dark_and_print() -> None:
+def test_colours_have_enough_contrast_in_light_dark_and_print() -> None:
     css = (Path(html.__file__).parent / "templates" / "glance.css").read_text()
     themes = [
         dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]{6})", block))
@@ -206,11 +207,11 @@ ANY = st.recursive(
 
 @settings(max_examples=50)
 @given(st.dictionaries(st.text(LETTERS), ANY))
-def test_toml_reads_it_back(plan: dict[str, object]) -> None:
+def test_plans_survive_toml(plan: dict[str, object]) -> None:
     assert tomllib.loads(format_plan(plan)) == plan
 
 
-def test_the_plan_of_a_record_makes_the_same_plan() -> None:
+def test_plans_of_records_are_read_back() -> None:
     plan = Plan(
         targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True, seed=7
     ).resolve()

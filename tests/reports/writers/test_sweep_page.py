@@ -1,4 +1,4 @@
-"""A sweep: none of its points is left out in silence, and its page fits, filters and explains."""
+"""A sweep: every point appears or is named, and its page fits, filters and explains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.reports.record.frontier import AllTrainingsRow, VariantRow
 from fedrec_auditor.reports.record.record import Sweep, frontier
-from tests.reports.writers.test_browser import BROWSER, MEASURE, framed
+from tests.reports.writers.test_browser import BROWSER, MEASURE, run_in_frames
 
 TARGETS = {"own": 3, "other": None, "silent": None, "twin": None}
 
@@ -20,7 +20,7 @@ def row(variant, value, metric="HR@10", kind="utility", view="split", **more):
     )
 
 
-def swept(metric="HR@10", values=(0.3, 0.2, None, 0.5), **changed):
+def make_sweep(metric="HR@10", values=(0.3, 0.2, None, 0.5), **changed):
     """A sweep of four systems: the first has the last as its twin, and one has no utility."""
     overall = [
         row(place, value, metric, baseline=0.4, random=0.1)
@@ -45,10 +45,11 @@ def swept(metric="HR@10", values=(0.3, 0.2, None, 0.5), **changed):
     return Sweep(**(contents | changed))
 
 
-def leaking(metric="HR@10"):
-    """A sweep with gains and epsilons: of a user beside an interaction, or sent in the clear.
+def make_leaking_sweep(metric="HR@10"):
+    """A sweep with attack gains and epsilons of a user, of an interaction, and of plaintext.
 
-    The page had "shown at least nothing" without noise, and 16 alone where a user has 3,040.
+    Regression: the page had "shown at least nothing" for plaintext, and 16 alone where the epsilon
+    of a user is 3,040.
     """
     one, whole = (f"{unit} / any pair / server / training" for unit in ("interaction", "user"))
     bounds = [
@@ -58,11 +59,11 @@ def leaking(metric="HR@10"):
         row(3, math.inf, "epsilon", "shown", whole),
         row(0, 0.2, "linkage: right", "gain", ci_low=0.1, ci_high=0.3),
     ]
-    return swept(metric, overall=(*swept(metric).overall, *bounds))
+    return make_sweep(metric, overall=(*make_sweep(metric).overall, *bounds))
 
 
-def of_several_twins():
-    """A sweep of one system whose twins differ, so that its levels are ranges."""
+def make_sweep_of_twins():
+    """A sweep of one system with different twins, so that its noise levels are ranges."""
     variants = [
         VariantRow(target="own", settings={}, swept={"rounds": "1"}, twin=2),
         VariantRow(target="own", settings={}, swept={"rounds": "2"}, twin=3),
@@ -70,19 +71,19 @@ def of_several_twins():
         VariantRow(target="twin", settings={"rounds": 2}, swept={}),
     ]
     relative = [row(0, 1), row(1, 1)]
-    return swept(values=(0.3, 0.3, 0.5, 0.8), variants=variants, relative=relative)
+    return make_sweep(values=(0.3, 0.3, 0.5, 0.8), variants=variants, relative=relative)
 
 
-SWEEPS = (swept(), leaking(), leaking("RMSE"), of_several_twins())
+SWEEPS = (make_sweep(), make_leaking_sweep(), make_leaking_sweep("RMSE"), make_sweep_of_twins())
 BOUNDS = (row(0, 1.0, "epsilon", "claimed"), row(0, 0.0, "linkage: right", "gain"))
-PAGE = swept(overall=(*swept().overall, *BOUNDS)).page()
+PAGE = make_sweep(overall=(*make_sweep().overall, *BOUNDS)).page()
 
 
 @pytest.mark.parametrize("epsilons", [(), (0.0,), (float("inf"),), (1e-9, 1e9), (1.0, 1.0)])
-def test_any_epsilon_has_a_place(epsilons):
+def test_any_epsilon_can_be_drawn(epsilons):
     bounds = [row(0, e, "epsilon", frontier.EPSILON_KINDS[n]) for n, e in enumerate(epsilons)]
-    made = swept()
-    drawn = swept(overall=(*made.overall, *bounds)).figure().svg
+    made = make_sweep()
+    drawn = make_sweep(overall=(*made.overall, *bounds)).figure().svg
     assert not re.search("nan|inf[^o]", drawn)
 
 
@@ -105,8 +106,8 @@ document.body.textContent = JSON.stringify(found);
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium, which is not installed here")
-def test_it_fits_every_width(tmp_path):
-    measured = framed(PAGE, MEASURE, WIDTHS, tmp_path)
+def test_the_page_fits_every_width(tmp_path):
+    measured = run_in_frames(PAGE, MEASURE, WIDTHS, tmp_path)
     assert len(measured) == 3 * len(WIDTHS)
     for found in measured.values():
         assert (found["over"], found["wide"], found["cut"]) == (0, [], [])
@@ -114,8 +115,8 @@ def test_it_fits_every_width(tmp_path):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium, which is not installed here")
-def test_a_filter_leaves_what_it_names(tmp_path):
-    found = framed(PAGE, FILTER, WIDTHS[-1:], tmp_path)
+def test_filters_show_what_they_name(tmp_path):
+    found = run_in_frames(PAGE, FILTER, WIDTHS[-1:], tmp_path)
     systems, kinds, metrics = (dict(found[name]) for name in ("system", "kind", "metric"))
     blocks = ["FIGURE1", "FIGURE2", "SECTION1", "SECTION2"]
     every = [*blocks, "DETAILS", "TR1", "TR2", "TR4", "DETAILS", "TR1", "DETAILS", "TR1"]

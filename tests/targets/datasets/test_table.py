@@ -231,10 +231,10 @@ def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        (None, r"name for the column of users and that of items, got none.*are: a, b, c\."),
-        ({"user": "a"}, r"name for the column of items, got none\. .* are: a, b, c\."),
+        (None, r"a column of users and one of items with a usual name, got none.*are: a, b, c\."),
+        ({"user": "a"}, r"a column of items with a usual name, got none\. .* are: a, b, c\."),
         ({"user": "a", "item": "x"}, r"a column 'x', got none\. The columns of .* are: a, b, c\."),
-        ({"user": "a", "item": "a"}, r"a column per key, got one twice"),
+        ({"user": "a", "item": "a"}, r"a different column per key"),
         ({"user": "a", "item": "b", "stars": "c"}, r"keys of columns among user, .*, got stars"),
     ],
 )
@@ -256,7 +256,7 @@ def test_wrong_columns_are_one_error_that_names_those_there_are(
         ("5,6,3,-8", "a timestamp (a number from 0"),
         ("5,6,3,2001-02-29", "an ISO 8601 date or time, or 11/15"),
         ("5,6,3,1969-12-31", "an ISO 8601 date or time, or 11/15"),
-        (",6,3,8", "a user of 1 to 1024 bytes"),
+        (",6,3,8", "a user (1 to 1024 bytes of text)"),
         ("5,6,3", "4 fields"),
         ("", "4 fields"),
         ('5,"6,3,8', "quotes closed"),

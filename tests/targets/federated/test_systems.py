@@ -457,7 +457,7 @@ def test_a_line_of_a_table_is_a_system_of_its_paper(written: Write) -> None:
     )
     assert (kind.__name__, kind.__module__) == ("TheirMf", module.__name__)
     assert inspect.getdoc(kind) == "Theirs.\n\nAnd more."
-    assert (system.name, system.unprotected) == ("their-mf", "fedmf")
+    assert (system.name, system.unprotected_name) == ("their-mf", "fedmf")
     assert system.evaluation == UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=(5,))
     assert system.paper == "Somebody: Theirs, 2030"
     assert [(one.metric, one.value, one.note) for one in system.reported_metrics] == [

@@ -86,7 +86,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "stray file": (lambda p: (p / "notes.txt").touch(), "got 'notes.txt'"),
     "stray file outside": (lambda p: (p.parents[1] / "run.sh").touch(), "got 'run.sh'"),
     "round by name": (lambda p: (p.parent / "first").mkdir(), "round's number"),
-    "round twice": (lambda p: (p.parent / "01").mkdir(), "each round once"),
+    "round twice": (lambda p: (p.parent / "01").mkdir(), "one folder per round"),
     "two broadcasts": (
         lambda p: [save_file({}, p / f"broadcast{e}.safetensors") for e in ("", "-2")],
         "one file broadcast",
@@ -95,10 +95,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another component": (lambda p: saved(p, mlp=np.ones((2, 3))), "the components item"),
     "a single number": (lambda p: saved(p, item=np.array(1.0)), "one entry per message"),
     "fewer messages": (lambda p: saved(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
-    "stray array": (lambda p: saved(p, item__more=np.ones(2)), "parts, their rows"),
+    "stray array": (lambda p: saved(p, item__more=np.ones(2)), "X:counts"),
     "rows without counts": (
         lambda p: saved(p, item=np.ones((1, 2)), item__rows=np.array([0])),
-        "rows and counts",
+        "item:rows and item:counts",
     ),
     "same sender": (
         lambda p: safetensors(p / "uploads-b", np.array([1]), {"item": np.ones((1, ITEMS, 2))}),
@@ -112,7 +112,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (lambda p: zipped(p, item=np.array(["a", "b"])), "which are not numbers"),
     "a GiB of senders": (
         lambda p: declared(p / "uploads-b.npz", senders=((2**27,), "<i8")),
-        "1,073,741,824 bytes of 'senders', more than 268,435,456",
+        "1,073,741,824 bytes of 'senders', above limit 268,435,456",
     ),
     "a GiB of counts": (
         lambda p: declared(p / "uploads-b.npz", **{"item:counts": ((2**27,), "<i8")}),
@@ -201,8 +201,8 @@ def test_lists_that_are_none_are_refused(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"rows": [1, 2]}, "expected 5 rows (n_items)"),
-        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "of one positive length"),
+        ({"rows": [1, 2]}, "expected 5 lists of rows (n_items)"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "equally long"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),
         ({"code": 3}, "got 'code'"),

@@ -116,7 +116,7 @@ def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
     ("wrong", "told"),
     [
         (lambda w: w.upload("a", {"item": np.ones(3)}), "Begin the next round"),
-        (lambda w: w.upload("b", {"item": ["x"]}), "Expected numbers"),
+        (lambda w: w.upload("b", {"item": ["x"]}), "Expected a numeric array"),
         (lambda w: w.upload("b", {"item:rows": [1.0]}), "without colons"),
         (lambda w: w.upload("b", {"senders": [1.0]}), "without colons"),
         (lambda w: w.round(-1), "Expected number in"),

@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.systems.base import Population
 
 TARGETS = FAMILIES["targets"]
-PROTECTED = [name for name in TARGETS.list_names() if TARGETS.load_class(name)().unprotected]
+PROTECTED = [name for name in TARGETS.list_names() if TARGETS.load_class(name)().unprotected_name]
 MANY = Population(n_users=943, n_items=1682)
 SENT = (
     "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self privrec"
@@ -31,8 +31,8 @@ def test_most_papers_have_one() -> None:
 @pytest.mark.parametrize("name", PROTECTED)
 def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
     target = TARGETS.load_class(name)()
-    plain = TARGETS.load_class(target.unprotected)()
-    assert plain.name == target.unprotected
+    plain = TARGETS.load_class(target.unprotected_name)()
+    assert plain.name == target.unprotected_name
     assert plain.evaluation == target.evaluation
     claims = plain.get_claims(MANY)
     assert all(math.isinf(scoped.claim.epsilon) for scoped in claims)

@@ -48,19 +48,19 @@ def test_the_mean_of_models_is_the_next_one() -> None:
     for before, after in itertools.pairwise(rounds):
         sent = before.uploads.components["item"].to_dense(np.arange(12))
         np.testing.assert_allclose(after.broadcast["item"], sent.mean(axis=0), atol=1e-6)
-    assert transcript.release["step"].tolist() == [0.0]
+    assert transcript.published_model["step"].tolist() == [0.0]
 
 
 def test_a_server_makes_the_same_of_the_same_messages() -> None:
     own = replace(SYSTEM, server=server)
-    assert trained(own).release["step"].tolist() == [3.0]
+    assert trained(own).published_model["step"].tolist() == [3.0]
     np.testing.assert_allclose(
-        trained(own).release["item"], trained(SYSTEM).release["item"], atol=1e-6
+        trained(own).published_model["item"], trained(SYSTEM).published_model["item"], atol=1e-6
     )
 
 
 def test_equal_seeds_give_equal_trainings_and_others_do_not() -> None:
-    once, again, other = (trained(SYSTEM, seed).release["item"] for seed in (0, 0, 1))
+    once, again, other = (trained(SYSTEM, seed).published_model["item"] for seed in (0, 0, 1))
     np.testing.assert_array_equal(once, again)
     assert not np.array_equal(once, other)
 
@@ -155,7 +155,7 @@ def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
         for one in seen.rounds:
             shown = one.cleartext.components[PRESENCE_ARRAY].to_dense(np.arange(DATA.n_users))[:, 0]
             assert np.flatnonzero(shown).tolist() == there.tolist()
-            senders = one.senders if one.uploads is None else one.uploads.users
+            senders = one.sum_senders if one.uploads is None else one.uploads.users
             assert senders.tolist() == there.tolist()
     with pytest.raises(InputError, match="got None"):
         trained(replace(system, drops_out=False))

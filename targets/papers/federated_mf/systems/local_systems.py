@@ -234,8 +234,8 @@ class LflSgdmf(PretrainedMf):
         The event is one Gaussian mechanism per round. Only the part of the noise counts that the
         adversary of ``scope`` does not know:
 
-        - Behind secure aggregation, this is the noise of ``NoiseProtocol``. If devices drop out, it
-          is that at the worst dropouts with which the round continues.
+        - Behind secure aggregation, this is the noise of ``NoiseReplacementProtocol``. If devices
+          drop out, it is that at the worst dropouts with which the round continues.
         - Peers see only the broadcast models, which follow from the last sum.
         - Without secure aggregation, only a device's own noise remains.
 

@@ -156,8 +156,8 @@ class FedGnn(RatingGraphSystem):
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one pair of worst-case users, who rate the same item low and high.
 
-        The broadcast model (``make_malicious_broadcast``) makes all numbers of the users' messages so
-        large that they are clipped, to opposite ends of the clipping interval.
+        The broadcast model (``make_malicious_broadcast``) makes all numbers of the users' messages
+        so large that they are clipped, to opposite ends of the clipping interval.
         """
         game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
         profiles = np.array([[0.3, 0.0], [1.4, 0.0]]) * self.level

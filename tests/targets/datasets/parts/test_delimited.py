@@ -215,7 +215,7 @@ def test_ranges_are_kept() -> None:
 def test_a_text_is_neither_empty_nor_endless() -> None:
     (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_BYTES + 1))).read_blocks(TEXTS)
     for at in (0, 1):
-        with pytest.raises(InputError, match="a name of 1 to 1024 bytes"):
+        with pytest.raises(InputError, match=r"a name \(1 to 1024 bytes of text\)"):
             block.encode_texts(at)
 
 

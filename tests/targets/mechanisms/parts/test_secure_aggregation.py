@@ -151,7 +151,7 @@ def test_the_known_values() -> None:
         ({"announced": 9.0}, "announced"),
         ({"announced": math.inf}, "announced"),
         ({"announced": math.nan}, "announced"),
-        ({"masked": 7, "replaced": 7, "repaired": True}, "no noise is replaced"),
+        ({"masked": 7, "replaced": 7, "repaired": True}, "to replace noise"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:

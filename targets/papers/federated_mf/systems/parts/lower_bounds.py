@@ -35,8 +35,8 @@ class LowerBoundMechanism(Checked):
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
     ``p_follows``: probability that a run is one of those that are meant to follow the mechanism. It
         is the same with and without the value, and the adversary can recognize these runs.
-    ``p_deviates_present``: largest probability that one of these runs deviates from the mechanism after
-        all, for data with the value.
+    ``p_deviates_present``: largest probability that one of these runs deviates from the mechanism
+        after all, for data with the value.
     ``p_deviates_absent``: the largest such probability for data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a

@@ -15,7 +15,7 @@ from fedrec_auditor.targets.streams import Streams
 #
 # Entries 2k and 2k + 1 of a client's table are sqrt(-2 ln u) cos(2 pi w) and sqrt(-2 ln u) sin(2 pi
 # w) (Box and Muller 1958), with u and w the upper 52 bits of words 2k and 2k + 1 of its stream
-# (``Streams.draw_bits``), as odd multiples of 2^-53. A table thus depends only on the client's
+# (``Streams.draw_words``), as odd multiples of 2^-53. A table thus depends only on the client's
 # seed and can be drawn again instead of being stored. Logarithm, sine and cosine are our own
 # series, accurate to a few units in the last place, so that the loops vectorize. A draw takes 2 ns,
 # a hundredth of the time of ``Streams.draw_normal``, whose draws differ. Draws reach 8.5 standard

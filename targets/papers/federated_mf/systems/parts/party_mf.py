@@ -90,8 +90,8 @@ class StepSampling:
 
     ``unit``: sampled unit: "row" for a fixed number of rows (users) per step; "rating" or "user" if
         each rating or user is sampled independently.
-    ``guessed_rated_share``: public guess of the share of observed ratings, from which the divisor is computed;
-        if None, the divisor is computed from the party's own number of ratings.
+    ``guessed_rated_share``: public guess of the share of observed ratings, from which the divisor
+        is computed; if None, the divisor is computed from the party's own number of ratings.
     """
 
     unit: str = "row"
@@ -101,8 +101,8 @@ class StepSampling:
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``is_single_round``: whether the training generator has a single step, because parties send nothing
-        during their local steps.
+    ``is_single_round``: whether the training generator has a single step, because parties send
+        nothing during their local steps.
     ``n_tuning_steps``: number of steps that a party takes alone at the end of the training.
     """
 

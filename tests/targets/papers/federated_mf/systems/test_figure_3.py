@@ -77,7 +77,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     expected = np.empty((M, P))
     for k in range(2):
         expected[columns[k]] = items[k]
-    np.testing.assert_allclose(run.transcript.release["items"], expected, atol=1e-5)
+    np.testing.assert_allclose(run.transcript.published_model["items"], expected, atol=1e-5)
     scores = target.score(run.model, table, np.arange(N))
     np.testing.assert_allclose(scores, users @ expected.T, atol=1e-4)
 
@@ -123,7 +123,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
             np.testing.assert_allclose(message, sent[k], rtol=1e-5, atol=1e-4)
         mean = shares[0] * sent[0] + shares[1] * sent[1]
         items = clip(items - step) if kind is horizontal_systems.HflSynsgd else mean
-    np.testing.assert_allclose(run.transcript.release["items"], items, atol=1e-5)
+    np.testing.assert_allclose(run.transcript.published_model["items"], items, atol=1e-5)
     for party in parties if more else []:  # tuning is of protected parties
         mine, steps = x[party.member_ids], target.n_fit_steps or 20
         v = np.asarray(items, np.float32)
