@@ -153,7 +153,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
     new, old = _common(plan.model_dump(mode="json")), _common(before.plan)
     if differ := sorted(key for key in new.keys() | old.keys() if new.get(key) != old.get(key)):
         raise InputError(
-            f"Expected no sweep in {out}, or one of this plan, got a sweep with other "
+            f"Expected no sweep in directory {out}, or one of this plan, got a sweep with other "
             f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
         )
     keys = {each.identity for each in grid}
