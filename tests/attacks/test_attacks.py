@@ -38,9 +38,9 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.papers.privrec.systems import NnSelf, Privrec
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import DeviceCode, PublicInfo, RoundView, View
-from tests.attacks.made import SKEWED, renamed, reported, scored, sent, view_of
+from tests.attacks.synthetic import SKEWED, make_view, rename, report, score, send
 
-BITS = sent({"bits": Dense(np.eye(2, 3), Payload.BITS)}, {"items": np.eye(3, 2)})
+BITS = send({"bits": Dense(np.eye(2, 3), Payload.BITS)}, {"items": np.eye(3, 2)})
 
 
 ONE_PAIR = Background(candidate_pairs=np.zeros((1, 2), dtype=np.int64))
@@ -59,7 +59,7 @@ def test_missing_background_is_refused(
     attack: Any, vantage: Vantage, background: Background, lacks: str
 ) -> None:
     rng = np.random.default_rng(0)
-    view = view_of(BITS, users=2, items=3, vantage=vantage, rng=rng, protocol_vantage=vantage)
+    view = make_view(BITS, users=2, items=3, vantage=vantage, rng=rng, protocol_vantage=vantage)
     assert not attack.refusal(view)
     with pytest.raises(InputError, match=lacks):
         attack.infer(view, background, rng)
@@ -139,7 +139,7 @@ def test_the_list_is_complete() -> None:
 def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Scores of all items for every sender, (n, M), and True for own items, (n, M)."""
     users = find_senders(view)
-    return scored(view)[users], OWN[users]
+    return score(view)[users], OWN[users]
 
 
 @pytest.mark.parametrize("name", UNPROTECTED)
@@ -176,14 +176,14 @@ def test_noise_leaves_no_row_unmoved(name: str) -> None:
 def test_names_of_messages_do_not_matter(name: str) -> None:
     """A system with renamed broadcast and messages gives equal scores."""
     view = server_view(name)
-    np.testing.assert_array_equal(membership(renamed(view))[0], membership(view)[0])
+    np.testing.assert_array_equal(membership(rename(view))[0], membership(view)[0])
 
 
 def test_reports_reveal_members() -> None:
     """Similar users, as the attack assumes: a few items of most users, and many of few users."""
     rng = np.random.default_rng(0)
     truth = rng.random((300, 60)) < 0.9 / (1 + np.arange(60) / 8)
-    found = scored(reported(truth, rng, reports=1000, alpha=2.0))
+    found = score(report(truth, rng, reports=1000, alpha=2.0))
     # Within an item the user's own reports decide, not the item's popularity.
     users = np.repeat(np.arange(300), 60)
     for values in (found, (found - found.mean(axis=0)).round(9)):
@@ -193,8 +193,8 @@ def test_reports_reveal_members() -> None:
 
 
 def test_no_privacy_budget_no_score() -> None:
-    view = reported(SKEWED, np.random.default_rng(0), epsilon=1e-6)
-    assert np.ptp(scored(view)) < 1e-3
+    view = report(SKEWED, np.random.default_rng(0), epsilon=1e-6)
+    assert np.ptp(score(view)) < 1e-3
 
 
 def test_typical_vector_from_an_exact_mean() -> None:

@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, InputTable, add_
 from fedrec_auditor.attacks.parts.uploads import iter_message_blocks
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
-from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
+from tests.attacks.synthetic import SKEWED, flip, make_view, run_fcf, send
 
 ATTACKS = [
     AttributeMlp(),
@@ -45,7 +45,7 @@ def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: A
     """Known users are not guessed."""
     rng = np.random.default_rng(0)
     codes, bits = rng.integers(2, size=200), Dense(rng.integers(2, size=(200, 60)), Payload.BITS)
-    view = view_of(sent({"bits": bits}), users=200, items=60)
+    view = make_view(send({"bits": bits}), users=200, items=60)
     known = np.arange(0, 200, 3)
     background = Background(
         known_users=known, known_classes=codes[known], n_classes=2, attributes=np.eye(2)[codes]
@@ -60,14 +60,14 @@ def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: A
 
 
 def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
-    bits = flipped(SKEWED, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
+    bits = flip(SKEWED, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
     total = sum(
         one.to_dense(np.arange(120)).astype(float) for _, one in bits.find_linked_rounds("bits")
     )
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
     np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
-    first, _ = fcf(SKEWED, np.random.default_rng(0))
-    second, _ = fcf(SKEWED, np.random.default_rng(1))
+    first, _ = run_fcf(SKEWED, np.random.default_rng(0))
+    second, _ = run_fcf(SKEWED, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
     np.testing.assert_array_equal(everybody(both), everybody(second))
     condensed = add_input_tables(both)
@@ -77,7 +77,7 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
 
 def test_interactions_are_read_by_one_scale() -> None:
     """Columns of unpopular items keep their small variance."""
-    bits = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0)
+    bits = flip(SKEWED, np.random.default_rng(0), p=1.0, q=0.0)
     read = add_input_tables(bits).inputs[ITEMS].compute_values()
     centred = SKEWED - SKEWED.mean(axis=0)
     np.testing.assert_allclose(read, centred / centred.std(), atol=1e-3)
@@ -86,8 +86,8 @@ def test_interactions_are_read_by_one_scale() -> None:
 def test_absent_users_have_the_mean() -> None:
     rng = np.random.default_rng(0)
     bits = Dense(rng.integers(2, size=(50, 7)), Payload.BITS)
-    one = sent({"bits": bits}, users=np.arange(0, 100, 2))
-    found = everybody(view_of(one, users=100, items=7))
+    one = send({"bits": bits}, users=np.arange(0, 100, 2))
+    found = everybody(make_view(one, users=100, items=7))
     assert not found[1::2].any()
     np.testing.assert_allclose(found[::2].mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(found[::2].std(axis=0), 1, atol=1e-5)
@@ -103,7 +103,7 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
 def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
-    view = view_of(sent({"update": Dense(values, Payload.MODEL)}), users=400, items=7)
+    view = make_view(send({"update": Dense(values, Payload.MODEL)}), users=400, items=7)
     tracemalloc.start()
     try:
         everybody(view)
@@ -116,7 +116,7 @@ def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.Monkey
 def test_fewer_messages_of_many_users_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages beyond the limit are never read."""
     moved = np.random.default_rng(0).random((90, 30), dtype=np.float32)
-    view = view_of(sent({"update": Dense(moved, Payload.CHANGE)}), users=90, items=7)
+    view = make_view(send({"update": Dense(moved, Payload.CHANGE)}), users=90, items=7)
     whole = add_input_tables(view).inputs[SUMMARY]
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_USERS_FULL_TABLE", 89)
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_TABLE_ROWS", 12 * 20)
@@ -134,10 +134,10 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     senders = (np.arange(0, 60), np.arange(20, 60), np.arange(50, 90))
     moved = [rng.random((len(users), 30), dtype=np.float32) for users in senders]
     rounds = [
-        sent({"update": Dense(part, Payload.CHANGE)}, users=users)
+        send({"update": Dense(part, Payload.CHANGE)}, users=users)
         for users, part in zip(senders, moved, strict=True)
     ]
-    view = view_of(*rounds, users=200, items=7)
+    view = make_view(*rounds, users=200, items=7)
 
     one_user = 30  # number of entries of one message
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.MAX_BLOCK_NUMBERS", one_user)

@@ -37,7 +37,7 @@ from fedrec_auditor.attacks.parts.supervised import (
     get_macro_auc,
 )
 from fedrec_auditor.targets.components import Dense, Payload
-from tests.attacks.made import sent, view_of
+from tests.attacks.synthetic import make_view, send
 from tests.points import later
 
 SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 300), st.booleans())
@@ -144,7 +144,7 @@ def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
         codes = rng.integers(2, size=400)
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
         messages = {"sent": Dense(rng.normal(means), Payload.CHANGE)}
-        read = add_input_tables(view_of(sent(messages), users=400, items=7))
+        read = add_input_tables(make_view(send(messages), users=400, items=7))
         background = Background(known_users=np.arange(120), known_classes=codes[:120], n_classes=2)
         new, old = (
             get_macro_auc(codes[120:], found.scores)
@@ -251,7 +251,7 @@ def test_uploads_rejected_by_cross_validation_still_rank_users(
     rng = np.random.default_rng(1)
     codes = (rng.random(200) < 0.25).astype(np.int64)
     told = rng.normal(size=(200, 30)) + 0.5 * codes[:, None]
-    view = view_of(sent({"update": Dense(told, Payload.CHANGE)}), users=200, items=7)
+    view = make_view(send({"update": Dense(told, Payload.CHANGE)}), users=200, items=7)
     known = np.arange(0, 200, 3)
     background = Background(known_users=known, known_classes=codes[known], n_classes=2)
     monkeypatch.setattr(SupervisedAttack, "_best_way", lambda *_: MAJORITY)

@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.reading import (
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
-from tests.attacks.made import Flip, view_of
+from tests.attacks.synthetic import Flip, make_view
 
 USERS, ITEMS = 1500, 200
 SHARES = 0.6 / (1 + np.arange(ITEMS) / 10)
@@ -124,7 +124,7 @@ def of_stated(
     channel = Flip(expit(stated), expit(-stated))
     client = replace(device, **code)
     public = {"noise_channel": channel, "popularity": HELD.mean(axis=0), "device_code": client}
-    view = view_of(round_, users=300, items=ITEMS, **public)
+    view = make_view(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
     return reading.read_evidence(view, users), read_calibrated(view, users), tuple(view.notes)
 

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads, View
 from fedrec_auditor.targets.wrapped.client import History
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
-from tests.attacks.made import sets_of, view_of
+from tests.attacks.synthetic import get_sets, make_view
 
 USERS, ITEMS, LENGTH = 80, 60, 40
 Parts = dict[str, NDArray[np.generic]]
@@ -134,7 +134,7 @@ def histories() -> NDArray[np.bool_]:
 def view(device: Device, rounds: int = 1) -> View:
     rng = np.random.default_rng(4)
     seen = (Round(None, device(histories(), None, rng)) for _ in range(rounds))
-    return view_of(*seen, users=USERS, items=ITEMS, device_code=device)
+    return make_view(*seen, users=USERS, items=ITEMS, device_code=device)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_plain_histories_are_read_in_any_form(
     seen = view(Device(message))
     (reader,) = reading.find_readers(seen)
     assert isinstance(reader, ShadowReader)
-    guess = sets_of(seen)
+    guess = get_sets(seen)
     assert metrics.compute_set_f1(guess, histories()).mean() >= least
 
 
@@ -163,7 +163,7 @@ def test_messages_of_several_rounds_are_intersected() -> None:
     in_all = np.ones((USERS, ITEMS), np.bool_)
     for _, sent in seen.find_linked_rounds("item"):
         in_all &= (sent.to_dense(np.arange(USERS)) != 0).any(axis=2)
-    guess = sets_of(seen)
+    guess = get_sets(seen)
     reached = metrics.compute_set_f1(in_all, histories()).mean()
     assert metrics.compute_set_f1(guess, histories()).mean() > reached - 0.04
 
@@ -191,7 +191,7 @@ def test_third_party_devices_are_read_better_than_by_their_form(
     def f1(others: bool) -> float:
         seen = view(Device(message, kind=kind, is_external=others))
         assert isinstance(reading.find_readers(seen)[0], ShadowReader) == others
-        guess = sets_of(seen)
+        guess = get_sets(seen)
         return float(metrics.compute_set_f1(guess, histories()).mean())
 
     assert f1(others=False) < 0.8
@@ -241,7 +241,7 @@ def read_of_own(client: Callable[..., object]) -> tuple[float, list[str]]:
     system = WrappedSystem(client=client)
     sent = system.upload(held, None, np.random.default_rng(4))
     simulated = SimulatedClient.from_data(system, held)
-    seen = view_of(Round(None, sent), users=USERS, items=ITEMS, device_code=simulated)
+    seen = make_view(Round(None, sent), users=USERS, items=ITEMS, device_code=simulated)
     ratio = ShadowReader().read(seen, np.arange(USERS)).log_ratio
     assert ratio is not None
     return float(roc_auc_score(histories().ravel(), ratio.ravel())), seen.notes
@@ -281,7 +281,7 @@ def test_code_that_fails_at_all_simulated_histories_is_refused_with_its_error() 
 
 def test_the_refusal_without_code_lists_the_messages() -> None:
     sent = Device(listed)(histories(), None, np.random.default_rng(0))
-    seen = view_of(Round(None, sent), users=USERS, items=ITEMS)
+    seen = make_view(Round(None, sent), users=USERS, items=ITEMS)
     refusal = ShadowReader().refusal(seen)
     assert "messages whose senders' code can be run. The messages consist of “ids" in refusal
     assert not reading.find_readers(seen)

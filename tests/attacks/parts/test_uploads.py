@@ -47,14 +47,14 @@ from fedrec_auditor.targets.transcript import (
     View,
 )
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
-from tests.attacks.made import SKEWED, Flip, reported, scored, sent, view_of
+from tests.attacks.synthetic import SKEWED, Flip, make_view, report, score, send
 
 
 def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
     """A shuffled view of the users' bits, each wrong with probability ``flip``."""
     bits = (truth ^ (rng.random(truth.shape) < flip)).astype(np.int8)
-    return view_of(
-        sent({"bits": Dense(bits, Payload.BITS)}),
+    return make_view(
+        send({"bits": Dense(bits, Payload.BITS)}),
         users=truth.shape[0],
         items=truth.shape[1],
         vantage=Vantage.SHUFFLED,
@@ -116,7 +116,7 @@ def test_unlinked_messages_are_numbered_and_reports_left_out() -> None:
     hidden = assign_pseudonyms(shuffled(SKEWED, np.random.default_rng(4), 0.1))
     (only,) = hidden.rounds
     assert only.uploads.users.tolist() == list(range(len(SKEWED)))
-    assert assign_pseudonyms(reported(SKEWED, np.random.default_rng(0))) is None
+    assert assign_pseudonyms(report(SKEWED, np.random.default_rng(0))) is None
 
 
 def test_known_items_are_not_candidates() -> None:
@@ -132,11 +132,11 @@ def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> N
     rng = np.random.default_rng(8)
     senders = [np.sort(rng.permutation(120)[:20]) for _ in range(6)]
     rounds = [
-        sent({"bits": Dense(SKEWED[users].astype(np.int8), Payload.BITS)}, users=users)
+        send({"bits": Dense(SKEWED[users].astype(np.int8), Payload.BITS)}, users=users)
         for users in senders
     ]
     rng = np.random.default_rng(9)
-    view = view_of(*rounds, users=120, items=150, vantage=Vantage.SHUFFLED, rng=rng)
+    view = make_view(*rounds, users=120, items=150, vantage=Vantage.SHUFFLED, rng=rng)
     hidden = assign_pseudonyms(view)
     assert len(hidden.rounds) == 6
     assert hidden.public.n_users == 6 * 20
@@ -159,7 +159,7 @@ STEP[1, 4] = -0.25
 
 def server_view(*messages: ComponentView, users: int = 3) -> View:
     model = {"V": BASE, "other": np.zeros((2, 2))}
-    return view_of(*(sent({"sent": wire}, model) for wire in messages), users=users, items=5)
+    return make_view(*(send({"sent": wire}, model) for wire in messages), users=users, items=5)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_rounds_are_read_up_to_one_message_per_user() -> None:
 def test_ratings_are_read_as_they_are() -> None:
     ratings = ComponentView.create(np.array([[0, 5, 0, 3, 0]] * 3), Payload.RATINGS)
     pairs = np.array([[0, 1], [2, 0], [1, 3]])
-    found = scored(server_view(ratings), pairs)
+    found = score(server_view(ratings), pairs)
     assert found[0] == found[2] > found[1]
     rated = reading.read_evidence(server_view(ratings), np.array([0])).ratings
     np.testing.assert_array_equal(rated, [[0, 5, 0, 3, 0]])
@@ -215,7 +215,7 @@ def test_messages_that_move_nothing_score_nothing() -> None:
     pairs = np.array([[0, 1], [2, 0]])
     for negatives in (0, 1, 4):
         public = replace(still.public, settings={"negatives": negatives})
-        assert np.ptp(scored(replace(still, public=public), pairs)) == 0
+        assert np.ptp(score(replace(still, public=public), pairs)) == 0
 
 
 COUNTS = np.random.default_rng(0).pareto(1.0, size=50)
@@ -228,7 +228,7 @@ def test_rounds_that_broke_down_are_skipped(broken: range, known: bool) -> None:
     models = [np.outer(COUNTS, way) * (1 + number) for number in range(5)]
     for number in broken:
         models[number][number % 2 :, 1] = np.inf if number % 2 else np.nan
-    view = view_of(
+    view = make_view(
         *(Round({"item": model}, Uploads(np.arange(0), {})) for model in models),
         users=9,
         items=50,
@@ -313,9 +313,9 @@ def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> No
     """This holds for models and for changes, although a sum does not state its kind."""
     changes = 0.1 * RNG.normal(size=(4, M, D))
     moved = changes + TABLES[0] if kind is Payload.MODEL else changes
-    one = sent({"items": ComponentView.create(moved, kind)}, {"items": TABLES[0]})
+    one = send({"items": ComponentView.create(moved, kind)}, {"items": TABLES[0]})
     rng = np.random.default_rng(1)
-    view = view_of(one, users=N, items=M, vantage=vantage, rng=rng)
+    view = make_view(one, users=N, items=M, vantage=vantage, rng=rng)
     ((table, (step,)),) = iter_table_changes(view)
     np.testing.assert_allclose(table, TABLES[0])
     np.testing.assert_allclose(step, changes.sum(axis=0), atol=1e-12)
@@ -323,8 +323,8 @@ def test_a_step_is_the_sum_of_all_changes(kind: Payload, vantage: Vantage) -> No
 
 def test_messages_of_parties_are_separate_steps() -> None:
     changes, table = RNG.normal(size=(2, M, D)), TABLES[0]
-    one = sent({"items": ComponentView.create(changes + table, Payload.MODEL)}, {"items": table})
-    ((_, steps),) = iter_table_changes(view_of(one, users=N, items=M, n_silos=2))
+    one = send({"items": ComponentView.create(changes + table, Payload.MODEL)}, {"items": table})
+    ((_, steps),) = iter_table_changes(make_view(one, users=N, items=M, n_silos=2))
     np.testing.assert_allclose(steps, changes, atol=1e-12)
 
 

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.transcript import View
-from tests.attacks.made import read_all, reported, sent, view_of
+from tests.attacks.synthetic import make_view, read_all, report, send
 
 N, M = 30, 50
 
@@ -34,9 +34,9 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     own = rng.random((N, M)) < 0.2
     values = own + 0.3 * rng.normal(size=(N, M))
     values.flat[rng.permutation(N * M)[:zeros]] = 0
-    rated = sent({"r": Dense(values[: N - silent], Payload.RATINGS)})
-    other = sent({"b": Dense(rng.normal(size=(N, 4)), Payload.CHANGE)})
-    view = view_of(rated, other, users=N, items=M)
+    rated = send({"r": Dense(values[: N - silent], Payload.RATINGS)})
+    other = send({"b": Dense(rng.normal(size=(N, 4)), Payload.CHANGE)})
+    view = make_view(rated, other, users=N, items=M)
     readers, found = read_all(view)
     assert readers == ["ClearEntriesReader"]
     assert get_auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
@@ -51,8 +51,8 @@ def test_an_item_needs_all_of_its_rows() -> None:
     for column in rows.T:
         bits[:, column] = own
     bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # of another item
-    seen = view_of(
-        sent({"b": Dense(bits, Payload.BITS)}), users=N, items=M, item_rows=rows
+    seen = make_view(
+        send({"b": Dense(bits, Payload.BITS)}), users=N, items=M, item_rows=rows
     ).align_items()
     readers, found = read_all(seen)
     assert readers == ["ClearEntriesReader"]
@@ -69,8 +69,8 @@ def test_an_item_needs_all_of_its_rows_in_one_round() -> None:
         some = own & (rng.random(own.shape) < 0.7)
         for column in rows.T:
             bits[:, column] = some
-        rounds.append(sent({"b": Dense(bits, Payload.BITS)}))
-    _, found = read_all(view_of(*rounds, users=N, items=M, item_rows=rows).align_items())
+        rounds.append(send({"b": Dense(bits, Payload.BITS)}))
+    _, found = read_all(make_view(*rounds, users=N, items=M, item_rows=rows).align_items())
     assert not (found > 0)[~own].any()
     assert (found > 0)[own].mean() > 0.97
 
@@ -95,7 +95,7 @@ def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> No
     share = np.full(items, 0.2)
     monkeypatch.setattr(report_readers, "_typical", lambda *_: (*typical, share))
     truth = rng.random((users, items)) < 0.2
-    view = reported(truth, rng, epsilon=epsilon, reports=3, factors=factors)
+    view = report(truth, rng, epsilon=epsilon, reports=3, factors=factors)
     sent = view.rounds[0].uploads.components["reports"].to_dense(np.arange(users))
     expected = np.zeros((users, items))
     for user, item, factor in product(range(users), range(items), range(factors)):
@@ -110,7 +110,7 @@ def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -
     for seed in range(4):
         rng = np.random.default_rng(seed)
         truth = rng.random((120, 300)) < 0.5 / (1 + np.arange(300)) ** 0.5
-        view = reported(truth, rng, epsilon=2.5, reports=200)
+        view = report(truth, rng, epsilon=2.5, reports=200)
         assert not read_all(view)[1].any()
         public = replace(view.public, popularity=truth.mean(axis=0))
         found = read_all(replace(view, public=public))[1]
@@ -121,7 +121,7 @@ def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -
 def test_known_popularity_does_not_help_with_uninformative_reports() -> None:
     rng = np.random.default_rng(4)
     truth = rng.random((60, 300)) < 0.5 / (1 + np.arange(300)) ** 0.5
-    view = reported(truth, rng, epsilon=1e-3, reports=300)
+    view = report(truth, rng, epsilon=1e-3, reports=300)
     public = replace(view.public, popularity=truth.mean(axis=0))
     assert np.abs(read_all(replace(view, public=public))[1]).max() < 0.1
 

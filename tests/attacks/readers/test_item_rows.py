@@ -28,7 +28,7 @@ from fedrec_auditor.targets.federated.base import Clients, DataSizes, LocalSetti
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Round, View
-from tests.attacks.made import read_all, sent, view_of
+from tests.attacks.synthetic import make_view, read_all, send
 
 DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
 
@@ -47,8 +47,8 @@ def server_view(name: str, negatives: int) -> View:
     )
     local = LocalSettings(negatives=negatives)
     messages = learner.train(model, clients, local, Machine())
-    one = sent(messages, model, users)
-    return view_of(one, users=60, items=120, settings={"negatives": negatives})
+    one = send(messages, model, users)
+    return make_view(one, users=60, items=120, settings={"negatives": negatives})
 
 
 @pytest.mark.parametrize("negatives", [1, 4])
@@ -69,7 +69,7 @@ def planted(
 ) -> Round:
     """A view of one round of messages (n, M, d) about an item table."""
     table = np.random.default_rng(7).normal(size=moved.shape[1:]).astype(np.float32)
-    return sent({"v": Dense(moved.astype(np.float32), kind)}, {"v": table}, users)
+    return send({"v": Dense(moved.astype(np.float32), kind)}, {"v": table}, users)
 
 
 @pytest.mark.parametrize("kind", [Payload.CHANGE, Payload.GRADIENT])
@@ -77,7 +77,7 @@ def test_moved_rows_are_read_for_any_kind_of_message(kind: Payload) -> None:
     rng = np.random.default_rng(0)
     own = rng.random((30, 50)) < 0.2
     one = planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)
-    readers, found = read_all(view_of(one, users=30, items=50))
+    readers, found = read_all(make_view(one, users=30, items=50))
     assert readers == ["ItemRowsReader"]
     np.testing.assert_array_equal(found > 0, own)
     assert (found[~own] == -MAX_LOG_RATIO).all()
@@ -93,7 +93,7 @@ def test_an_own_item_need_not_move_in_every_round() -> None:
         part = own[users] & (rng.random((10, 60)) < 0.5)
         moved[users] |= part
         rounds.append(planted(part[:, :, None] * rng.normal(size=(10, 60, 6)), users))
-    _, found = read_all(view_of(*rounds, users=40, items=60))
+    _, found = read_all(make_view(*rounds, users=40, items=60))
     np.testing.assert_array_equal(found > 0, moved)
 
 
@@ -108,7 +108,7 @@ def test_messages_with_a_few_own_items_each_are_all_read() -> None:
         change[rows, drawn] = rng.normal(size=(60, 4))
         moved[rows, drawn] = True
         rounds.append(planted(change))
-    readers, ratio = read_all(view_of(*rounds, users=60, items=200))
+    readers, ratio = read_all(make_view(*rounds, users=60, items=200))
     assert readers == ["ItemRowsReader"]
     np.testing.assert_array_equal(ratio > 0, moved)
     expected = math.log((1 - 1 / 20) ** 15)
@@ -120,9 +120,9 @@ def test_repeated_messages_do_not_limit_the_reading_of_other_devices(idle: int) 
     rng = np.random.default_rng(2)
     own = rng.random((30, 80)) < 0.15
     moved = own[:, :, None] * rng.normal(size=(30, 1, 8)) + 0.2 * rng.laplace(size=(30, 80, 8))
-    _, whole = read_all(view_of(planted(moved), users=30, items=80))
+    _, whole = read_all(make_view(planted(moved), users=30, items=80))
     moved[idle] = 0
-    readers, found = read_all(view_of(planted(moved), users=30, items=80))
+    readers, found = read_all(make_view(planted(moved), users=30, items=80))
     assert readers == ["NoisyRowsReader"]
     assert not found[idle].any()
     others = np.arange(30) != idle
@@ -168,8 +168,8 @@ def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
         items,
         Payload.CHANGE,
     )
-    one = sent({"item": sent_rows}, {"item": np.zeros((items, 3), np.float32)})
-    view = view_of(one, users=senders, items=items, settings={"negatives": 4})
+    one = send({"item": sent_rows}, {"item": np.zeros((items, 3), np.float32)})
+    view = make_view(one, users=senders, items=items, settings={"negatives": 4})
     found = ItemRowsReader().read(view, np.arange(senders)).log_ratio
     assert found is not None
     assert (found[:, 20:] == (0.0 if senders == 200 else -MAX_LOG_RATIO)).all()
@@ -205,9 +205,9 @@ def played(
         drawn = [rate**k * np.exp(-((place + k * down) ** 2) / 2) / factorial(k) for k in range(5)]
         best += rate - (place - up) ** 2 / 2 - np.log(np.sum(drawn, axis=0))
         part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
-        rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
+        rounds.append(send(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
-    return view_of(*rounds, users=USERS, items=ITEMS, settings=settings), met, best
+    return make_view(*rounds, users=USERS, items=ITEMS, settings=settings), met, best
 
 
 def slope(ratio: np.ndarray, met: np.ndarray) -> float:
@@ -288,8 +288,8 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
             vectors = ways + doubt * rng.normal(size=ways.shape)
             if known:
                 parts["own"] = Dense(vectors, Payload.VECTOR)
-            rounds.append(sent(parts, base))
-        view = view_of(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
+            rounds.append(send(parts, base))
+        view = make_view(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
         readers, ratio = read_all(view)
         assert readers == ["NoisyRowsReader"]
         found[known] = np.array([get_auc(ratio[user], met[user]) for user in range(USERS)])
@@ -320,9 +320,9 @@ def test_directions_that_grow_by_round_are_not_turned() -> None:
         way = (ways * rng.lognormal(0, 0.3, size=3)) @ axes.T
         moved = far[:, :, None] * way[:, None] + 0.1 * rng.normal(size=(*met.shape, WIDTH))
         part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
-        rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
+        rounds.append(send(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
-    view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings)
+    view = make_view(*rounds, users=USERS, items=ITEMS, settings=settings)
     turns = _turns(read_item_messages(view, per_user=8), np.arange(USERS))
     assert np.allclose(turns, np.eye(WIDTH))
 
@@ -343,10 +343,10 @@ def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) 
         far = np.where(met, 0.8, -0.8 * rng.poisson(rate, size=met.shape)) - 3 * less * share
         moved = far[:, :, None] * way + rng.normal(size=(*met.shape, WIDTH))
         part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
-        rounds.append(sent(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
+        rounds.append(send(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
     popularity = met.mean(axis=0) if known else None
-    view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings, popularity=popularity)
+    view = make_view(*rounds, users=USERS, items=ITEMS, settings=settings, popularity=popularity)
     return get_auc(read_all(view)[1].ravel(), met.ravel())
 
 

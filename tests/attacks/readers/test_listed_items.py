@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.membership import to_log_odds
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View
-from tests.attacks.made import sent, sets_of, view_of
+from tests.attacks.synthetic import get_sets, make_view, send
 
 USERS, ITEMS, LENGTH = 120, 150, 100
 Ids = NDArray[np.int64]
@@ -71,12 +71,12 @@ def view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object
             each = [codes[items].ravel() for items in each]
         kind, length = (Payload.ITEMS, LENGTH) if codes is None else (Payload.CODES, codes.size)
         values = np.stack([padded(items, length) for items in each])
-        made.append(sent({"list": Dense(values, kind)}))
-    return view_of(*made, users=USERS, items=ITEMS, **public)
+        made.append(send({"list": Dense(values, kind)}))
+    return make_view(*made, users=USERS, items=ITEMS, **public)
 
 
 def f1(seen: View) -> float:
-    guess = sets_of(seen)
+    guess = get_sets(seen)
     return float(metrics.compute_set_f1(guess, HELD).mean())
 
 
@@ -96,8 +96,8 @@ def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
         for held in HELD:
             own, rest = np.flatnonzero(held & part), np.flatnonzero(part & ~held)
             lists.append(padded(np.concatenate([own, rng.permutation(rest)[:20]]), LENGTH))
-        rounds.append(sent({f"list.{number % 2}": Dense(np.stack(lists), Payload.ITEMS)}))
-    assert f1(view_of(*rounds, users=USERS, items=ITEMS)) > 0.95  # of one of the lists, at most .7
+        rounds.append(send({f"list.{number % 2}": Dense(np.stack(lists), Payload.ITEMS)}))
+    assert f1(make_view(*rounds, users=USERS, items=ITEMS)) > 0.95  # one list alone: at most .7
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -161,8 +161,8 @@ def test_uninformative_codes_break_no_tie_of_the_prior(listed: int) -> None:
     codes = np.random.default_rng(3).permutation(10**6)
     parts = np.split(codes[: USERS * listed], USERS)
     values = np.stack([padded(part, LENGTH) for part in parts])
-    seen = view_of(
-        sent({"list": Dense(values, Payload.CODES)}),
+    seen = make_view(
+        send({"list": Dense(values, Payload.CODES)}),
         users=USERS,
         items=ITEMS,
         popularity=HELD.mean(axis=0),

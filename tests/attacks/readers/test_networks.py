@@ -21,7 +21,7 @@ from fedrec_auditor.targets.papers.privrec.device import compute_logits
 from fedrec_auditor.targets.papers.privrec.systems import Privrec
 from fedrec_auditor.targets.systems.base import TrainingRun
 from fedrec_auditor.targets.transcript import View
-from tests.attacks.made import renamed, sent, view_of
+from tests.attacks.synthetic import make_view, rename, send
 
 USERS, ITEMS, GENRES = 40, 60, 4
 
@@ -85,7 +85,7 @@ def test_logits_are_those_of_the_target(mean: bool) -> None:
 
 def test_form_is_known_without_names() -> None:
     seen = view()
-    one, other = (FeatureNetworkReader().read(each, EVERYBODY) for each in (seen, renamed(seen)))
+    one, other = (FeatureNetworkReader().read(each, EVERYBODY) for each in (seen, rename(seen)))
     np.testing.assert_array_equal(one.log_ratio, other.log_ratio)
 
 
@@ -145,8 +145,8 @@ def planted(
         "d": table,
     }
     shapes = {name: np.zeros(part.shape) for name, part in parts.items()}
-    one = sent(parts, shapes)
-    return view_of(one, users=N, items=CATALOGUE, settings={"negatives": 4}), x[:, 0]
+    one = send(parts, shapes)
+    return make_view(one, users=N, items=CATALOGUE, settings={"negatives": 4}), x[:, 0]
 
 
 @pytest.mark.parametrize("upright", [True, False])

@@ -12,7 +12,7 @@ from scipy.special import expit
 from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior, fit_prior
 from fedrec_auditor.attacks.readers.report_readers import FlippedBitsReader, fit_activity
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
-from tests.attacks.made import SKEWED, flipped, reconstructed
+from tests.attacks.synthetic import SKEWED, flip, reconstruct
 
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
 
@@ -22,28 +22,28 @@ def evidence(view: Any) -> Evidence:
 
 
 def test_asymmetric_flipping_proves_every_reported_zero() -> None:
-    view = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=np.exp(-1))
+    view = flip(SKEWED, np.random.default_rng(0), p=1.0, q=np.exp(-1))
     bits = view.rounds[0].uploads.components["bits"].to_dense(np.arange(120))
-    found = reconstructed(view)
+    found = reconstruct(view)
     np.testing.assert_array_equal(found.is_proved, bits == 0)
     assert not found.items[found.is_proved].any()
     assert not SKEWED[found.is_proved].any()
 
 
 def test_no_flipping_gives_the_truth() -> None:
-    found = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0))
+    found = reconstruct(flip(SKEWED, np.random.default_rng(0), p=1.0, q=0.0))
     np.testing.assert_array_equal(found.items, SKEWED)
     assert found.is_proved.all()
 
 
 def test_log_odds_add_up_over_uploads() -> None:
     """T (2 mean - 1) ln((1 - q) / q) in closed form, for symmetric flipping."""
-    view = flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
+    view = flip(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
     rounds = [sent.to_dense(np.arange(120)) for _, sent in view.find_linked_rounds("bits")]
     mean = np.mean(rounds, axis=0)
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
-    once = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
-    often = reconstructed(view)
+    once = reconstruct(flip(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
+    often = reconstruct(view)
     assert compute_set_f1(often.items, SKEWED).mean() > compute_set_f1(once.items, SKEWED).mean()
 
 
@@ -52,7 +52,7 @@ def test_posteriors_are_calibrated() -> None:
     rng = np.random.default_rng(3)
     rows = rng.uniform(0.5, 1.5, 800)[:, None] * rng.uniform(0.02, 0.5, 200)[None, :]
     truth = rng.random(rows.shape) < rows
-    found = compute_posterior(evidence(flipped(truth, rng, p=0.8, q=0.3)))
+    found = compute_posterior(evidence(flip(truth, rng, p=0.8, q=0.3)))
     for low in (0.05, 0.2, 0.4, 0.6):
         bin_ = (found >= low) & (found < low + 0.15)
         count = np.count_nonzero(bin_)
@@ -63,7 +63,7 @@ def test_posteriors_are_calibrated() -> None:
 
 
 def test_an_uninformative_channel_leaves_the_prior() -> None:
-    found = evidence(flipped(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
+    found = evidence(flip(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
     assert not found.log_ratio.any()
     assert not found.item_log_odds.any()
     assert not found.activity_log_odds.any()
@@ -102,8 +102,8 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     rng, p, q = np.random.default_rng(0), 0.7, 0.3
     shares = rng.beta(2.0, 8.0, size=1_000)
     truth = rng.random((80, 1_000)) < shares
-    found = FlippedBitsReader().read(flipped(truth, rng, p=p, q=q), np.arange(80))
-    again = flipped(truth, np.random.default_rng(0), p=p, q=q)
+    found = FlippedBitsReader().read(flip(truth, rng, p=p, q=q), np.arange(80))
+    again = flip(truth, np.random.default_rng(0), p=p, q=q)
     (sent,) = again.rounds[0].uploads.components.values()
     ones = np.asarray(sent.to_dense(np.arange(80))).sum(axis=0)
     chances = stats.binom.pmf(np.arange(81)[:, None], 80, q + (p - q) * GRID)

@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import compute_set_f1
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import ComponentView, PublicInfo, RoundView, View
-from tests.attacks.made import SKEWED, fcf, read_all, reconstructed, sent, view_of
+from tests.attacks.synthetic import SKEWED, make_view, read_all, reconstruct, run_fcf, send
 
 ITEMS, USERS = 40, 12
 
@@ -48,7 +48,7 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
         models["c"].append(last - 0.1 * np.outer(error, active * (first @ x)))
     messages = {name: Dense(np.stack(parts), Payload.MODEL) for name, parts in models.items()}
     model = {"a": first, "b": np.zeros(hidden), "c": last}
-    return view_of(sent(messages, model), users=USERS, items=ITEMS)
+    return make_view(send(messages, model), users=USERS, items=ITEMS)
 
 
 @pytest.mark.parametrize("hidden", [10, 60])
@@ -91,9 +91,9 @@ def summed(
         users = np.sort(rng.permutation(CROWD)[: int(share * CROWD)])
         moved = items + own[users] + noise * rng.normal(size=(len(users), CATALOGUE, WIDTH))
         models = ComponentView.create(moved, Payload.MODEL)
-        seen.append(sent({"items": models}, {"items": items}, users))
+        seen.append(send({"items": models}, {"items": items}, users))
     where = Vantage.AGGREGATE
-    return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, protocol_vantage=where)
+    return make_view(*seen, users=CROWD, items=CATALOGUE, vantage=where, protocol_vantage=where)
 
 
 def area(view: View, truth: np.ndarray) -> float:
@@ -169,8 +169,8 @@ def descended(
             items, user = items + 0.1 * np.outer(error, user), user + 0.1 * error @ items
         items += noise * rng.normal(size=items.shape)
         moved.append(items if kind is Payload.MODEL else items - table)
-    one = sent({"a": Dense(np.stack(moved), kind)}, {"a": table})
-    return view_of(one, users=DEVICES, items=PLACES, settings={"negatives": negatives})
+    one = send({"a": Dense(np.stack(moved), kind)}, {"a": table})
+    return make_view(one, users=DEVICES, items=PLACES, settings={"negatives": negatives})
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -201,8 +201,8 @@ def test_a_gradient_is_read_whatever_its_loss_and_sign(
     view = descended(LOSSES[loss], steps=1, kind=Payload.CHANGE)
     (one,) = view.rounds
     values = (-10.0 if uphill else 10.0) * one.uploads.components["a"].to_dense(np.arange(DEVICES))
-    one = sent({"a": Dense(values, Payload.GRADIENT, rate)}, one.broadcast)
-    view = view_of(one, users=DEVICES, items=PLACES)
+    one = send({"a": Dense(values, Payload.GRADIENT, rate)}, one.broadcast)
+    view = make_view(one, users=DEVICES, items=PLACES)
     readers, found = read_all(view)
     squared = loss == "squared error"
     assert readers == ["RankOneGradientsReader" if squared else "RankOneChangesReader"]
@@ -253,11 +253,11 @@ def test_rounds_of_one_user_are_pooled(
     for _ in range(2):
         moved = change(RNG.random((len(some), COLUMNS)) < 0.2).astype(np.float32)
         part = {"v": Dense(moved, Payload.CHANGE)}
-        rounds.append(sent(part, {"v": np.zeros(moved.shape[1:])}, some))
+        rounds.append(send(part, {"v": np.zeros(moved.shape[1:])}, some))
 
-    def seen(*those: int) -> np.ndarray:
+    def seen(*ns: int) -> np.ndarray:
         settings = {"negatives": negatives}
-        view = view_of(*(rounds[n] for n in those), users=SENDERS, items=COLUMNS, settings=settings)
+        view = make_view(*(rounds[n] for n in ns), users=SENDERS, items=COLUMNS, settings=settings)
         readers, ratio = read_all(view)
         assert readers == [reader]
         return ratio
@@ -290,8 +290,8 @@ def test_a_clean_upload_gives_everything_back(
     share = rng.uniform(0.02, 0.7, 25)
     truth = rng.random((25, 200)) < share[:, None]
     truth[np.arange(25), rng.integers(200, size=25)] = True
-    view, vectors = fcf(truth, rng, factors=factors, alpha=alpha, dtype=dtype)
-    found = reconstructed(view)
+    view, vectors = run_fcf(truth, rng, factors=factors, alpha=alpha, dtype=dtype)
+    found = reconstruct(view)
     np.testing.assert_array_equal(found.items, truth)
     error = np.linalg.norm(found.vectors - vectors, axis=1) / np.linalg.norm(vectors, axis=1)
     assert error.max() < (1e-4 if dtype is np.float32 else 1e-10)
@@ -302,8 +302,8 @@ def test_few_untouched_items_suffice(touched: int) -> None:
     """Up to about nine tenths of 300 items touched; the docstring states where it breaks down."""
     rng = np.random.default_rng(touched)
     truth = rng.permuted(np.tile(np.arange(300) < touched, (20, 1)), axis=1)
-    view, _ = fcf(truth, rng)
-    np.testing.assert_array_equal(reconstructed(view).items, truth)
+    view, _ = run_fcf(truth, rng)
+    np.testing.assert_array_equal(reconstruct(view).items, truth)
 
 
 def test_noise_lowers_f1_little() -> None:
@@ -314,15 +314,15 @@ def test_noise_lowers_f1_little() -> None:
     wide = np.tile(SKEWED, (1, 6))
     wide[:, 150:] &= np.random.default_rng(1).random((120, 750)) < 0.2
     for noise, reached in ((0.1, 0.999), (0.3, 0.98), (1.0, 0.642)):
-        view, _ = fcf(wide, np.random.default_rng(2), noise=noise)
-        assert compute_set_f1(reconstructed(view).items, wide).mean() > reached
+        view, _ = run_fcf(wide, np.random.default_rng(2), noise=noise)
+        assert compute_set_f1(reconstruct(view).items, wide).mean() > reached
 
 
 def test_a_user_without_items_has_none() -> None:
     truth = np.zeros((3, 40), dtype=bool)
     truth[1, [3, 5]] = True
-    view, _ = fcf(truth, np.random.default_rng(0))
-    found = reconstructed(view)
+    view, _ = run_fcf(truth, np.random.default_rng(0))
+    found = reconstruct(view)
     np.testing.assert_array_equal(found.items, truth)
     assert not found.vectors[0].any()
 

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import View
-from tests.attacks import made
+from tests.attacks import synthetic
 from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=60, n_items=40, profile=10, signal=1.0).load()
@@ -32,7 +32,7 @@ ATTACKS = [AttributeKnn(), AttributeLogistic(), AttributeSvc(), AttributeTree(),
 def view_of(parts: dict[str, np.ndarray], n: int = 60) -> View:
     """One round of changes, from the first users."""
     dense = {name: Dense(part, Payload.CHANGE) for name, part in parts.items()}
-    return made.view_of(made.sent(dense), users=n, items=40)
+    return synthetic.make_view(synthetic.send(dense), users=n, items=40)
 
 
 def play(

@@ -27,8 +27,8 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.transcript import View
-from tests.attacks import made
-from tests.attacks.made import sent
+from tests.attacks import synthetic
+from tests.attacks.synthetic import send
 from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
@@ -57,8 +57,8 @@ class Scripted:
 
 def view_of(interactions: Interactions, **more: Any) -> View:
     bits = (interactions.ratings.toarray() != 0).astype(np.int8)
-    one = sent({"bits": Dense(bits, Payload.BITS)})
-    return made.view_of(one, users=interactions.n_users, items=interactions.n_items, **more)
+    one = send({"bits": Dense(bits, Payload.BITS)})
+    return synthetic.make_view(one, users=interactions.n_users, items=interactions.n_items, **more)
 
 
 def play(room: Any, attack: Any, interactions: Interactions = DATA) -> Any:

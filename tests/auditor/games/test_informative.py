@@ -16,14 +16,14 @@ from fedrec_auditor.attacks.parts.uploads import find_senders, select_rounds
 from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view
 from fedrec_auditor.targets.components import Component, Dense, Payload, RankOneMessages, SparseRows
 from fedrec_auditor.targets.transcript import Round, Uploads, View
-from tests.attacks import made
+from tests.attacks import synthetic
 
 BASE = np.arange(60.0, dtype=np.float32).reshape(20, 3)
 
 
 def view_of(*rounds: Uploads, n_users: int = 6) -> View:
     model = {"table": BASE, "bias": np.zeros(2, np.float32)}
-    return made.view_of(*(Round(model, sent) for sent in rounds), users=n_users, items=20)
+    return synthetic.make_view(*(Round(model, sent) for sent in rounds), users=n_users, items=20)
 
 
 def changes(row: int, size: float = 1.0) -> np.ndarray:

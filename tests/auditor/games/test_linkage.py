@@ -18,7 +18,7 @@ from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Uploads, View
-from tests.attacks.made import sent, view_of
+from tests.attacks.synthetic import make_view, send
 from tests.auditor.games.played import game
 from tests.contracts.trainings import as_arrays
 
@@ -29,8 +29,8 @@ SERVER, SHUFFLED = Vantage.SERVER, Vantage.SHUFFLED
 
 def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
     """A view of bits without a known channel: senders and what they sent, round by round."""
-    kept = (sent({"bits": Dense(values, Payload.BITS)}, users=users) for users, values in rounds)
-    return view_of(*kept, users=40, items=rounds[0][1].shape[1])
+    kept = (send({"bits": Dense(values, Payload.BITS)}, users=users) for users, values in rounds)
+    return make_view(*kept, users=40, items=rounds[0][1].shape[1])
 
 
 def play(
@@ -73,8 +73,8 @@ def test_memoised_bits_are_linked_and_fresh_coins_are_not(vantage: Vantage) -> N
 def test_lists_are_linked_in_any_order(kind: Payload) -> None:
     rng = np.random.default_rng(1)
     listed = rng.random((40, 50)).argsort(axis=1)[:, :12]
-    rounds = (sent({"list": Dense(rng.permuted(listed, axis=1), kind)}) for _ in range(2))
-    linked = play(view_of(*rounds, users=40, items=50))
+    rounds = (send({"list": Dense(rng.permuted(listed, axis=1), kind)}) for _ in range(2))
+    linked = play(make_view(*rounds, users=40, items=50))
     assert linked["linkage top-1"].value == 1.0
 
 
@@ -210,8 +210,8 @@ def test_parts_that_tell_of_a_user_are_weighed_and_others_ignored() -> None:
             parts = dict(list(own_parts.items())[:told])
             parts |= {f"noise {k}": drawn.standard_normal((120, 20)) for k in range(noise)}
             dense = {name: Dense(values, Payload.CHANGE, 1.0) for name, values in parts.items()}
-            rounds.append(sent(dense))
-        return float(play(view_of(*rounds, users=120, items=7))["linkage top-1"].value)
+            rounds.append(send(dense))
+        return float(play(make_view(*rounds, users=120, items=7))["linkage top-1"].value)
 
     alone, both = top_1(1, 0), top_1(2, 0)
     assert both > alone + 0.2

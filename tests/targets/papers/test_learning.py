@@ -17,19 +17,19 @@ from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import 
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, MfNp
 from fedrec_auditor.targets.papers.privrec.systems import NnSelf, Privrec
 from tests.points import later
-from tests.targets.papers.made import alike, liked, low_rank, stars
+from tests.targets.papers.tables import draw_likes, draw_low_rank, draw_stars, get_group_halves
 
 
 @pytest.mark.parametrize(
     ("system", "data", "least"),
     [
-        (BprMf(flip="none", epochs=40, learning_rate=0.01), liked(), 0.5),
-        (Gmf(flip="none", epochs=40, learning_rate=0.01), liked(), 0.5),
-        (Fcf(factors=2, init_scale=0.3), liked(), 0.1),
-        (MfNp(factors=2), liked(), 0.1),
-        (FmfHfl(rounds=60, factors=4, rate=0.2), stars(), 1.5),
-        (FmfLfl(factors=4, rounds=100, learning_rate=1.0), stars(), 1.5),
-        (LflSgdmf(noise_multiplier=0.0, learning_rate=2.0, rounds=30), stars(), 0.5),
+        (BprMf(flip="none", epochs=40, learning_rate=0.01), draw_likes(), 0.5),
+        (Gmf(flip="none", epochs=40, learning_rate=0.01), draw_likes(), 0.5),
+        (Fcf(factors=2, init_scale=0.3), draw_likes(), 0.1),
+        (MfNp(factors=2), draw_likes(), 0.1),
+        (FmfHfl(rounds=60, factors=4, rate=0.2), draw_stars(), 1.5),
+        (FmfLfl(factors=4, rounds=100, learning_rate=1.0), draw_stars(), 1.5),
+        (LflSgdmf(noise_multiplier=0.0, learning_rate=2.0, rounds=30), draw_stars(), 0.5),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -37,7 +37,7 @@ def test_items_of_the_own_group_are_above_those_of_the_other(
     system: Any, data: Interactions, least: float
 ) -> None:
     model = system.run(data, np.random.default_rng(0)).model
-    scores, own = system.score(model, data, np.arange(60)), alike(60, data.n_items)
+    scores, own = system.score(model, data, np.arange(60)), get_group_halves(60, data.n_items)
     assert scores[own].mean() > scores[~own].mean() + least
 
 
@@ -59,7 +59,7 @@ def test_noise_costs_accuracy_and_little_noise_costs_little(
     system: Any, least: float, most: float
 ) -> None:
     """Squared errors on the unobserved part of a table of rank 2, beside the variance."""
-    truth, seen = low_rank(np.random.default_rng(0))
+    truth, seen = draw_low_rank(np.random.default_rng(0))
     data = Interactions.create(truth * seen)
     model = system.run(data, np.random.default_rng(1)).model
     errors = np.square(system.score(model, data, np.arange(200)) - truth)
@@ -75,7 +75,7 @@ def test_noise_costs_accuracy_and_little_noise_costs_little(
     ids=lambda system: system.name,
 )
 def test_a_new_users_device_ranks_unmet_items_of_its_own_group_first(system: Any) -> None:
-    data, own = liked(), alike(60, 40)[50:]
+    data, own = draw_likes(), get_group_halves(60, 40)[50:]
     model = system.run(data.take_users(np.arange(50)), np.random.default_rng(1)).model
     scores = system.score(model, data, np.arange(50, 60))
     unmet = data.ratings.toarray()[50:] == 0

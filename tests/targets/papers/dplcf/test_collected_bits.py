@@ -35,7 +35,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import Fmf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.systems.base import Population
-from tests.targets.papers.made import liked
+from tests.targets.papers.tables import draw_likes
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9
@@ -222,7 +222,7 @@ def test_negatives_are_uniform_over_the_users_0s() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -> None:
     """The model is trained again on the server's view, as if it had been sent in the clear."""
-    data = liked()
+    data = draw_likes()
     target = kind(flip="asymmetric", epochs=2)
     transcript = target.run(data, np.random.default_rng(3)).transcript
     ((uploads, bits),) = transcript.view(Vantage.SERVER).find_linked_rounds("bits")
@@ -238,7 +238,7 @@ def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> None:
-    population, data = Population(n_users=60, n_items=40), liked()
+    population, data = Population(n_users=60, n_items=40), draw_likes()
     target, like = kind(epsilon=0.7), DplcfSp(epsilon=0.7)
     for own, expected in zip(
         target.get_claims(population), like.get_claims(population), strict=True

@@ -13,7 +13,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp import implicit_mf as _closed_form
 from fedrec_auditor.targets.papers.fmf_ldp.implicit_mf import compute_implicit_gradients
 from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, MfNp, Random
-from tests.targets.papers.made import liked
+from tests.targets.papers.tables import draw_likes
 
 
 def released(system: Fcf | MfNp, data: Interactions, seed: int = 0) -> np.ndarray:
@@ -23,7 +23,7 @@ def released(system: Fcf | MfNp, data: Interactions, seed: int = 0) -> np.ndarra
 
 @pytest.mark.parametrize("system", [Fcf(rounds=2), MfNp(factors=2)], ids=lambda each: each.name)
 def test_values_of_ratings_do_not_matter(system: Fcf | MfNp) -> None:
-    data = liked()
+    data = draw_likes()
     other = Interactions.create(data.ratings.toarray() / 3)
     np.testing.assert_array_equal(released(system, data), released(system, other))
 
@@ -40,7 +40,7 @@ def loss(system: Fcf | MfNp, data: Interactions, items: np.ndarray) -> float:
 
 def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
     """By the envelope theorem dL/dV at the best X is equation 3, checked by differences."""
-    ratings, rng = liked(12, 9), np.random.default_rng(3)
+    ratings, rng = draw_likes(12, 9), np.random.default_rng(3)
     system = Fcf(server_steps=1, learning_rate=1e-3, regularization=0.3, factors=3)
     items = rng.normal(size=(9, 3))
     moved = system.update_model(items, system.upload(ratings, {"items": items}, rng)) - items
@@ -55,7 +55,7 @@ def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
 
 
 def test_transcript_holds_every_round_and_replays() -> None:
-    ratings, system = liked(), Fcf(rounds=3)
+    ratings, system = draw_likes(), Fcf(rounds=3)
     run = system.run(ratings, np.random.default_rng(5))
     broadcasts = [r.broadcast for r in run.transcript.rounds] + [run.transcript.published_model]
     for number, round_ in enumerate(run.transcript.rounds):
@@ -71,7 +71,7 @@ def test_transcript_holds_every_round_and_replays() -> None:
 
 
 def test_every_epoch_lowers_the_loss_below_what_federated_training_reaches() -> None:
-    data = liked()
+    data = draw_likes()
     by_epoch = [loss(MfNp(), data, released(MfNp(epochs=n), data)) for n in (1, 2, 5, 20)]
     assert by_epoch == sorted(by_epoch, reverse=True)
     federated = Fcf().run(data, np.random.default_rng(0)).transcript.published_model
@@ -80,7 +80,7 @@ def test_every_epoch_lowers_the_loss_below_what_federated_training_reaches() -> 
 
 def test_the_last_item_vectors_are_best_for_the_last_user_vectors() -> None:
     """V solves for the X that solved for the V before it, half a step apart."""
-    data, system = liked(30, 12), MfNp(epochs=5, regularization=0.1, factors=3)
+    data, system = draw_likes(30, 12), MfNp(epochs=5, regularization=0.1, factors=3)
     before, after = (released(MfNp(epochs=n, regularization=0.1, factors=3), data) for n in (4, 5))
     held = data.ratings.toarray() > 0
     x = np.empty((30, 3))

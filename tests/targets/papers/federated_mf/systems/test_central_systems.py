@@ -32,7 +32,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     make_initial_user,
 )
 from fedrec_auditor.targets.systems.base import Population
-from tests.targets.papers.made import judged, rated, stars
+from tests.targets.papers.tables import draw_stars, judge, make_data
 
 SOME = Population(n_users=6000, n_items=1000)
 
@@ -133,7 +133,7 @@ def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most
 
 def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
     target = ObjPertb(factors=3, regularization=1.0)
-    dense = rated(12, 10).ratings.toarray()
+    dense = make_data(12, 10).ratings.toarray()
     other = dense.copy()
     other[0, np.flatnonzero(dense[0])[0]] = 0.5
     one, two = (
@@ -162,7 +162,7 @@ POPULATION = Population(n_users=2000, n_items=300)
 
 def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
     """Equation 5 with s = n and the projection, rating by rating."""
-    target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), stars(4, 6)
+    target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), draw_stars(4, 6)
     items = (0.2 + np.random.default_rng(0).random((6, 3))).astype(np.float32)
     sent = target.upload(
         ratings, {"items": items, "users": np.array(4)}, np.random.default_rng(0)
@@ -186,7 +186,7 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
 
 
 def test_the_model_of_fmf_lfl_is_the_mean() -> None:
-    run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(stars(), np.random.default_rng(0))
+    run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(draw_stars(), np.random.default_rng(0))
     sent = run.transcript.rounds[-1].uploads.components["items"]
     last = sent.to_dense(np.arange(60)).mean(axis=0)
     np.testing.assert_allclose(run.transcript.published_model["items"], last, rtol=1e-4, atol=1e-5)
@@ -212,7 +212,7 @@ def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
 
 def test_the_server_descends_along_the_reports() -> None:
     target = GdDr(rounds=3, rows=7, factors=3, learning_rate=1e-4)
-    run = target.run(stars(), np.random.default_rng(1))
+    run = target.run(draw_stars(), np.random.default_rng(1))
     glimpses, release = run.transcript.rounds, run.transcript.published_model
     following = [one.broadcast for one in glimpses[1:]] + [release]
     for number, (one, after) in enumerate(zip(glimpses, following, strict=True)):
@@ -227,7 +227,7 @@ def test_the_server_descends_along_the_reports() -> None:
 
 
 def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
-    local, shuffled = judged(GdDr(), POPULATION)
+    local, shuffled = judge(GdDr(), POPULATION)
     assert (local.scope.unit, local.scope.vantage) == (Unit.USER, Vantage.SERVER)
     assert local.verdict is Verdict.CONSISTENT
     assert local.measured.epsilon == pytest.approx(10.0)

@@ -14,11 +14,11 @@ import pytest
 from fedrec_auditor.targets.papers.federated_mf.systems import horizontal_systems
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
-from tests.targets.papers.made import rated
+from tests.targets.papers.tables import make_data
 
 N, M, P, ROUNDS, RATE = 15, 11, 3, 3, 0.05
 # Fifteen users do not divide by two parties: weights differ.
-DATA = rated(N, M, 0.4, seed=8)
+DATA = make_data(N, M, 0.4, seed=8)
 NOISELESS = {"noise_multiplier": 0.0, "tuning": 2}
 
 

@@ -37,7 +37,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import bound
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
-from tests.targets.papers.made import rated, stars
+from tests.targets.papers.tables import draw_stars, make_data
 from tests.two_worlds import ReadUploads
 
 LARGE = Population(n_users=70_000, n_items=10_000)
@@ -54,7 +54,7 @@ ONE = 2 * 5**1.5
 def test_synsgds_noise_is_z_times_the_papers_sensitivity(unit: str) -> None:
     """All entries of all rows of 40 messages, to 6 standard errors of the deviation."""
     target = HflSynsgd(rounds=4, noise_multiplier=50.0, unit=unit, tuning=0)
-    run = target.run(stars(), np.random.default_rng(0))
+    run = target.run(draw_stars(), np.random.default_rng(0))
     parts = [one.uploads.components["noisy"] for one in run.transcript.rounds]
     assert all(isinstance(part, RandomizedMessages) for part in parts)
     noise = np.concatenate([part.to_dense(np.arange(10)).ravel() for part in parts])
@@ -178,7 +178,7 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
         target = HflSgdmf(train_both=train_both, rounds=2, tuning=0, rate=1.0, noise_multiplier=0.0)
         rng = np.random.default_rng(0)
         first = sgd_mf.init_embeddings(rng.random((20, 20)), 5.0)
-        party = target.make_parties(stars(), first, rng)[0]
+        party = target.make_parties(draw_stars(), first, rng)[0]
         began = party.own_embeddings.copy()
         fitted = sgd_mf.fit_user_embeddings(party.all_ratings, first, bound=5.0, steps=20)
         assert np.array_equal(began, fitted) is not train_both
@@ -232,7 +232,7 @@ def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
 N, M, P, RATE = 9, 7, 3, 0.05
 
 
-DATA = rated(N, M, 0.6)
+DATA = make_data(N, M, 0.6)
 
 
 def test_each_party_descends_on_its_own_loss_alone() -> None:

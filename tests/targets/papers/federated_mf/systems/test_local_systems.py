@@ -42,7 +42,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
-from tests.targets.papers.made import judged, rated
+from tests.targets.papers.tables import judge, make_data
 
 SMALL = Population(n_users=40, n_items=25)
 
@@ -85,7 +85,7 @@ def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
     assert of_pair.noise_multiplier == pytest.approx(1.64 / golden)
     exact = compute_exact_bounds(target, SMALL)[0].epsilon
     assert exact == pytest.approx(target.claimed_epsilon, rel=1e-6)
-    found = judged(target, SMALL)
+    found = judge(target, SMALL)
     assert found[0].verdict is Verdict.CONSISTENT
     assert found[1].verdict is Verdict.INCOMPARABLE
 
@@ -104,7 +104,7 @@ def test_no_law_is_stated_for_other_changes_and_vantages() -> None:
 POPULATION = Population(n_users=1000, n_items=500)
 
 
-DATA = rated(40, 15, 0.4)
+DATA = make_data(40, 15, 0.4)
 
 
 def verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, float | None]]:
@@ -113,7 +113,7 @@ def verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, floa
             found.verdict,
             None if found.accounted is None else found.accounted.epsilon,
         )
-        for found in judged(target, POPULATION)
+        for found in judge(target, POPULATION)
     }
 
 
@@ -231,7 +231,7 @@ def test_the_sensitivity_is_attained_by_the_devices_code() -> None:
 
 def test_a_broadcast_out_of_range_is_projected_before_use() -> None:
     target = LflSgdmf(factors=2, noise_multiplier=0.0)
-    profiles = rated(20, 6, 0.4)
+    profiles = make_data(20, 6, 0.4)
     wild = np.random.default_rng(0).normal(scale=100, size=(6, 2)).astype(np.float32)
     sent = target.upload(profiles, {"items": wild}, np.random.default_rng(0))
     gradients = sent.components["update"].to_dense(np.arange(20))
@@ -329,7 +329,7 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
 
 
 def test_every_user_is_fitted_to_the_same_random_items() -> None:
-    target, table = LflPretrained(factors=3, fitting=2000, bound=50.0), rated(12, 30)
+    target, table = LflPretrained(factors=3, fitting=2000, bound=50.0), make_data(12, 30)
     run = target.run(table, np.random.default_rng(1))
     items = run.model.arrays["items"].astype(float)
     assert (items >= 0).all()
@@ -343,7 +343,7 @@ SOME = Population(n_users=900, n_items=100)
 
 
 def test_parties_publish_once_and_predict_their_own_items_with_their_own_users() -> None:
-    interactions, target = rated(12, 10), LocalOnly(parties=3, rounds=2)
+    interactions, target = make_data(12, 10), LocalOnly(parties=3, rounds=2)
     told: list[tuple[int, int]] = []
     run = target.run(
         interactions, np.random.default_rng(0), lambda done, total: told.append((done, total))
@@ -365,7 +365,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
 
 def test_parties_do_not_hear_of_each_other() -> None:
     """If the ratings of one party's items change, the other parties publish the same."""
-    interactions, target = rated(12, 10), LocalOnly(parties=2, rounds=2)
+    interactions, target = make_data(12, 10), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
     mine = before.components["items"].flag_sent_rows(np.arange(2))[0]
     dense = interactions.ratings.toarray()
@@ -462,7 +462,7 @@ def test_a_turn_makes_the_distance_root_three_halves() -> None:
 def test_the_repaired_noise_does_not_save_the_promise_for_a_rating(dropout: float) -> None:
     target, scope = LflSgdmf(as_published=False, dropout=dropout), ("rating", Vantage.AGGREGATE)
     found, one = (
-        next(f for f in judged(target, sizes) if f.scope == make_claim_scope(*scope))
+        next(f for f in judge(target, sizes) if f.scope == make_claim_scope(*scope))
         for sizes in (Population(n_users=200, n_items=items) for items in (50, 1))
     )
     assert found.verdict is Verdict.NO_CLAIM  # Theorem 5 names no unit

@@ -19,14 +19,14 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import ma
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_authors_epsilon
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
-from tests.targets.papers.made import rated
+from tests.targets.papers.tables import make_data
 
-DATA = rated(30, 20, 0.4)
+DATA = make_data(30, 20, 0.4)
 
 
 def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
     """The naive leakage of section 4; noise on every row closes it."""
-    interactions = rated(30, 20, 0.15)
+    interactions = make_data(30, 20, 0.15)
     for target, is_visible in (
         (FmfVfl(rate=1.0, rounds=1), True),
         (VflSgdmf(rate=1.0, rounds=1), False),
@@ -59,7 +59,7 @@ def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
 @pytest.mark.parametrize("repaired", [{}, {"as_published": False}])
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any) -> None:
-    interactions = rated(6, 20, 0.4)
+    interactions = make_data(6, 20, 0.4)
     for target in (
         FmfVfl(unit=unit, trim=3, rounds=2),
         VflSgdmf(unit=unit, trim=3, rate=0.3, rounds=2, **repaired),
@@ -82,7 +82,7 @@ def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any)
 LARGE = Population(n_users=70_000, n_items=10_000)
 
 
-TABLE = rated(30, 20)
+TABLE = make_data(30, 20)
 
 
 def scope(unit: Unit, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:

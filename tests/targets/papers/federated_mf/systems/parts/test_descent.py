@@ -22,7 +22,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
 from fedrec_auditor.targets.streams import Streams
-from tests.targets.papers.made import table
+from tests.targets.papers.tables import make_table
 
 gradients = _descent.sum_gradients
 SEEDS = st.integers(0, 2**32 - 1)
@@ -38,7 +38,7 @@ STEPS = GradientDescent(
 def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.choice(8, size=5, replace=False))
-    return table(rng), rng.normal(size=(8, 3)), rng.normal(size=(6, 3)), rows
+    return make_table(rng), rng.normal(size=(8, 3)), rng.normal(size=(6, 3)), rows
 
 
 @given(SEEDS, st.floats(0.1, 20.0) | st.just(math.inf))
@@ -194,7 +194,7 @@ def test_compiled_steps_are_the_plain_ones(
     steps = replace(STEPS, sampling_unit=sampled, clipping=clipping)
     steps = replace(steps, item_sigma=sigma, user_sigma=user_sigma)
     rng = np.random.default_rng(seed)
-    ratings = table(np.random.default_rng(seed), 6, 8)
+    ratings = make_table(np.random.default_rng(seed), 6, 8)
     users, items = (init_embeddings(rng.random((rows, 3)), 5.0) for rows in (6, 8))
     fast = steps.train(
         users,
@@ -220,7 +220,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     """Compared with the plain loops, party by party, on the draws of their own streams."""
     steps = replace(STEPS, sampling_unit=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
-    ratings = table(np.random.default_rng(0), 6, 8)
+    ratings = make_table(np.random.default_rng(0), 6, 8)
     users, items = (init_embeddings(rng.random((rows, 3)), 5.0) for rows in (6, 48))
     streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
 
@@ -258,7 +258,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
 
 def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
     """0.4 of 6 rows are 2; each is in a third of the steps (6 standard errors)."""
-    ratings, count = table(np.random.default_rng(0), 6, 8), 20_000
+    ratings, count = make_table(np.random.default_rng(0), 6, 8), 20_000
     for size, rate in ((2, 0.4), (1, 0.01)):
         steps = replace(STEPS, sampling_rate=rate)
         drawn = steps.sample_ratings(ratings, np.random.default_rng(0), count)
@@ -284,7 +284,7 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
 def test_units_are_drawn_by_themselves(unit: str) -> None:
     """Each unit at the rate, pairs at its square: by a party and by parties of one user."""
     steps = replace(STEPS, sampling_unit=unit, sampling_rate=0.3)
-    ratings, count = table(np.random.default_rng(0), 6, 8), 4000
+    ratings, count = make_table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)
     single = steps.sample_device_ratings(ratings, streams, count)
@@ -305,7 +305,7 @@ def test_many_steps_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several steps per block, within memory, give the same draws as steps drawn one by one."""
     monkeypatch.setattr(_descent, "_NUMBERS", 12)
     rng = np.random.default_rng(0)
-    ratings, users, items = table(rng, 6, 8), rng.random((6, 3)), rng.random((8, 3))
+    ratings, users, items = make_table(rng, 6, 8), rng.random((6, 3)), rng.random((8, 3))
     scales = {"user_scale": 0.3, "item_scale": 0.3}
     whole = STEPS.train(users, items, ratings, np.random.default_rng(1), count=5, **scales)
     again = np.random.default_rng(1)
@@ -318,7 +318,7 @@ def test_many_steps_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_training_that_diverges_is_refused() -> None:
     steps = replace(STEPS, learning_rate=1e6, clipping=Clipping())
     rng = np.random.default_rng(0)
-    ratings, items = table(rng, 6, 8), init_embeddings(rng.random((8, 3)), 5.0)
+    ratings, items = make_table(rng, 6, 8), init_embeddings(rng.random((8, 3)), 5.0)
     with pytest.raises(InputError, match=r"learning_rate=1000000.*smaller"):
         steps.train(items[:6], items, ratings, rng, user_scale=1.0, item_scale=1.0, count=10)
 

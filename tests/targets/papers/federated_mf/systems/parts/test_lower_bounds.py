@@ -30,7 +30,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import 
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import UploadRequest
 from tests.points import later
-from tests.targets.papers.made import judged
+from tests.targets.papers.tables import judge
 
 ONE = 2 * 5**1.5
 
@@ -157,7 +157,7 @@ def test_verdicts_of_movielens() -> None:
         (HflSgdmf(**user, as_published=False), "C"),
         (HflSgdmf(as_published=False), "C"),
     ):
-        for found, verdict in zip(judged(target, LARGE), verdicts, strict=False):
+        for found, verdict in zip(judge(target, LARGE), verdicts, strict=False):
             assert found.verdict[0] == verdict, (target, found.claim.source)
 
 
@@ -273,7 +273,7 @@ def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
 
 def test_theorem_3_falls_and_its_repair_stands() -> None:
     for target, verdict in ((vertical(), "V"), (vertical(as_published=False), "C")):
-        assert judged(target, CROWD)[0].verdict[0] == verdict
+        assert judge(target, CROWD)[0].verdict[0] == verdict
 
 
 @pytest.mark.parametrize("factors", [1, 2, 20])

@@ -23,9 +23,9 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import Fmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.streams import Streams
-from tests.targets.papers.made import table
+from tests.targets.papers.tables import make_table
 
-TABLE = table(np.random.default_rng(0), 9, 12, 0.6)
+TABLE = make_table(np.random.default_rng(0), 9, 12, 0.6)
 
 
 def loss(u: np.ndarray, x: np.ndarray, v: np.ndarray) -> float:
@@ -97,7 +97,7 @@ def test_trimming_keeps_as_many_as_allowed_and_one_user_at_a_time_is_the_same(
     seed: int, limit: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    ratings, streams = table(rng), Streams.spawn(rng, 8)
+    ratings, streams = make_table(rng), Streams.spawn(rng, 8)
     kept = sgd_mf.trim_ratings(ratings, limit, streams).toarray()
     dense = ratings.toarray()
     assert ((kept == dense) | (kept == 0)).all()

@@ -31,7 +31,7 @@ class Flip:
             return np.log(np.where(np.asarray(output) == 1, one, 1 - one))
 
 
-def sent(
+def send(
     components: dict[str, Component], broadcast: Any = None, users: np.ndarray | None = None
 ) -> Round:
     """A round of these messages, of the first users or of ``users``."""
@@ -39,7 +39,7 @@ def sent(
     return Round(broadcast, Uploads(np.arange(count) if users is None else users, components))
 
 
-def view_of(
+def make_view(
     *rounds: Round,
     users: int,
     items: int,
@@ -57,17 +57,17 @@ def read_all(view: View) -> tuple[list[str], np.ndarray]:
     return readers, reading.read_evidence(view, np.arange(view.public.n_users)).log_ratio
 
 
-def sets_of(view: View) -> np.ndarray:
+def get_sets(view: View) -> np.ndarray:
     """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
     evidence = reading.read_evidence(view, np.arange(view.public.n_users))
     return choose_sets(compute_posterior(evidence))
 
 
-def reconstructed(view: View) -> Reconstruction:
+def reconstruct(view: View) -> Reconstruction:
     return InteractionReconstruction().infer(view, Background(), np.random.default_rng(0))
 
 
-def scored(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
+def score(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
     """Membership scores of ``pairs`` (m, 2) of users and items, or of all pairs: (n, M)."""
     n, m = view.public.n_users, view.public.n_items
     asked = np.stack(np.unravel_index(np.arange(n * m), (n, m)), axis=1) if pairs is None else pairs
@@ -76,7 +76,7 @@ def scored(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
     return values.reshape(n, m) if pairs is None else values
 
 
-def renamed(view: View) -> View:
+def rename(view: View) -> View:
     """A copy with other names, in reverse order, of all parts of the model and of the messages."""
     rounds = []
     for seen in view.rounds:
@@ -103,7 +103,7 @@ def closed_form(
     return vectors, corrections
 
 
-def fcf(
+def run_fcf(
     truth: np.ndarray,
     rng: np.random.Generator,
     *,
@@ -123,19 +123,19 @@ def fcf(
         clean = gradient.to_dense(np.arange(n))
         scale = noise * clean.std(axis=(1, 2), keepdims=True)
         gradient = Dense(clean + scale * rng.normal(size=clean.shape), Payload.GRADIENT, 0.5)
-    one = sent({"gradient": gradient}, {"items": items})
-    return view_of(one, users=n, items=m, algorithm="fcf", settings={"alpha": alpha}), vectors
+    one = send({"gradient": gradient}, {"items": items})
+    return make_view(one, users=n, items=m, algorithm="fcf", settings={"alpha": alpha}), vectors
 
 
-def flipped(
+def flip(
     truth: np.ndarray, rng: np.random.Generator, *, p: float, q: float, rounds: int = 1
 ) -> View:
     """A view of ``rounds`` uploads of flipped bits of ``truth`` (n, M)."""
     messages = [
         (rng.random(truth.shape) < np.where(truth, p, q)).astype(np.int8) for _ in range(rounds)
     ]
-    return view_of(
-        *(sent({"bits": Dense(bits, Payload.BITS)}) for bits in messages),
+    return make_view(
+        *(send({"bits": Dense(bits, Payload.BITS)}) for bits in messages),
         users=truth.shape[0],
         items=truth.shape[1],
         settings={"p": p, "q": q},
@@ -143,7 +143,7 @@ def flipped(
     )
 
 
-def reported(
+def report(
     truth: np.ndarray,
     rng: np.random.Generator,
     *,
@@ -162,8 +162,8 @@ def reported(
     kappa = np.tanh(epsilon / 2)
     chance = (1 + kappa * np.take_along_axis(flat, index, axis=1)) / 2
     positive = rng.random(index.shape) < chance
-    return view_of(
-        sent(
+    return make_view(
+        send(
             {"reports": Reports(index, positive, m * factors / kappa, (m, factors))},
             {"items": items},
         ),

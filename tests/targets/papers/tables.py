@@ -12,7 +12,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
 
 
-def judged(target: Target, population: Population) -> list[Finding]:
+def judge(target: Target, population: Population) -> list[Finding]:
     """All bounds for each of a system's claims, in their order."""
     exact, accountants = accounting.compute_exact_bounds(target, population), list_accountants()
     return [
@@ -21,7 +21,7 @@ def judged(target: Target, population: Population) -> list[Finding]:
     ]
 
 
-def table(
+def make_table(
     rng: np.random.Generator, users: int = 8, items: int = 6, share: float = 0.5
 ) -> sparse.csr_array:
     """Integers from 1 to 5 at a share of the entries."""
@@ -29,31 +29,31 @@ def table(
     return sparse.csr_array(dense.astype(np.float32))
 
 
-def rated(users: int, items: int, share: float = 0.5, seed: int = 0) -> Interactions:
-    return Interactions.create(table(np.random.default_rng(seed), users, items, share))
+def make_data(users: int, items: int, share: float = 0.5, seed: int = 0) -> Interactions:
+    return Interactions.create(make_table(np.random.default_rng(seed), users, items, share))
 
 
-def alike(users: int, items: int) -> np.ndarray:
+def get_group_halves(users: int, items: int) -> np.ndarray:
     """For each of two groups of users, flags of the half of the items that it prefers, (n, M)."""
     return np.arange(users)[:, None] % 2 == np.arange(items) % 2
 
 
-def liked(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
+def draw_likes(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
     """Interactions of two groups of users, with few items of the other group's half."""
     rng = np.random.default_rng(seed)
     return Interactions.create(
-        (rng.random((users, items)) < np.where(alike(users, items), 0.5, 0.02)) * 4.0
+        (rng.random((users, items)) < np.where(get_group_halves(users, items), 0.5, 0.02)) * 4.0
     )
 
 
-def stars(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
+def draw_stars(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
     """Ratings of two groups of users: high for their own half, low for the other half."""
     rng = np.random.default_rng(seed)
-    best = np.where(alike(users, items), 5, 1) + rng.integers(-1, 2, (users, items))
+    best = np.where(get_group_halves(users, items), 5, 1) + rng.integers(-1, 2, (users, items))
     return Interactions.create((rng.random((users, items)) < 0.6) * np.clip(best, 1, 5))
 
 
-def low_rank(
+def draw_low_rank(
     rng: np.random.Generator, users: int = 200, items: int = 50, rank: int = 2, share: float = 0.6
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ratings from 0.5 to 5, and flags of the observed ratings."""
