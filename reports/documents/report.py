@@ -403,10 +403,7 @@ def _utility(section: Section) -> DocSection:
         groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
-        test, sure = (
-            say.PHRASES["protocol"].get(protocol, protocol),
-            say.to_percent(confidence),
-        )
+        test, sure = say.PHRASES["protocol"].get(protocol, protocol), say.to_percent(confidence)
         caption = (
             f"Test: {test} ({n:,} test cases). The {sure} confidence intervals account for the "
             f"choice of users, {describe_trainings(rows)}"

@@ -128,7 +128,8 @@ def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
     """
     mode = os.stat(path, follow_symlinks=follow).st_mode
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(mode), "a device"), str(path))
+        kind = _KINDS.get(stat.S_IFMT(mode), "a device")
+        raise OSError(errno.EINVAL, f"{kind} instead of a regular file", str(path))
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
         content = file.read(max_size + 1)
@@ -175,7 +176,8 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
         why = f"{place}: {first['msg']}{more}"
         raise _edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error
     except IncompleteError as error:
-        raise InputError(f"Expected a record without NaN in {path}. {error}") from error
+        why = f"NaN ({str(error).partition('. ')[0]})"
+        raise _edit_error(f"a record without NaN in {path}", got=why, how=_DAMAGED) from error
     except (ArithmeticError, RecursionError) as error:
         why = f"numbers that cannot be computed with ({error})"
         raise _edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error

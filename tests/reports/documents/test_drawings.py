@@ -127,9 +127,7 @@ def find_tips(drawing: str, colour: str) -> list[float]:
     return [float(each[2 if colour == "claim" else 1].split(",")[0]) for each in corners]
 
 
-def test_marks_are_ordered_and_infinity_lies_beyond_the_axis(
-    record: Record,
-) -> None:
+def test_marks_are_ordered_and_infinity_lies_beyond_the_axis(record: Record) -> None:
     first = record["fmf-ldp"].findings[0]
     drawn = [
         overview.draw_ladder([vary(first, measured=replace(first.measured, epsilon=epsilon))])
@@ -141,9 +139,7 @@ def test_marks_are_ordered_and_infinity_lies_beyond_the_axis(
     assert two < float(axis.attrib["x2"]) < beyond
 
 
-def test_absent_claims_have_no_mark_and_tiny_ones_keep_the_axis(
-    record: Record,
-) -> None:
+def test_absent_claims_have_no_mark_and_tiny_ones_keep_the_axis(record: Record) -> None:
     first = record["fmf-ldp"].findings[0]
     other = vary(first, outside_model="a budget that is not printed")
     derived = vary(first, claim=replace(first.claim, basis=Basis.DERIVED))

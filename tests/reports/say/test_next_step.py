@@ -200,9 +200,7 @@ def test_advised_proofs_state_their_assumption(record: Record) -> None:
     )
 
 
-def test_vacuous_epsilons_are_not_advised_without_a_claim(
-    record: Record,
-) -> None:
+def test_vacuous_epsilons_are_not_advised_without_a_claim(record: Record) -> None:
     assert "You may claim" not in assess(record, judge(record, math.inf, 5000.0, None)).advice
     assert todo(record, judge(record, math.inf, 2.0, None)) == f"You may claim epsilon 2 {SCOPE}."
 

@@ -44,7 +44,7 @@ from tests.reports.printing import capture
         (Vantage, say.ADVERSARY_LABELS),
         (Vantage, say.ADVERSARY_PHRASES),
         (Basis, say.BASIS_TEXTS),
-        (Verdict, say.REPORT_PHRASES["sentence"]),
+        (Verdict, say.PHRASES["sentence"]),
         (Horizon, say.HORIZON_TEXTS),
         (Verdict, say.VERDICT_SIGNS),
     ],
@@ -175,9 +175,7 @@ def describe(record: Record, *rows: UtilityRow) -> str:
     return metrics.describe_utility(changed[rows[0].target], changed)
 
 
-def test_utility_is_compared_with_guessing_paper_and_unprotected(
-    record: Record,
-) -> None:
+def test_utility_is_compared_with_guessing_paper_and_unprotected(record: Record) -> None:
     plain = utility("fcf", 0.62, 0.66)
     noisy = vary(utility("fmf-ldp", 0.31, 0.45), unprotected="fcf")
     said = describe(record, noisy, plain)

@@ -139,9 +139,7 @@ def test_the_folded_page_is_short(measured: dict[str, Any]) -> None:
     assert measured["open 1280"]["words"] > 2 * measured["folded 1280"]["words"]
 
 
-def test_folded_systems_are_short(
-    measured: dict[str, Any],
-) -> None:
+def test_folded_systems_are_short(measured: dict[str, Any]) -> None:
     folded, page = (measured[f"{state} 1280"]["words"] for state in ("folded", "page"))
     assert (page - folded) / 48 < 800
 
