@@ -33,8 +33,8 @@ class StatementKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """Origin of a stated number: printed by the authors, computed from their formula, derived by
-    the audit, or not recorded.
+    """Origin of a stated number (the basis on which it is stated): printed by the authors, computed
+    from their formula, derived by the audit, or not recorded.
 
     The authors are not wrong if a derived number is wrong, because they did not state it.
 

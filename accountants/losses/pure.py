@@ -28,21 +28,23 @@ class ThreePointLoss:
     The pair dominates every pair of inputs, in both orders. It has three kinds of outputs: likely
     under the first input, likely under the second input, and uninformative.
 
-    - ``p_own_output``: probability of the output that is likely under the given input.
-    - ``p_other_output``: probability of the output that is likely under the other input.
+    - ``p_own_output``: probability, under an input, of the output that this input makes likely.
+    - ``p_other_output``: probability, under the same input, of the output that the opposite input
+      makes likely.
 
     The remaining probability is that of the uninformative output. For randomized response this is
-    the distribution itself. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, unlikely = min(q,
-    1 - p) and likely = unlikely + p - q (the proof is in a comment in the code). The pair also
-    covers a composition in which some bits are flipped in one direction and some in the other.
+    the distribution itself. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, ``p_other_output``
+    is min(q, 1 - p), and ``p_own_output`` is larger by p - q (the proof is in a comment in the
+    code). The pair also covers a composition in which some bits are flipped in one direction and
+    some in the other.
     """
 
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
     # and (1 - q - e^eps (1 - p))+. Both divergences are p - q at eps = 0 and linear in e^eps until
     # they vanish. So the divergence with the gentler slope is the larger throughout, and it is
-    # (likely - e^eps unlikely)+. For e^eps = a < 1, the identity H(a) = 1 - a + a H(1/a) of the
-    # divergence H mirrors this. Composing each direction separately and taking the larger result
-    # would not cover a composition of bits flipped in different directions.
+    # (p_own_output - e^eps p_other_output)+. For e^eps = a < 1, the identity H(a) = 1 - a + a H(1/a)
+    # of the divergence H mirrors this. Composing each direction separately and taking the larger
+    # result would not cover a composition of bits flipped in different directions.
 
     p_own_output: float
     p_other_output: float
@@ -53,7 +55,8 @@ class ThreePointLoss:
         a pure epsilon. Raises InputError for any other event.
         """
         if not isinstance(event, THREE_POINT_LOSS_EVENTS):
-            raise InputError(f"Expected a response, bit flip or pure event, got {event}. Give one.")
+            kinds = " or ".join(kind.__name__ for kind in THREE_POINT_LOSS_EVENTS)
+            raise InputError(f"Expected {kinds}, got {event}. Give an event of such a class.")
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)

@@ -72,14 +72,16 @@ class Pure(LeafAccountant):
 class Optimal(LeafAccountant):
     """Accountant by optimal composition: it treats each pure epsilon as a randomized response.
 
-    No smaller bound holds for all mechanisms with the same pure epsilons, even if they are chosen
-    adaptively. For equal epsilons: Kairouz, Oh and Viswanath 2015, Theorem 3.3, extended here to
-    every delta. For unequal epsilons: Murtagh and Vadhan 2016, Theorem 1.5. The result is exact to
-    1e-9. If there are too many unequal epsilons to enumerate, the result is an upper bound computed
-    on a grid, with a relative error of 1e-6 (see ``losses.responses``). Only the pure epsilon of a
-    mechanism is used. So an accountant that uses the distribution of a Laplace mechanism, or of a
-    response with five values, may prove a smaller bound. A shuffled report counts as if it were not
-    shuffled.
+    "Optimal" refers to the composition theorem: no smaller bound holds for all mechanisms with the
+    same pure epsilons, even if they are chosen adaptively. For equal epsilons: Kairouz, Oh and
+    Viswanath 2015, Theorem 3.3, extended here to every delta. For unequal epsilons: Murtagh and
+    Vadhan 2016, Theorem 1.5. The result is exact to 1e-9. If there are too many unequal epsilons to
+    enumerate, the result is an upper bound computed on a grid, with a relative error of 1e-6 (see
+    ``losses.responses``).
+
+    Only the pure epsilon of a mechanism is used. So an accountant that uses the distribution of a
+    Laplace mechanism, or of a response with five values, may prove a smaller bound. A shuffled
+    report counts as if it were not shuffled.
 
     This accountant shares no code with the privacy loss accountant ``Pld``, and therefore can check
     its results.
@@ -388,7 +390,7 @@ _LARGEST = 500.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(LeafAccountant):
-    """Accountant of amplification by shuffling: it composes the clone bound numerically.
+    """Accountant of shuffled reports: it composes the clone bound on amplification numerically.
 
     The bound is that of "Hiding among the clones" (Feldman, McMillan and Talwar 2021): one report
     among n shuffled eps-LDP reports is hidden among clones, reports of other users that are drawn

@@ -152,9 +152,10 @@ class StepMixture:
     device.
 
     step_sign: sign of the positions of positives, +1 or -1; negatives have the opposite sign
-    direction_flip_threshold: largest plausible mean position of a user's rows. There are more
-        negatives than positives, so most rows have a negative position. A user whose mean is larger
-        is taken to have the opposite direction. Infinite if no direction is to be reversed.
+    direction_flip_threshold: largest plausible mean position of a user's rows, in standard
+        deviations of this mean. The device draws more negatives than the user has positives, so
+        most rows have a negative position. A user with a larger mean is taken to have the opposite
+        direction. Infinite if no direction is to be reversed.
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_positive_share: mean of the users' shares of positives among items, which are

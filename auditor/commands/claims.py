@@ -231,7 +231,7 @@ def _check(judged: Sequence[str], given: Sequence[str]) -> None:
         able = [kind for kind, names in _TAKES.items() if name in names]
         if judged[0] not in able:
             raise InputError(
-                f"Expected --{name} with {' or '.join(able)}, got {judged[0]}. Omit --{name}."
+                f"Expected {' or '.join(able)} with --{name}, got {judged[0]}. Omit --{name}."
             )
 
 

@@ -159,8 +159,9 @@ def judge_scoped_claim(
     - ``population``: numbers of users and items.
     - ``exact_bounds``: exact lower bounds.
     - ``sampled_bounds``: measured lower bounds.
-    - ``alarm_bounds``: measured lower bounds at the confidence at which a measurement contradicts a
-      proof. An alarm that contradicts the proof overrides all other bounds.
+    - ``alarm_bounds``: measured lower bounds at the much higher confidence
+      ``PROOF_ALARM_CONFIDENCE``. If such a bound exceeds the proved upper bound, it overrides all
+      other bounds.
     - ``accountants``: accountants that prove the upper bound.
 
     Some lower bounds do not count:
@@ -320,8 +321,8 @@ def mark_untested(
     claim could not have been refuted in two cases:
 
     - Only games can test the system, and no bound was measured in the scope of the claim.
-    - The claim is on a training, and too few trainings were simulated. Enough are those with which
-      a true epsilon of twice the claim would refute the claim about half of the time.
+    - The claim is on a training, and too few trainings were simulated. The number is enough if, at
+      a true epsilon of twice the claim, about half of all audits would refute the claim.
     """
     return tuple(_with_untested(finding, findings, skipped, other_reasons) for finding in findings)
 

@@ -103,7 +103,8 @@ class ReleasedCode:
         mechanism.
         """
         if not self.protection:
-            raise InputError(f"Expected the key draws for {self.name}, got none. Name a mechanism.")
+            asked = f"Expected the key draws in the entry of {self.name} in claims.toml, got none."
+            raise InputError(f"{asked} Set it to the name of a mechanism.")
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
         return (self.noise or Identity()).event()
@@ -204,7 +205,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
             )
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
-        raise InputError("Expected the key scope or computed in the entry, got neither. Add one.")
+        raise InputError(f"Expected scope or computed in entry {entry.number}, got none. Add one.")
     figures = tuple(StatedNumber.model_validate(each, from_attributes=True) for each in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)

@@ -11,8 +11,9 @@ There are these exceptions:
 
 - Related members may have a package of their own inside the family.
 - A package ``parts`` has code that members share.
-- A module has several members, named like its public classes, if its name ends in the name of its
-  folder (``attribute_attacks`` in ``attacks``), or if the family is a single module (``learners``).
+- A file whose name ends in the name of its folder (``attribute_attacks`` in ``attacks``) has one
+  member per public class. The same holds for a family that is a single file (``learners``). These
+  members are named like their classes.
 - A member of "papers" is a folder with claims. The systems in the folder, which are modules or
   lines of a table, are members of "targets".
 

@@ -201,14 +201,15 @@ def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
 def add_tuned_settings(
     name: str, given: Mapping[str, SettingValue], *location: str
 ) -> dict[str, Any]:
-    """Completes settings with ``learns=true`` by values with which the system's training converges.
+    """Returns the settings ``given``, completed by values with which the system's training
+    converges if ``given`` has ``learns=true``.
 
     ``name``: name of the system.
     ``given``: its settings, which take precedence.
     ``location``: keys that lead to these settings in a plan.
 
-    If ``given`` has no ``learns=true``, nothing is added. The added settings may depend on
-    ``given``, such as the learner. Raises PlanError for a wrong setting.
+    Without ``learns=true``, nothing is added. The added values may depend on settings in ``given``,
+    such as the learner. Raises PlanError for a wrong setting.
 
     >>> add_tuned_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
@@ -230,8 +231,8 @@ def add_tuned_settings(
 def make_family_member(
     kind: str, name: str, given: Mapping[str, SettingValue], *location: str
 ) -> Any:
-    """Constructs the member ``name`` of a family (such as the system "fcf" of "targets") with these
-    settings.
+    """Constructs the member ``name`` of a family of exchangeable components (such as the system
+    "fcf" of the family "targets") with these settings.
 
     ``kind``: name of the family.
     ``given``: the settings. A part (learner, protection, route) is given by its name, or by a table

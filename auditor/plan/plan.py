@@ -149,11 +149,12 @@ class Plan(BaseModel):
     ``targets``: names of systems, or "all"; by default ``DEFAULT_TARGETS``.
     ``data``: name of a data set, or a path.
     ``columns``: names of a table's columns for user, item, rating and timestamp.
-    ``users``, ``items``: paths of tables of users and items (``SideTables``).
+    ``users``: path of a file with a table of users and their attributes (``SideTables``), or None.
+    ``items``: path of a file with a table of items, likewise.
     ``attributes``: names of the user attributes to attack; None for all.
     ``bins``: lower edges of the bins of numeric columns in these tables, by column.
-    ``min_user``, ``min_item``: minimum number of interactions of a user, or of an item, in the
-        data.
+    ``min_user``: minimum number of interactions of a user; users with fewer are left out.
+    ``min_item``: minimum number of interactions of an item; items with fewer are left out.
     ``min_rating``: smallest rating that counts as an interaction.
     ``seed``: seed of all randomness.
     ``confidence``: joint confidence of all lower bounds, which share the error budget, and the
@@ -167,8 +168,8 @@ class Plan(BaseModel):
         which the record notes; games run nevertheless.
     ``per_user``: whether the record lists each user's success.
     ``estimator``: name of the estimator of lower bounds from sampled scores.
-    ``by``: name of the attack whose score the games "round" and "training" use; None for the
-        strongest known adversary.
+    ``by``: name of the attack by which the adversary decides in the games "round" and "training":
+        its guess is the score; None for the strongest known adversary.
     ``games``: games (experiments that measure epsilon) for every system. "local" measures one
         client's message and also runs attacks and utility on a training; "round" and "training"
         have a canary (a designed user) in a small ``population``; "one-run" has many ``canaries``

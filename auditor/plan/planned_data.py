@@ -37,8 +37,11 @@ def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None,
 def prepare_data(
     data: Any, plan: Plan, *, users: Any = None, items: Any = None
 ) -> tuple[Interactions | None, Plan]:
-    """Prepares data that are in memory; returns the interactions, and a plan in which all data have
-    names.
+    """Prepares data that are in memory; returns the interactions, and a copy of the plan that names
+    all data.
+
+    In the copy, the fields ``data``, ``users`` and ``items`` are names or paths, also for data in
+    memory.
 
     ``data``: a DataFrame, a matrix of ratings or interactions in memory, or a name or path.
     ``plan``: plan with the columns and filters of the data.

@@ -19,7 +19,8 @@ from fedrec_auditor.targets.systems.base import ScopedClaim
 
 # Maximum size of a TOML file in bytes, fifty times that of a plan with all settings.
 MAX_TOML_BYTES = 2**18
-# Maximum dots in a TOML statement, because the time to parse a key grows with their square.
+# Maximum number of dots in the keys of a TOML statement, because the time to parse a key grows with
+# their square.
 MAX_KEY_DOTS = 256
 # Tokens that determine where a TOML statement ends: strings (also those without an end, so that the
 # search is linear), comments, brackets and line ends.
@@ -58,8 +59,10 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
 
 
 def find_statement_ends(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the line in which each statement of a TOML text ends (counted from 1), and the
-    statement's number of dots.
+    """Yields a pair of numbers for each statement of a TOML text.
+
+    The pair is the line in which the statement ends (counted from 1), and the number of dots outside
+    its strings and comments.
     """
     line, depth, dots = 1, 0, 0
     for token in _TOKEN.findall(text):
@@ -164,8 +167,8 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     tables = values.pop("claim", None)
     if (tables is None) == (not values):
         raise InputError(
-            f"Expected the keys of one claim in {path}, or tables [[claim]], got "
-            f"{'both' if values else 'neither'}. Write, for example, epsilon = 1.0."
+            f"Expected either the keys of one claim in {path}, or tables [[claim]], got "
+            f"{'keys and tables' if values else 'no claim'}. Write, for example, epsilon = 1.0."
         )
     listed = tables if isinstance(tables, list) else [tables or values]
     if not listed:

@@ -35,8 +35,11 @@ _FILE = TypeAdapter(dict[Literal["waiver"], list[_Waiver]])
 
 
 def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
-    """Reads waivers from a TOML file, for a ``Gate``: a sentence on each waiver that is valid
-    ``today``, by system and result, and a sentence on each expired waiver.
+    """Reads waivers from a TOML file, and returns sentences on them, as fields of a ``Gate``.
+
+    The first part of the result is a sentence on each waiver that is valid ``today``; its key is
+    the name of the system, and the name of the attack or the scope of the claim. The second part is
+    a sentence on each expired waiver.
 
     Raises InputError, which states the file, the number of the waiver and the key, if one is wrong.
     """

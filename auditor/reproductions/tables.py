@@ -285,8 +285,10 @@ def _cell(
 
 
 def compare_with_paper(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields sentences that compare measured F1 scores of attacks with those in the paper, and
-    those in the paper with guessing.
+    """Yields sentences with two comparisons: measured F1 scores of attacks with printed scores, and
+    printed scores with those of guessing.
+
+    Printed scores are those in the paper. Guessing means the most frequent class for everybody.
     """
     cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
     if not cells:

@@ -1,4 +1,4 @@
-"""Resources of an audit (number of workers, device and memory), which affect only its speed."""
+"""Resources of an audit: number of workers, device, memory and cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources that affect only the speed of an audit.
+    """Resources of an audit, which determine its speed, and whether a large training can run.
 
     - ``jobs``: number of workers.
     - ``compute``: device of each worker, and its memory for stored messages.
@@ -25,7 +25,8 @@ class Resources:
       more is refused.
     - ``cluster``: cluster of the workers, or None for processes of this machine.
 
-    The last bits of floating-point results may depend on the device, so reports name the device.
+    Results do not depend on them, with one exception: the last bits of floating-point numbers may
+    depend on the device. Reports therefore name the device.
 
     >>> make_resources(2).jobs
     2

@@ -81,7 +81,8 @@ class TaskResult(Row):
     ``attacks``: results of attacks.
     ``skipped``: attacks and games that did not run, with the reason.
     ``utility``: utility metrics.
-    ``messages``: counts of messages without content.
+    ``messages``: per system, the number of all messages, of messages that leave the model
+        unchanged, and of messages with numbers that are infinite, NaN or too large.
     ``reproduced``: measured numbers beside those that a paper prints.
     ``errors``: error messages; empty if the task succeeded.
     ``seconds``: duration of the task.
@@ -384,8 +385,10 @@ def shorten_training(target: Target, plan: Plan) -> Target:
 
 
 def list_omissions(plan: Plan) -> tuple[str, ...]:
-    """Lists what an audit of ``plan`` omits, as sentences: plug-ins (components of other
-    distributions) that do not load, and attacks that the plan does not name.
+    """Lists what an audit of ``plan`` omits, as sentences.
+
+    It may omit plug-ins (components that other installed packages add) that do not load, and
+    attacks that the plan does not name.
     """
     wants_all = {kind: kind not in PLUGIN_FAMILIES for kind in FAMILIES} | {
         "targets": ALL_TARGETS in plan.targets,
@@ -440,8 +443,10 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def make_score_attack(name: str | None) -> Attack | None:
-    """Creates the attack ``name``, whose guess is the adversary's score in a simulated experiment;
-    None if ``name`` is None.
+    """Creates the attack ``name``, by which the adversary of a game decides; None if ``name`` is
+    None.
+
+    In a game (simulated experiment), the guess of the attack is the score of the adversary.
 
     Raises InputError unless the attack scores pairs of user and item.
     """

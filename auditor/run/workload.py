@@ -83,10 +83,11 @@ class Workload:
 
     @property
     def required_bytes(self) -> float:
-        """Bytes of memory that suffice for the training, for any number of workers.
+        """Memory limit of an audit, in bytes, that suffices for the training with any number of
+        workers.
 
-        Each worker stores messages in a quarter of its share of the memory, and the remaining
-        messages on disk.
+        A worker keeps messages in a quarter of its share of this memory, and stores the remaining
+        messages on disk. The limit is computed for a single worker, who keeps the most messages.
         """
         return min(
             self.memory_bytes + min(self.stored_message_bytes, DEFAULT_MACHINE.memory),
@@ -268,7 +269,8 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
     return max(raised, key=raised.__getitem__, default=("", 0.0))
 
 
-# Processor seconds for the runs of one setting, if the number of runs is not given.
+# Limit on the processor seconds of all runs of a game on one system, if the plan does not give the
+# number of runs.
 MAX_GAME_RUN_SECONDS = 4 * MAX_SECONDS
 _TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
 _EACH = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule

@@ -202,10 +202,11 @@ class Deployment:
       intended one comes first.
     - ``claimed_epsilon``: epsilon claimed for all rounds together; infinite if there is no claim.
     - ``report_bit_probs``: two error probabilities of a bit that is computed from a shuffled report
-      and tells two inputs a and b apart: P(bit 0 | a) and P(bit 1 | b)
+      to distinguish two inputs a and b: P(bit 0 | a) and P(bit 1 | b)
       (``Noise.report_bit_probs``). None without a shuffler.
     - ``assumes``: assumptions of the bounds, as sentences.
-    - ``unproved_reason``: reason why no epsilon can be proved; always "".
+    - ``unproved_reason``: reason why no epsilon can be proved; always "". The field exists because
+      every system has it.
     - ``sizes``: numbers of items, reports and rounds that convert a bound to another scope; all
       unknown.
     """
@@ -246,8 +247,9 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """Short description of the mechanism of a round, with the number of rounds (of reports, if
-        each report is noisy by itself).
+        """Short text with the mechanism of a round and the number of rounds.
+
+        If each report is noisy by itself, the text has the number of reports instead.
         """
         times = format_count(self.rounds, "report" if is_local_event(self.round_event) else "round")
         return self.round_description if self.rounds == 1 else f"{self.round_description}, {times}"
@@ -451,8 +453,9 @@ class AccountRequest:
         sampled = self.rate not in (None, 1.0) or self.sampling == "fixed"
         if self.is_local and (sampled or self.adjacency is not None):
             raise InputError(
-                "Expected local reports without rate, sampling and adjacency, got one of these. "
-                "Leave it out, and set rounds to the largest number of reports that a user sends."
+                "Expected no rate, sampling or adjacency for local reports, got "
+                f"rate={self.rate}, sampling={self.sampling}, adjacency={self.adjacency}. Leave "
+                "them out, and set rounds to the largest number of reports that a user sends."
             )
         if (self.sampling == "fixed") != (self.users is not None):
             raise InputError(

@@ -310,8 +310,8 @@ def _claimed(
         missing = [p.name for p in wanted if p.name not in settings and p.default is p.empty]
         if missing:
             raise InputError(
-                f"Expected parameters of claimed_epsilon among the given settings, "
-                f"{', '.join(settings)}, got the parameter {missing[0]}. Give this setting too."
+                f"Expected claimed_epsilon to take only the given settings {', '.join(settings)}, "
+                f"got its parameter {missing[0]}. Give the setting {missing[0]} too."
             )
         with convert_errors("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
@@ -321,7 +321,9 @@ def _claimed(
             )
     promised = claimed if target is None else target
     if promised is not None and not promised >= 0.0:
-        raise InputError(f"Expected a claimed epsilon of at least 0, got {promised!r}. Give 1.0.")
+        raise InputError(
+            f"Expected a claimed epsilon of at least 0, got {promised!r}. Give such a number."
+        )
     return math.inf if promised is None else float(promised)
 
 

@@ -113,8 +113,8 @@ class Variant:
     def all_settings(self) -> Settings:
         """The settings by dotted name, such as "protection.epsilon".
 
-        If ``learns`` is among them and true, the values are added with which the system's training
-        converges.
+        With ``learns=true``, they include the values that ``add_tuned_settings`` adds, with which
+        the system's training converges.
         """
         return dict(walk_leaves(add_tuned_settings(self.target, self.settings)))
 
@@ -257,8 +257,8 @@ def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
         factor, knob = parse_noise_factor(fields[NOISE_AXIS]), made.noise_setting
         if knob is None:
             raise InputError(
-                f"Expected settings of {target} with a noise setting, got {given}. Leave "
-                f"{NOISE_AXIS} out, or give another protection."
+                f"Expected a protection with a noise setting, to vary {NOISE_AXIS} of {target}, "
+                f"got {given}. Leave {NOISE_AXIS} out, or give another protection."
             )
         for place, value in knob.scale_noise(made, factor).items():
             part, _, field = place.rpartition(".")

@@ -37,9 +37,10 @@ class Case:
       pair.
     - ``outputs``: all possible outputs, if they are few; one output per interval if ``edges`` are
       given; otherwise None.
-    - ``cdf``: for densities, a function ``cdf(outputs, value)`` that computes the cumulative
-      distribution of each output entry, given the entries before it, without ``log_prob``. Its
-      values (of the same shape as ``outputs``) are uniform if outputs have the stated density.
+    - ``cdf``: for densities, a function ``cdf(outputs, value)`` that returns an array like
+      ``outputs``: for each entry of an output, its conditional distribution function, given the
+      entries before it. It must not use ``log_prob``, which it checks: the returned numbers are
+      uniform on [0, 1] if the outputs have the stated density.
     - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
       are such intervals.
     """
@@ -51,7 +52,10 @@ class Case:
     edges: NDArray[Any] | None = None
 
     def probabilities(self, value: Any) -> NDArray[np.float64]:
-        """Returns the probability of each of ``outputs`` (or of its interval) for one input."""
+        """Returns the probabilities of ``outputs`` for the input ``value``.
+
+        If ``edges`` are given, an output stands for its whole interval.
+        """
         sizes = 1.0 if self.edges is None else np.diff(self.edges)
         return np.asarray(np.exp(self.mechanism.log_prob(np.asarray(self.outputs), value)) * sizes)
 
