@@ -178,8 +178,8 @@ class Summary:
     @property
     def attack_details(self) -> str:
         """Clause on the result of the attacks, with the best attack and its interval."""
-        texts = (self._won, self.best_attack_text, self._also, self.message_warning)
-        return say.capitalize_first(say.join_texts(*texts, by="; "))
+        texts = (self.attack_result, say.capitalize_first(self.best_attack_text))
+        return say.capitalize_first(say.join_texts(*texts, by=". "))
 
     @property
     def message_warning(self) -> str:
@@ -236,8 +236,8 @@ class Summary:
             above = "" if gain is None else f", {describe_interval(gain)} above the best guess"
             sure = say.to_percent(row.confidence)
             at = f"{sure} confidence, {describe_trainings([row]).removeprefix('in ')}"
-            metric = f"attack “{row.attack}”, metric “{row.metric}”"
-            return f"{metric}: {describe_interval(row)}{above} ({at})"
+            metric = f"attack “{row.attack}”: “{row.metric}” is"
+            return f"{metric} {describe_interval(row)}{above} ({at})"
         return ""
 
     @property

@@ -246,8 +246,8 @@ class Shuffled(bases.SignedUnitMechanism):
             inputs=np.array([1.0, -1.0]),
             outputs=outputs,
             exhaustive=True,
-            name_input="one user at {:+g}, all others at -1".format,
-            name_output=f"{{}} of {self.n_users} reports are +B".format,
+            name_input="the value of one user is {:+g}, all other values are -1".format,
+            name_output=f"{{}} of {self.n_users} reports are positive".format,
         )
 
     def event(self) -> dp.DpEvent:

@@ -300,8 +300,8 @@ class OneCoordinate(Checked):
             inputs=inputs,
             outputs=np.stack([coordinate, bit], axis=-1),
             exhaustive=True,
-            name_input=lambda vector: f"all {len(vector)} entries are {vector[0]:+g}",
-            name_output=lambda sent: f"entry no. {sent[0]} is sent as {'+' if sent[1] else '-'}B",
+            name_input=lambda vector: f"a gradient of {len(vector)} entries of {vector[0]:+g}",
+            name_output=lambda sent: f"the sign reported for entry {sent[0]} is {'-+'[sent[1]]}",
         )
 
     def event(self) -> dp.DpEvent:
