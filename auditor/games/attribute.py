@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     make_input_table,
 )
 from fedrec_auditor.attacks.parts.uploads import find_senders
-from fedrec_auditor.auditor.games.game import Game, summarize_users
+from fedrec_auditor.auditor.games.game import AttackTrial, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
     GAIN_METRIC,
@@ -64,7 +64,7 @@ class _Question:
     backgrounds: tuple[Background, ...]
 
 
-def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attribute attack; returns report rows per attribute and share of known users.
 
     A known user is a user whose class (value of the attribute) the adversary knows. The metric is
@@ -159,7 +159,7 @@ def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     return ""
 
 
-def _condense_uploads(game: Game) -> ViewWithInputs:
+def _condense_uploads(game: AttackTrial) -> ViewWithInputs:
     """The view with tables of the uploads (one row per user), from which classifiers learn.
 
     Tables of at most ``_MAX_SHARED`` rows are stored in ``game.upload_tables``, so that the next
@@ -176,7 +176,7 @@ def _condense_uploads(game: Game) -> ViewWithInputs:
 
 
 def _rows_by_learning(
-    game: Game, whole: ViewWithInputs, subjects: NDArray[np.int64], key: str
+    game: AttackTrial, whole: ViewWithInputs, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
     """Yields the rows of one attribute for an attack that learns from users whose class the
     adversary knows.
@@ -214,7 +214,7 @@ def _rows_by_learning(
             yield _row(game, view, question, f", {name}", baselines, from_interactions)
 
 
-def _too_wide_readings(game: Game, whole: ViewWithInputs, usable: list[str]) -> list[str]:
+def _too_wide_readings(game: AttackTrial, whole: ViewWithInputs, usable: list[str]) -> list[str]:
     """Names of the tables that a quick audit leaves out, because the attack would sort too many
     columns.
 
@@ -230,7 +230,7 @@ def _too_wide_readings(game: Game, whole: ViewWithInputs, usable: list[str]) -> 
     return [name for name, width in widths.items() if width > max(narrowest, MAX_QUICK_COLUMNS)]
 
 
-def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
+def _why_not_from_truth(game: AttackTrial, subjects: NDArray[np.int64]) -> str:
     """Reason why the attack does not run on the true interactions, as text; empty if it does.
 
     An attack that sorts columns has a maximum table size. Other attacks read inner products only,
@@ -246,7 +246,9 @@ def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
     )
 
 
-def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
+def _make_question(
+    game: AttackTrial, subjects: NDArray[np.int64], key: str, share: float
+) -> _Question:
     """Draws a ``share`` of the users ``subjects``, whose class the adversary knows, several times.
 
     ``backgrounds`` of the result is empty if, in every draw, all known users are of one class.
@@ -275,7 +277,7 @@ def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: flo
     )
 
 
-def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
+def _guess_all(game: AttackTrial, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
     """The attack's guesses in every draw of the users whose class the adversary knows, and how
     often it used each table of the uploads.
 
@@ -306,7 +308,7 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
     )
 
 
-def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses]:
+def _baselines(game: AttackTrial, view: View, question: _Question) -> dict[str, Guesses]:
     """Guesses of every baseline, which uses no uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.drop_uploads(), question)
     labels = [background.known_classes for background in question.backgrounds]
@@ -330,7 +332,7 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     }
 
 
-def _from_interactions(game: Game, view: View, question: _Question) -> float | None:
+def _from_interactions(game: AttackTrial, view: View, question: _Question) -> float | None:
     """Mean macro F1 of the attack on the true interactions in place of uploads; None if the attack
     cannot run on these.
     """
@@ -345,7 +347,7 @@ def _from_interactions(game: Game, view: View, question: _Question) -> float | N
 
 
 def _row(
-    game: Game,
+    game: AttackTrial,
     view: View,
     question: _Question,
     part: str,
@@ -380,7 +382,7 @@ def _row(
 
 
 def _row_with_gain(
-    game: Game,
+    game: AttackTrial,
     metric: str,
     guesses: Guesses,
     baselines: Mapping[str, Guesses],
@@ -402,7 +404,7 @@ def _row_with_gain(
     )
 
 
-def _by_user(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
+def _by_user(game: AttackTrial, guesses: Guesses, question: _Question) -> UsersRow:
     """Summary of the attack's success over users.
 
     A user's success is the share of right guesses, among the draws in which the user's class is not
@@ -415,7 +417,9 @@ def _by_user(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
     return summarize_users(game, question.subjects, share, "share of right guesses about one user")
 
 
-def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
+def _rows_without_known(
+    game: AttackTrial, subjects: NDArray[np.int64], key: str
+) -> tuple[AttackRow, ...]:
     """Rows of one attribute for an adversary who knows no user's class; empty if the attack guesses
     nothing.
 
@@ -443,7 +447,7 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
 
 
 def _certain_row(
-    game: Game, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
+    game: AttackTrial, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
 ) -> AttackRow:
     """Makes the row of the share of users whose attribute is inferred both with certainty and
     correctly.

@@ -95,7 +95,7 @@ _Guess = TypeVar("_Guess", bound=AttackResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Game:
+class AttackTrial:
     """One attack, the view that its adversary sees, and the true data that score its guesses.
 
     ``target_name``, ``attack_name``: names of the audited system and of the attack, as stated in
@@ -135,7 +135,7 @@ class Game:
         return min(users, max(MIN_USERS, MAX_ATTACKED_PAIRS // max(1, self.interactions.n_items)))
 
     @property
-    def unlinked_refusal(self) -> str:
+    def unlinked_skip_reason(self) -> str:
         """Reason why messages without known senders are not attacked, as text; empty if they are
         attacked.
 
@@ -285,7 +285,10 @@ _THIRDS = {
 
 
 def summarize_users(
-    game: Game, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
+    game: AttackTrial,
+    users: NDArray[np.integer[Any]],
+    success: NDArray[np.floating[Any]],
+    name: str,
 ) -> UsersRow:
     """Summarises an attack's success over users: quantiles, the share of exposed users, and means
     of groups.
@@ -333,7 +336,7 @@ def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: floa
 
 
 def _groups(
-    game: Game, users: NDArray[np.integer[Any]]
+    game: AttackTrial, users: NDArray[np.integer[Any]]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Yields the groups of users whose mean success is reported.
 

@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.base import Background, MemberScores
 from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_participation
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, make_further_figure, summarize_users
+from fedrec_auditor.auditor.games.game import AttackTrial, make_further_figure, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
@@ -27,7 +27,7 @@ MAX_MEMBERS_PER_USER = 20
 N_KNOWN_ITEMS = 5
 
 
-def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses whether a user has an item; returns rows of the report.
 
     The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at a false positive
@@ -51,8 +51,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     interactions, known_items, known_note = game.interactions, None, ""
     if assign_pseudonyms(game.view) is not None:
-        if game.unlinked_refusal:
-            return (game.make_skipped_row(game.unlinked_refusal),)
+        if game.unlinked_skip_reason:
+            return (game.make_skipped_row(game.unlinked_skip_reason),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
     among = find_subjects(game.view)
@@ -101,7 +101,12 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def _rows(
-    game: Game, curve: metrics.Roc, fprs: Iterable[float], baseline: str, pairs: int, note: str
+    game: AttackTrial,
+    curve: metrics.Roc,
+    fprs: Iterable[float],
+    baseline: str,
+    pairs: int,
+    note: str,
 ) -> list[AttackRow]:
     """Makes the row of the AUC, with the ROC curve, and one row of the TPR at each of ``fprs``.
 
@@ -213,7 +218,7 @@ def draw_candidates(
 USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 
 
-def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_user_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses which users took part in a training; returns report rows.
 
     The metrics are AUC, and the true positive rate (TPR) at false positive rates (FPR) of 10%, 1%

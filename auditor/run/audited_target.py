@@ -19,7 +19,7 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games import canary_game
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.game import Game, HalfTrainings, UploadTables
+from fedrec_auditor.auditor.games.game import AttackTrial, HalfTrainings, UploadTables
 from fedrec_auditor.auditor.games.informative import InformativeView, filter_view
 from fedrec_auditor.auditor.games.row_order import ClientRowOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
@@ -187,7 +187,7 @@ class AuditedTarget:
                 messages, view = self._server_view, replace(self._server_view.view, vantage=vantage)
             if not refusal:
                 view.notes.clear()  # These are notes of other attacks.
-                game = Game(
+                game = AttackTrial(
                     target_name=task.target,
                     attack_name=task.step,
                     attack=attack,

@@ -30,7 +30,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     select_rounds,
 )
 from fedrec_auditor.auditor.games import membership, metrics, reconstruction
-from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.game import AttackTrial
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Dense
@@ -65,10 +65,10 @@ def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
 
 
 def played(
-    truth: np.ndarray, view: View, play: Callable[[Game], tuple[AttackRow, ...]]
+    truth: np.ndarray, view: View, play: Callable[[AttackTrial], tuple[AttackRow, ...]]
 ) -> AttackRow:
     whole = play is membership.run_attack
-    game = Game(
+    game = AttackTrial(
         target_name="bits",
         attack_name="made",
         attack=InteractionMembership() if whole else InteractionReconstruction(),

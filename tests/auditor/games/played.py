@@ -9,7 +9,7 @@ import numpy as np
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.games.canary import shrink_data
 from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameResult, GameSetup
-from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.game import AttackTrial
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -21,7 +21,9 @@ POPULATION = shrink_data(DATA, 8, 10)
 SURE = 1 - 1e-6
 
 
-def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **kw: Any) -> Game:
+def game(
+    attack: Any, view: View, interactions: Interactions, seed: int = 0, **kw: Any
+) -> AttackTrial:
     """A quick one at 95%, unless it is said otherwise."""
     usual: dict[str, Any] = {
         "target_name": "it",
@@ -30,7 +32,7 @@ def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **k
         "confidence": 0.95,
     }
     rng = np.random.default_rng(seed)
-    return Game(attack=attack, view=view, interactions=interactions, rng=rng, **usual | kw)
+    return AttackTrial(attack=attack, view=view, interactions=interactions, rng=rng, **usual | kw)
 
 
 def play(
