@@ -1,4 +1,8 @@
-"""Training, messages and designed inputs of systems composed of learner, protection and route."""
+"""Training, messages and worst-case users of systems composed of learner, protection and route.
+
+A learner is a model that devices train, a protection changes uploads, and a route is the way by
+which uploads reach the server.
+"""
 
 from __future__ import annotations
 
@@ -330,13 +334,9 @@ class FederatedSystem(ComposedSystem):
         features = self.compute_user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take_users(users), features[users]
-        prepare = streams.derive_streams(_PREPARE)
+        prepare = streams.derive(_PREPARE)
         clients = Clients(interactions=interactions, features=features, streams=prepare)
-        own = (
-            self.learner.init_user_vectors(streams.derive_streams(_KEEP))
-            if self.private_user
-            else None
-        )
+        own = self.learner.init_user_vectors(streams.derive(_KEEP)) if self.private_user else None
         return replace(self.protection.prepare_data(clients), streams=streams, user_embeddings=own)
 
     def _send(
@@ -349,10 +349,10 @@ class FederatedSystem(ComposedSystem):
         """
         streams = clients.streams
         local = self.get_local_settings(self.get_upload_shapes(clients.data_sizes))
-        devices = replace(clients, streams=streams.derive_streams(_TRAIN))
+        devices = replace(clients, streams=streams.derive(_TRAIN))
         trained = self.learner.train(broadcast, devices, local, compute)
         own = trained.pop("user.E").to_dense(np.arange(len(clients))) if self.private_user else None
-        devices = replace(clients, streams=streams.derive_streams(_PROTECT))
+        devices = replace(clients, streams=streams.derive(_PROTECT))
         return self.protection.protect(trained, broadcast, devices), own
 
 
