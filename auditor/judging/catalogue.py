@@ -235,7 +235,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         if finding is None or finding.measured is None
         else finding.measured.epsilon,
         verdict=None if finding is None else finding.verdict,
-        arithmetic=find_worst_label(figure.label for figure in figures),
+        arithmetic=find_worst_label(figure.word for figure in figures),
         reason=entry.reason,
         finding=finding,
         figures=figures,
