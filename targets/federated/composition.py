@@ -319,7 +319,7 @@ class ComposedSystem(System):
         if mechanism is None:
             return dp.NonPrivateDpEvent()
         one = _charged(mechanism, spent, once=not training)
-        if not entry and self.route.vantage.includes_view_of(scope.vantage):
+        if not entry and self.route.vantage.sees_all_of(scope.vantage):
             one = self.route.get_event(one, spent, self.count_senders(population.n_users))
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
