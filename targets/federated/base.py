@@ -171,7 +171,7 @@ class Learner(Protocol):
         """Trains the broadcast model on every device, and returns the trained models by array.
 
         There is one component per named array of the model, for all devices. Components are stored
-        in full (``Dense``), except for the item table. Of the item table, only the trained rows are
+        in full (``Dense``), except for the item table. Only the trained rows of the item table are
         stored; the remaining rows are those of the broadcast table (``SparseRows``) or, if
         ``local.epoch_noise`` has noise for the items, those of a noisy table (``OverlaidTables``).
         A device's result depends only on its own row of ``clients`` and on the broadcast. A device
