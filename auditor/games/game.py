@@ -146,8 +146,8 @@ class Game:
         if size <= MAX_UNLINKED_USER_ITEMS:
             return ""
         return (
-            f"Messages without senders are searched together: their {size:,} entries (users times items"
-            f") exceed the {MAX_UNLINKED_USER_ITEMS:,} that fit into memory. Audit fewer users."
+            f"Messages without senders are searched together: their {size:,} entries (users times "
+            f"items) exceed the {MAX_UNLINKED_USER_ITEMS:,} that memory can hold. Audit fewer users."
         )
 
     def make_skipped_row(self, reason: str) -> SkippedRow:

@@ -530,7 +530,7 @@ def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "
-        f"senders' items (by {support:.1f} standard errors at most, of {MIN_ROW_ORDER_Z_SCORE:g} needed): "
-        f'a failure proves nothing. Give "items": [...] in {place}, and '
-        "see that senders are users of the truth."
+        f"senders' items (by {support:.1f} standard errors at most, of "
+        f'{MIN_ROW_ORDER_Z_SCORE:g} needed): a failure proves nothing. Give "items": [...] '
+        f"in {place}, and see that senders are users of the truth."
     )
