@@ -107,7 +107,7 @@ class Vantage(StrEnum):
     PEERS = "peers"  # the broadcast models
     RELEASE = "release"  # the published model only
 
-    def includes_view_of(self, other: Vantage) -> bool:
+    def sees_all_of(self, other: Vantage) -> bool:
         """Whether an adversary at this vantage sees everything that an adversary at the ``other``
         vantage sees, or can compute it.
         """

@@ -139,9 +139,8 @@ class UserMembership:
         """
         if view.vantage in _KNOWN and view.public.n_silos is None:
             return "The receiver of the messages knows who takes part, so nothing is left to infer."
-        if not profile_fit.has_readable_model(view) and not profile_fit.can_solve_participation(
-            view
-        ):
+        can_solve = profile_fit.can_solve_participation
+        if not profile_fit.has_readable_model(view) and not can_solve(view):
             return (
                 "The attack needs a model with one row per item, similarities of items, or sums of "
                 "messages that devices compute without randomness; this adversary sees none."

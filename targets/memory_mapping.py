@@ -55,7 +55,10 @@ class RoundStore:
         self._read: list[weakref.ref[mmap.mmap]] = []
 
     def store(self, one: Round) -> Round:
-        """Returns the round ``one``; beyond the limit, large arrays become memory-mapped files."""
+        """Returns the round ``one``, with large arrays in files if the memory limit is exceeded.
+
+        The limit counts the uploads of all rounds that were stored. The files are memory-mapped.
+        """
         shared = {id(array) for array in (one.broadcast or {}).values()}
         size = sum(count_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size

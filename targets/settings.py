@@ -118,10 +118,10 @@ _FLAG = AllowedValues((True, False), "to be true or false")
 class NoiseSetting:
     """Names of the settings that determine how much noise a system adds.
 
-    noise: names of settings that grow with the noise, such as noise scales
-    budgets: names of settings that shrink as the noise grows, such as epsilon
-    noiseless_value: value of all these settings that leaves almost no noise, for the noiseless
-        counterpart of the system; None if there is no such value
+    noise: names of noise settings, which grow with the noise, such as noise scales
+    budgets: names of budget settings, which shrink as the noise grows, such as epsilon
+    noiseless_value: value that switches the noise off (or almost) if all these settings have it:
+        about 0 for noise settings, or a huge number for budgets. None if there is no such value
 
     A setting of a nested object is named by its attribute path, such as "protection.epsilon".
 
@@ -143,9 +143,10 @@ class NoiseSetting:
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_paths(self, part: str) -> NoiseSetting:
-        """Returns the same settings for a larger system, whose attribute ``part`` is this system.
+        """Returns these settings, named as settings of a larger system that contains this system.
 
-        Each attribute path then begins with ``part`` and a dot. ``noiseless_value`` is None.
+        The larger system has this system as its attribute ``part``: each attribute path then begins
+        with ``part`` and a dot. ``noiseless_value`` is None.
         """
         noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
         return NoiseSetting(tuple(noise), tuple(budgets))

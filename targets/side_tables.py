@@ -55,9 +55,10 @@ class SideTables:
     """Files with further data on users and items, to be added to interactions.
 
     users, items: paths of CSV, TSV or Parquet files with a column of identifiers; None if not given
-    attributes: names of attributes that the result must have; None if no attribute is required
+    attributes: names of the user attributes that the result must have; None if none is required
     bins: edges of bins, by name of a column; an empty list leaves the numbers unbinned
-    columns: names of the identifier columns of the interactions, by "user" and "item"
+    columns: names of the identifier columns, which are those of the interactions, by the keys
+        "user" and "item"
 
     The column of identifiers has a usual name (user_id, item, id), or the name in ``columns``.
 
@@ -65,10 +66,10 @@ class SideTables:
     at most ten distinct values. Other numbers are cut into named bins; by default, each bin has a
     third of the users. An empty cell, NA, N/A, NaN or null means that the user has no value.
 
-    The column of titles in ``items`` is read only if identifiers are numbers; otherwise the
-    identifiers stay the titles. A cell may contain several genres or tags, separated by bars,
-    semicolons or commas. Every other column becomes flags of an item, called "column: category", in
-    addition to the genres.
+    Items get titles from the column of titles in ``items`` if their identifiers are numbers; if the
+    identifiers are texts, these are the titles. A cell may contain several genres or tags,
+    separated by bars, semicolons or commas. Every other column becomes flags of an item, called
+    "column: category", in addition to the genres.
 
     A column of dates, or of too many distinct values for an inference attack, is not an attribute.
     The column is left out, and ``Interactions.notes`` say so. The notes also count the identifiers

@@ -53,7 +53,7 @@ class Streams:
         with np.errstate(over="ignore"):
             return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
-    def derive_streams(self, purpose: int) -> Streams:
+    def derive(self, purpose: int) -> Streams:
         """Derives one new stream per client, independent of the client's other streams.
 
         ``purpose`` is an integer of at least 0 that stands for the use of the stream. Different

@@ -34,8 +34,9 @@ Broadcast = Mapping[str, NDArray[Any]]
 class Uploads:
     """Messages of several clients in one round, linked to their senders.
 
-    users: indices of the senders (n,). A sender is a user, or a silo (organisation) if one silo
-        holds several users (``PublicInfo.n_silos``). In a training, they are in ascending order
+    users: indices of the senders (n,), which are usually users. They are silos (organisations) if
+        one silo holds several users (``PublicInfo.n_silos``). In a training, they are in ascending
+        order
     components: the parts of the messages by name, such as "item" for the item table, each for all
         n senders. Names of parts that belong together begin with the same word before a dot, such
         as "user.W1" and "user.b"
@@ -104,7 +105,7 @@ class DeviceCode(Protocol):
 
     @property
     def n_items_range(self) -> tuple[int, int]:
-        """Smallest and largest number of items per user of the data, among users with items."""
+        """Smallest and largest number of items of a user in the data, among users with items."""
         ...
 
     def __call__(
@@ -154,8 +155,9 @@ class PublicInfo:
         several users (or of some items); None if every user sends separate messages
     item_features: flags of each item's public features, such as genres (n_items, G); None if there
         are none
-    item_rows: the h rows of each item in item tables, or the h codes of each item in lists, if a
-        public function such as a hash determines them (n_items, h); otherwise None
+    item_rows: indices of the h rows of each item in item tables (or the h codes of each item in
+        lists of codes), if a public function such as a hash assigns them to items (n_items, h);
+        None if no public function does
     popularity: share of users who interacted with each item (n_items,); None if it is not public
     device_code: the code that all devices run; None if an adversary cannot run it
     """
@@ -298,7 +300,7 @@ class RoundView:
     uploads: the messages, linked to their senders
     shuffled: the messages in random order, by component (named part of a message)
     aggregate: sums of the messages over all ``sum_senders``, by component
-    sum_senders: indices of the clients in the sums, which the server knows (n,)
+    sum_senders: indices of the clients whose messages are in the sums, which the server knows (n,)
     cleartext: messages that stay linked to their senders even under secure aggregation
 
     Components in other storage formats are converted to ``ComponentView``, which hides how messages

@@ -391,7 +391,6 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
             lattice = Lattice(term.anchor, term.step)
             lattices.append(lattice)
         low, high, anchor = map(lattice.find_index, (term.low, term.high, term.anchor))
-        lattice.terms_by_measure[side].append(
-            ExpTerm(low, high, anchor, term.log_max, term.slope * term.step)
-        )
+        made = ExpTerm(low, high, anchor, term.log_max, term.slope * term.step)
+        lattice.terms_by_measure[side].append(made)
     return lattices

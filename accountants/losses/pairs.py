@@ -862,7 +862,7 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
         return _mixture(leaf)
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.from_epsilon(leaf.epsilon)
-    if isinstance(leaf, pure.THREE_POINT_LOSS_EVENTS):
+    if isinstance(leaf, pure.THREE_LOSS_EVENTS):
         pair = pure.ThreePointLoss.from_event(leaf)
         if math.isinf(pair.max_loss):
             return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_own_output)
@@ -916,7 +916,7 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
         flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
         return make_shuffled_pairs(flipped, flipped, int(leaf.n_users))
     noises = (dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.MixtureOfGaussiansDpEvent)
-    if not isinstance(inner, (*pure.THREE_POINT_LOSS_EVENTS, *noises)):
+    if not isinstance(inner, (*pure.THREE_LOSS_EVENTS, *noises)):
         return None
     rate = get_sampling_rate(leaf)
     if rate == 0:

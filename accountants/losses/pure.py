@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
-THREE_POINT_LOSS_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
+THREE_LOSS_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 # Event classes that have a pure epsilon, without any composition.
-PURE_EVENTS = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
+PURE_EVENTS = (*THREE_LOSS_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
 # Different pure epsilons above 0 in ascending order, each with its number of uses.
 EpsilonCounts = tuple[tuple[float, int], ...]
 
@@ -42,9 +42,9 @@ class ThreePointLoss:
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
     # and (1 - q - e^eps (1 - p))+. Both divergences are p - q at eps = 0 and linear in e^eps until
     # they vanish. So the divergence with the gentler slope is the larger throughout, and it is
-    # (p_own_output - e^eps p_other_output)+. For e^eps = a < 1, the identity H(a) = 1 - a + a H(1/a)
-    # of the divergence H mirrors this. Composing each direction separately and taking the larger
-    # result would not cover a composition of bits flipped in different directions.
+    # (p_own_output - e^eps p_other_output)+. For e^eps = a < 1, the identity H(a) = 1 - a + a
+    # H(1/a) of the divergence H mirrors this. Composing each direction separately and taking the
+    # larger result would not cover a composition of bits flipped in different directions.
 
     p_own_output: float
     p_other_output: float
@@ -54,8 +54,8 @@ class ThreePointLoss:
         """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
         a pure epsilon. Raises InputError for any other event.
         """
-        if not isinstance(event, THREE_POINT_LOSS_EVENTS):
-            kinds = " or ".join(kind.__name__ for kind in THREE_POINT_LOSS_EVENTS)
+        if not isinstance(event, THREE_LOSS_EVENTS):
+            kinds = " or ".join(kind.__name__ for kind in THREE_LOSS_EVENTS)
             raise InputError(f"Expected {kinds}, got {event}. Give an event of such a class.")
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):

@@ -30,7 +30,7 @@ from fedrec_auditor.accountants.losses.pairs import (
 )
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
-    THREE_POINT_LOSS_EVENTS,
+    THREE_LOSS_EVENTS,
     ThreePointLoss,
     amplify_epsilon,
     count_epsilons,
@@ -110,7 +110,7 @@ class Optimal(LeafAccountant):
         return compose_pure_epsilons(count_epsilons(uses), delta)
 
 
-_SAMPLES = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
+_SAMPLES = (*THREE_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
 _PLD_READS = (*_SAMPLES, dp.MixtureOfGaussiansDpEvent)
 _PLD_SAMPLED = {
     dp.PoissonSampledDpEvent: _SAMPLES,
@@ -178,11 +178,7 @@ class Pld(LeafAccountant):
             once = count == 1 or revealing == 1.0
             all_revealed = revealing if once else -math.expm1(count * math.log1p(-revealing))
             epsilon = 0.0 if all_revealed <= delta else math.inf
-        elif (
-            len(uses) == 1
-            and isinstance(leaf, THREE_POINT_LOSS_EVENTS)
-            and count <= _MOST_RESPONSES
-        ):
+        elif len(uses) == 1 and isinstance(leaf, THREE_LOSS_EVENTS) and count <= _MOST_RESPONSES:
             epsilon = _responses(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
             epsilon = _gaussian(_joint_mu(uses), delta)
@@ -207,7 +203,7 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
     """
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return get_sampling_rate(leaf) * _revealing_probability(leaf.event)
-    if not isinstance(leaf, THREE_POINT_LOSS_EVENTS):
+    if not isinstance(leaf, THREE_LOSS_EVENTS):
         return 0.0
     pair = ThreePointLoss.from_event(leaf)
     return pair.p_own_output if math.isinf(pair.max_loss) else 0.0
@@ -307,12 +303,7 @@ class Rdp(LeafAccountant):
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
-    supported_events = (
-        *THREE_POINT_LOSS_EVENTS,
-        dp.LaplaceDpEvent,
-        dp.GaussianDpEvent,
-        dp.ZCDpEvent,
-    )
+    supported_events = (*THREE_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
 
     def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
@@ -326,7 +317,7 @@ class Rdp(LeafAccountant):
 
 def _curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
-    if isinstance(leaf, THREE_POINT_LOSS_EVENTS):
+    if isinstance(leaf, THREE_LOSS_EVENTS):
         return _three_point(ThreePointLoss.from_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
         return _normal(leaf.noise_multiplier, orders)

@@ -210,7 +210,7 @@ def _path(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[Con
     """Lists the steps that convert an upper bound in the scope ``low`` to the scope ``high``: first
     unit and adjacency, then horizon.
     """
-    if not low.vantage.includes_view_of(high.vantage):
+    if not low.vantage.sees_all_of(high.vantage):
         raise InputError(
             f"Expected a bound for a vantage that sees all that {high.vantage} sees, got one for "
             f"{low.vantage}. Account the mechanism for the vantage {high.vantage}."

@@ -170,9 +170,8 @@ def _is_exact(view: View) -> bool:
         return False
     client = view.public.device_code
     assert client is not None, "checked by can_solve_sums"
-    met = draw_histories(
-        _TRIED, view.public.n_items, client.n_items_range, np.random.default_rng(0)
-    )
+    rng = np.random.default_rng(0)
+    met = draw_histories(_TRIED, view.public.n_items, client.n_items_range, rng)
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
         histories = sparse.csr_array(met[some].astype(np.float32))
@@ -306,9 +305,8 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
     known = _observed_steps(view, place, sent)
     whole = sum(step.size for step, _ in known.values())
     chosen = np.zeros(whole, np.bool_)
-    chosen[
-        np.random.default_rng(0).permutation(whole)[: MAX_EQUATION_COEFFICIENTS // max(1, n)]
-    ] = True
+    limit = MAX_EQUATION_COEFFICIENTS // max(1, n)
+    chosen[np.random.default_rng(0).permutation(whole)[:limit]] = True
     columns, steps = np.empty((n, np.count_nonzero(chosen))), np.empty(np.count_nonzero(chosen))
     first = passed = 0
     for name, (step, others) in known.items():

@@ -117,10 +117,8 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
     rounds = choose_rounds(view)
-    known, sizes = (
-        UntrainedReaders(readers, replace(view, rounds=tuple(rounds))),
-        client.n_items_range,
-    )
+    known = UntrainedReaders(readers, replace(view, rounds=tuple(rounds)))
+    sizes = client.n_items_range
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
         taken, sent, _ = run_on_accepted(
@@ -452,9 +450,8 @@ class _Round:
         ``shadows`` are the indices of simulated users who sent the messages ``made``; None for real
         users.
         """
-        each = np.stack(made.features_by_item + self.linear.read(made, shadows), axis=-1).astype(
-            np.float32
-        )
+        features = made.features_by_item + self.linear.read(made, shadows)
+        each = np.stack(features, axis=-1).astype(np.float32)
         mean = np.broadcast_to(each.mean(axis=1, keepdims=True), each.shape)
         return np.concatenate([each, mean], axis=-1)
 

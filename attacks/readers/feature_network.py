@@ -117,10 +117,8 @@ class FeatureNetworkReader(MessageReader):
                 sent[at] += first
                 count[at] += 1
         prior = sent.sum(axis=0) / max(1.0, count.sum())
-        ratio, odds, activity = ratio[:, whose], prior[whose], np.zeros(len(users))
-        return Evidence(
-            users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=activity
-        )
+        ratio, odds, level = ratio[:, whose], prior[whose], np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=level)
 
 
 def _networks(

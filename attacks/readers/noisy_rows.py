@@ -291,12 +291,12 @@ def fit_log_ratios(
     """
     users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):
-        none = np.zeros((0, positions.positions.shape[1]), dtype=np.float32)
+        none, no_shares = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
         return MixtureFit(
             mixture=mixture,
             users=users,
             log_ratio=none,
-            positive_shares=np.zeros(0),
+            positive_shares=no_shares,
             log_likelihood=0.0,
         )
     place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
@@ -379,13 +379,9 @@ def fit_log_ratios(
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
     penalty = _LEVEL / 2 * np.square(mixture.positive_step_excess).sum()
-    fit += np.log(rest).sum(dtype=np.float64) - penalty
+    fit = float(fit + np.log(rest).sum(dtype=np.float64) - penalty)
     return MixtureFit(
-        mixture=mixture,
-        users=users,
-        log_ratio=ratio,
-        positive_shares=shares,
-        log_likelihood=float(fit),
+        mixture=mixture, users=users, log_ratio=ratio, positive_shares=shares, log_likelihood=fit
     )
 
 

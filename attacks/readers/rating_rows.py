@@ -83,9 +83,8 @@ class RatingRowsReader(MessageReader):
         for sent in rounds:
             base = np.asarray(sent.broadcast, dtype=np.float32)
             for whose, change, moved in sent.iter_user_changes(users):
-                for some, first, kept in uploads.group_by_n_changed_rows(
-                    np.asarray(moved.any(axis=2))
-                ):
+                is_changed = np.asarray(moved.any(axis=2))
+                for some, first, kept in uploads.group_by_n_changed_rows(is_changed):
                     own = np.where(kept[:, :, None], change[some[:, None], first], 0)
                     rated, vector = local.fit_ratings(base[first], own.astype(np.float32), kept)
                     ratings[whose[some]] = uploads.scatter_item_values(rated, first, kept, n_items)

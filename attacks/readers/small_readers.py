@@ -197,10 +197,8 @@ class ParticipationReader(MessageReader):
             share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
             ratio = there.T @ np.where(moved, -np.log(share), -MAX_LOG_RATIO)
             ratio = np.maximum(ratio, -MAX_LOG_RATIO)
-        odds, activity = uploads.estimate_popularity(view), np.zeros(len(users))
-        return Evidence(
-            users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=activity
-        )
+        odds, level = uploads.estimate_popularity(view), np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=level)
 
 
 def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -272,10 +270,8 @@ class UserRowsReader(MessageReader):
         assert rows is not None, "refused"
         scores = rows[users] @ table.T
         ratio = (scores - scores.mean()) / max(float(scores.std()), np.finfo(float).tiny)
-        odds, activity = np.zeros(view.public.n_items), np.zeros(len(users))
-        return Evidence(
-            users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=activity
-        )
+        odds, level = np.zeros(view.public.n_items), np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=level)
 
 
 # The estimate of ``uploads.estimate_popularity``, which gives no evidence on single users.
@@ -307,10 +303,8 @@ class PopularityReader(MessageReader):
         The popularity is in standard deviations from the mean.
         """
         ratio = np.zeros((len(users), view.public.n_items))
-        odds, activity = uploads.estimate_popularity(view), np.zeros(len(users))
-        return Evidence(
-            users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=activity
-        )
+        odds, level = uploads.estimate_popularity(view), np.zeros(len(users))
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=level)
 
 
 # A device with vector u and interactions r (0 elsewhere) moves the table V in a step of size c by

@@ -281,7 +281,7 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
         CheckRow(
             target=row.target,
             check=f"{row.number}: {figure.what}",
-            failed=figure.label is NumberLabel.WRONG,
+            failed=figure.word is NumberLabel.WRONG,
             reason=f"{catalogue.format_stated_number(figure, format_number)} "
             f"{catalogue.describe_origin(row)}, "
             f"{catalogue.format_correct_number(figure, format_number)} computed here.",

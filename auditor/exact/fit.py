@@ -293,9 +293,9 @@ def _intervals(
     if not abs(total - 1.0) <= doubt:
         if atoms:
             raise InputError(
-                f"{where}, some outputs repeat: with exp(log_prob) as their probabilities, "
-                f"{atoms:.6g} in all, the claimed distribution sums to {total:.6g}, not to 1. "
-                "Outputs that repeat have no density. Correct the sampler or log_prob."
+                f"{where}, some outputs repeat, so that exp(log_prob) is their probability, not a "
+                f"density. It sums to {atoms:.6g}, and together with the density of all other "
+                f"outputs to {total:.6g} instead of 1. Correct the sampler or log_prob."
             )
         raise InputError(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Correct the "

@@ -61,27 +61,28 @@ class OutputDistribution:
 
     - ``wrapped_object``: the mechanism or sampler that is wrapped.
     - ``sampler``: draws outputs.
-    - ``log_density``: function that returns log-probabilities of outputs, given the input.
+    - ``log_prob_function``: function (outputs, input) that returns the log-probability of each
+      output, or its log-density.
     - ``domain``: the possible inputs, or None if unknown.
     - ``worst_case``: inputs and outputs among which the largest log-ratio occurs, as far as
-      ``log_density`` confirms them; otherwise None.
+      ``log_prob_function`` confirms them; otherwise None.
     - ``has_unbounded_ratios``: true if the origin states that the log-ratios of its output
       probabilities have no maximum.
     - ``outputs``: all possible outputs, if the origin lists them; otherwise None.
-    - ``batch_log_density``: ``log_density`` of many outputs that are not arrays, if the origin has
-      such a function; otherwise None.
+    - ``batch_log_prob_function``: ``log_prob_function`` of many outputs that are not arrays, if the
+      origin has such a function; otherwise None.
     - ``atom_values``: numbers with a positive probability, if all other numbers have a density and
       the origin states these atoms.
     """
 
     wrapped_object: Any
     sampler: Sampler
-    log_density: Callable[[Any, Any], Any]
+    log_prob_function: Callable[[Any, Any], Any]
     domain: Domain | None = None
     worst_case: WorstCase | None = None
     has_unbounded_ratios: bool = False
     outputs: NDArray[Any] | None = None
-    batch_log_density: Callable[[Sequence[Any], Any], Floats] | None = None
+    batch_log_prob_function: Callable[[Sequence[Any], Any], Floats] | None = None
     atom_values: Sequence[float] = ()
 
     @classmethod
@@ -103,7 +104,7 @@ class OutputDistribution:
         dist = cls(
             wrapped_object=origin,
             sampler=Sampler.wrap(origin.sample if isinstance(origin, Density) else origin),
-            log_density=density,
+            log_prob_function=density,
             domain=domain if isinstance(domain, Domain) else None,
         )
         if isinstance(origin, Density) and origin.outputs is not None:
@@ -179,8 +180,8 @@ class OutputDistribution:
 
     @property
     def worst_case_for_names(self) -> WorstCase | None:
-        """Worst case of the mechanism, whose functions name inputs and outputs in texts; None if it
-        is unknown, or stated only for one of several copies.
+        """The worst case of the mechanism, for its functions that describe inputs and outputs in
+        words; None if it is unknown, or stated only for one of several copies.
         """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case
@@ -231,7 +232,7 @@ class OutputDistribution:
             if self.encoder is not None:
                 return self._singly(outputs, value)
             try:
-                found = np.asarray(self.log_density(outputs, value), dtype=np.float64)
+                found = np.asarray(self.log_prob_function(outputs, value), dtype=np.float64)
             except Exception:  # one output at a time, as `if` and the module math need it
                 found = np.empty(0)
             if found.shape != (len(outputs),):
@@ -243,14 +244,14 @@ class OutputDistribution:
         per different output.
         """
         if outputs.ndim > 1:
-            return np.array([float(self.log_density(output, value)) for output in outputs])
+            return np.array([float(self.log_prob_function(output, value)) for output in outputs])
         different, places = np.unique(outputs, return_inverse=True)
         asked = different.tolist()
         if self.encoder is not None:
             asked = [self.encoder.decode(word) for word in asked]
-        if self.encoder is not None and self.batch_log_density is not None:
-            return self.batch_log_density(asked, value)[places.ravel()]
-        found = [float(self.log_density(output, value)) for output in asked]
+        if self.encoder is not None and self.batch_log_prob_function is not None:
+            return self.batch_log_prob_function(asked, value)[places.ravel()]
+        found = [float(self.log_prob_function(output, value)) for output in asked]
         return np.array(found, dtype=np.float64)[places.ravel()]
 
     def _answer(self, output: Any, value: Any) -> float:
@@ -324,9 +325,10 @@ def limit_underflow(log_probs: Floats, epsilon: float) -> Floats:
     are increased, so that they cannot wrongly refute a claim of ``epsilon``.
 
     A log-probability that is computed as log(p) is -inf if p is below the smallest double, and has
-    few digits if p is just above it. Such a value is kept only if the true value must be above
-    -600, by the claim and by the probability of the same output under another input. Otherwise it
-    is increased to -600, or to the largest value for this output if that is smaller. A finite value
+    few digits if p is just above it. If the claim holds, the true value is at least the
+    log-probability of the same output under another input, minus ``epsilon``. If this minimum is
+    above -600, the computed value is kept, and contradicts the claim. Otherwise the value is
+    increased to -600, or to the largest value for this output if that is smaller. A finite value
     below ln of the smallest double was computed in logarithms, and is kept.
     """
     high = log_probs.max(axis=0)

@@ -122,7 +122,7 @@ class PairSearch(ABC):
         if largest > best.epsilon:
             best = self.evaluate_pair(*example)
         best = self.refine_output(best)
-        epsilon, source = self.summarize_best(best)
+        epsilon, source = self.get_epsilon_and_text(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
         witness = self.make_witness(best)
         if exceeds(epsilon, self.claimed_epsilon):
@@ -146,7 +146,7 @@ class PairSearch(ABC):
             every = self.outputs.all_outputs
             log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
             if log_probs is None or not sums_to_one(log_probs):
-                self.epsilon_cache[key] = self.search_outputs(a, b)
+                self.epsilon_cache[key] = self.find_pair_epsilon(a, b)
             else:
                 self.epsilon_cache[key] = self.evaluate_outputs(a, b, every, log_probs)
         return self.epsilon_cache[key]
@@ -160,7 +160,7 @@ class PairSearch(ABC):
         """
 
     @abstractmethod
-    def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
+    def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, computed from outputs
         that this method generates.
 
@@ -168,7 +168,7 @@ class PairSearch(ABC):
         """
 
     @abstractmethod
-    def summarize_best(self, best: PairEpsilon) -> tuple[float, str]:
+    def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the epsilon to report for the result of the best pair, and the beginning of a
         text on how the bound was found.
         """
@@ -288,7 +288,7 @@ class LogRatioSearch(PairSearch):
         )
         return PairEpsilon(epsilon, witness, u, v, outputs[k])
 
-    def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
+    def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
         """Returns the largest log-ratio of output probabilities under the inputs ``a`` and ``b``,
         over drawn outputs and outputs outside their range.
         """
@@ -305,7 +305,7 @@ class LogRatioSearch(PairSearch):
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
 
-    def summarize_best(self, best: PairEpsilon) -> tuple[float, str]:
+    def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the log-ratio of the best result, and the beginning of a text on how it was
         found.
 
@@ -488,7 +488,7 @@ class DivergenceSearch(PairSearch):
     has_hypothesis_outputs = False
     max_examples = 60
 
-    def summarize_best(self, best: PairEpsilon) -> tuple[float, str]:
+    def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the epsilon of the ``best`` result, and a text on how its divergence was
         computed.
         """
@@ -496,8 +496,8 @@ class DivergenceSearch(PairSearch):
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def evaluate_outputs(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
-        delta)-DP, as far as the given ``outputs`` show.
+        """Bounds from below the epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
+        delta)-DP, by the given ``outputs``.
 
         ``log_probs`` has the log-probabilities of the outputs under the two inputs, (2, outputs).
         Raises InputError if the probabilities sum to more than 1.
@@ -508,9 +508,9 @@ class DivergenceSearch(PairSearch):
             log_probs = limit_underflow(log_probs, self.claimed_epsilon)
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
-    def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
-        """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
-        delta)-DP, as far as drawn outputs and combinations of their values show.
+    def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
+        """Bounds from below the epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
+        delta)-DP, by drawn outputs and combinations of their entries.
 
         If outputs are numbers with a density, the density is integrated. Raises NoDivergenceError
         for vectors with a density.

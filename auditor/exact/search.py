@@ -70,14 +70,14 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
       worst pair is at most delta. This requires finitely many outputs, or a mechanism that is a
       ``PrivacyCurve``. Otherwise InputError is raised.
 
-    The bound equals the exact epsilon, except in these cases at delta > 0:
+    The bound equals the exact epsilon at delta 0. At delta > 0 it may be smaller in these cases:
 
-    1. The outputs of several copies have more than two different probability ratios. Then the
-       composition of the copies is a lower bound itself, and has no witness. The source of the
-       bound says so.
-    2. Copies may have different pairs of inputs. Then only equal pairs are tried; if there are only
-       two inputs, they are also exchanged in some of the copies. The source of the bound says so.
-    3. The privacy curve that the mechanism states is a lower bound itself.
+    - The outputs of several copies have more than two different probability ratios. Then the
+      composition of the copies is a lower bound itself, and has no witness. The source of the bound
+      says so.
+    - Copies may have different pairs of inputs. Then only equal pairs are tried; if there are only
+      two inputs, they are also exchanged in some of the copies. The source of the bound says so.
+    - The privacy curve that the mechanism states is a lower bound itself.
 
     The witness of the bound names the pair of inputs and a distinguishing output or event.
 

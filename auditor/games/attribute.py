@@ -327,8 +327,8 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     shares = np.stack([np.bincount(each, minlength=n) / len(each) for each in labels])
     majority = np.eye(n)[shares.argmax(axis=1)]
     return {
-        "majority": replace(guesses, scores=None, guess_probs=majority),
-        "random": replace(guesses, scores=None, guess_probs=shares),
+        "majority": replace(guesses, scores=None, random_guess_probs=majority),
+        "random": replace(guesses, scores=None, random_guess_probs=shares),
     }
 
 

@@ -67,8 +67,8 @@ class RemovalEstimator(Estimator):
 
     The definition of privacy is applied twice: if B bounds epsilon for two removals at (1 + e^E) *
     delta, then min(B / 2, E) bounds epsilon for one removal at delta. The number E is chosen before
-    the measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite. At delta 0 the
-    bound is B / 2.
+    the measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is
+    infinite. At delta 0 the bound is B / 2.
     """
 
     estimator: Estimator
@@ -327,8 +327,8 @@ class RunSampler:
         ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
             regression.
 
-        If one of a run's last ``simulation.n_score_features`` features alone has a larger predicted
-        bound than the rule, this feature is used as the score instead.
+        If one of a run's last ``simulation.n_single_score_features`` features alone has a larger
+        predicted bound than the rule, this feature is used as the score instead.
         """
         first, second = (
             self.draw_features(source, world, n_pilot_runs, stream)
@@ -565,8 +565,8 @@ class CanaryGame(ABC):
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that can use the same canary (designed user). A ``Skip`` names scopes without an experiment,
-        and the reason.
+        that can use the same canary (designed user). A ``SkippedScopes`` names scopes without an
+        experiment, and the reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.

@@ -55,8 +55,8 @@ class TrainingSimulator:
     ``attack``: attack whose score of the items that differ between the two histories is the
         adversary's only feature. None to compute features by ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_single_score_features``: number of features that may each serve alone as the adversary's score: 0,
-        because a decision rule always combines all features.
+    ``n_single_score_features``: number of features that may each serve alone as the adversary's
+        score: 0, because a decision rule always combines all features.
     """
 
     target: Target
@@ -276,8 +276,8 @@ class CrowdGame(CanaryGame):
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that can use the same canary (designed user). A ``Skip`` names scopes without an experiment,
-        and the reason.
+        that can use the same canary (designed user). A ``SkippedScopes`` names scopes without an
+        experiment, and the reason.
 
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the canary.

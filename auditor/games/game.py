@@ -140,14 +140,14 @@ class AttackTrial:
         attacked.
 
         These messages are not attacked if the number of users times the number of items exceeds
-        ``MAX_UNLINKED_PAIRS``.
+        ``MAX_UNLINKED_USER_ITEMS``.
         """
         size = self.interactions.n_users * self.interactions.n_items
         if size <= MAX_UNLINKED_USER_ITEMS:
             return ""
         return (
             f"Messages without senders are searched together: their {size:,} entries (users times "
-            f"items) exceed the {MAX_UNLINKED_USER_ITEMS:,} that fit into memory. Audit fewer users."
+            f"items) exceed the {MAX_UNLINKED_USER_ITEMS:,} that memory can hold. Audit fewer users."
         )
 
     def make_skipped_row(self, reason: str) -> SkippedRow:
@@ -172,7 +172,7 @@ class AttackTrial:
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
                 name = f"{self.attack_name}.{part.name}"
-                raise ArithmeticError(f"Expected no NaN in {name}, got NaN. Correct infer().")
+                raise ArithmeticError(f"Expected {name} without NaN, got NaN. Correct infer().")
         return guess
 
     def estimate_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
@@ -298,11 +298,11 @@ def summarize_users(
     ``success``: success per user in [0, 1] (n,). Users with NaN are left out.
     ``name``: words that say how a user's success is measured.
 
-    A user is exposed if the success is at least ``MIN_EXPOSED_SUCCESS``. The intervals of quantiles
-    are exact: their ends are order statistics, chosen by the binomial distribution. The groups are
-    thirds of the users by number of items and by popularity of these items, and the classes of each
-    attribute; groups of fewer than ``MIN_GROUP_SIZE`` users are left out. The success of each user
-    is stored only if ``game.is_per_user``.
+    A user is exposed if the success is at least ``MIN_EXPOSED_USER_SUCCESS``. The intervals of
+    quantiles are exact: their ends are order statistics, chosen by the binomial distribution. The
+    groups are thirds of the users by number of items and by popularity of these items, and the
+    classes of each attribute; groups of fewer than ``MIN_GROUP_SIZE`` users are left out. The
+    success of each user is stored only if ``game.is_per_user``.
     """
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]

@@ -302,7 +302,7 @@ class LocalGame(canary_game.CanaryGame):
         """Yields the experiments of the game, each with two histories of one client to simulate.
 
         There is one ``GameSetup`` per protected unit and adjacency of the claims, then one per
-        worst-case pair that is designed for the system. A ``Skip`` states why there is no
+        worst-case pair that is designed for the system. A ``SkippedScopes`` states why there is no
         experiment for a claim.
 
         ``case``: the system under audit, its data, and options.

@@ -452,8 +452,8 @@ class Guesses:
         a draw.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``random_guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
-        None. If given, ``class_counts`` has expected numbers of right guesses, and
+    ``random_guess_probs``: probabilities with which a random guesser names each class in a draw (r,
+        C), or None. If given, ``class_counts`` has expected numbers of right guesses, and
         ``guessed_codes`` only marks known users.
     """
 
@@ -563,7 +563,7 @@ def estimate_metrics(
 def compute_draw_f1(guesses: Guesses) -> NDArray[np.float64]:
     """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
 
-    If guesses are random (``guess_probs``), the value is the exact expectation.
+    If guesses are random (``random_guess_probs``), the value is the exact expectation.
     """
     per_draw = guesses.class_counts.sum(axis=1)
     if guesses.random_guess_probs is None:

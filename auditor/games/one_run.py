@@ -55,15 +55,17 @@ class CanaryDirections:
     The direction of a canary is the message for its first history minus the message for its second
     history.
 
-    ``own_row_directions``: the directions in the canary's own rows (m, q). In an item table (one row
-        per item), these are the rows of the canary's own items, which contain nearly all
+    ``own_row_directions``: the directions in the canary's own rows only (m, q). In an item table
+        (one row per item), these are the rows of the canary's own items, which contain nearly all
         information on its history; in a user table, the canary's row.
-    ``directions_in_sum``: the same numbers at their places in ``CanarySet.sum_new_rows`` (the rows
-        of new items or of canaries), in one dimension (m, p).
-    ``direction_midpoint_products``: inner product of each direction with the mean of the two messages (m,).
-    ``sum_shape``: shape of ``CanarySet.sum_new_rows`` of the component.
-    ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
-        its two messages; None if the sum has no expectation.
+    ``directions_in_sum``: the same numbers at their places in the sum of messages, which is
+        flattened (m, p); all other entries are 0. The sum has the rows of new items or of canaries
+        only (``CanarySet.sum_canary_rows``).
+    ``direction_midpoint_products``: for each canary, the inner product of its direction with the
+        mean of its two messages (m,).
+    ``sum_shape``: shape of that sum.
+    ``message_sum``: expected value of that sum if each canary sends the mean of its two messages;
+        None if the sum has no expectation.
     """
 
     own_row_directions: NDArray[np.float32]
@@ -118,8 +120,8 @@ class CanaryScorer:
     ``directions``: directions in each component (named array) of messages. If clients send models,
         messages are replaced by changes of the model. For reports (randomized coordinates of a
         gradient), messages are replaced by the gradients before randomization if these are stored.
-    ``masks``: for each component, an array with the shape of its sums, filled with 1 if a direction
-        is not 0, otherwise with 0.
+    ``masks``: for each component, an array of the shape ``sum_shape``: all 1 if any direction in
+        the component is not 0, otherwise all 0.
     """
 
     canaries: CanarySet
@@ -172,10 +174,11 @@ class CanaryScorer:
         estimator guesses the history of each canary.
 
         ``view``: messages that the adversary sees. If the adversary sees only their sums, ``view``
-            has the single messages, and the sums are computed here, in the rows that are scored.
+            has the single messages, and this function adds them up, in the rows that are scored.
         ``vantage``: what the adversary sees, such as ``AGGREGATE`` for sums.
 
-        There is one column per source of messages and stage (group of successive rounds). If the
+        A column (f) is a pair of a source of messages and a stage (group of successive rounds).
+        Sources are, for example, the uploads, and the messages that are sent in the clear. If the
         adversary sees sums and some messages are sent in the clear, the differences between
         successive broadcasts are a further source.
         """
@@ -386,8 +389,8 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_single_score_features``: number of features that may each serve alone as the adversary's score: 0,
-        because a decision rule always combines all features.
+    ``n_single_score_features``: number of features that may each serve alone as the adversary's
+        score: 0, because a decision rule always combines all features.
 
     The adversary knows all other users, both histories of every canary, and one broadcast at which
     it computes expected messages: the first broadcast, or the released model if it sees only this
@@ -402,9 +405,9 @@ class OneRunSimulator:
 
     @property
     def n_messages(self) -> int:
-        """Number of users in the training, including canaries (designed users).
+        """Number of messages from which the duration of the run is estimated: one per user,
+        including canaries (designed users).
 
-        The duration of the run is estimated from this number, as if each user sent one message.
         """
         return self.canaries.other_users.n_users + len(self.canaries)
 
@@ -412,8 +415,8 @@ class OneRunSimulator:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
-        The latter is stored as ``TRUTH_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
-        because each canary has one of the two histories at random.
+        The latter is stored as ``FIRST_HISTORY_KEY``, as 1 or 0. ``world`` and ``size`` are
+        ignored, because each canary has one of the two histories at random.
         """
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5

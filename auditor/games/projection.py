@@ -41,8 +41,8 @@ class ExpectedMessages:
     """Expected messages at one broadcast, by component (named array), for an adversary who knows
     all data.
 
-    ``world_difference``: mean message of the canary (designed user) in the first world (neighbouring
-        input) minus that in the second world.
+    ``world_difference``: mean message of the canary (designed user) in the first world
+        (neighbouring input) minus its mean message in the second world.
     ``own_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``own_mean`` plus the sum of the messages of all other users.
 
@@ -172,8 +172,9 @@ def match_component(name: str, shape: tuple[int, ...], directions: Directions) -
         worlds (neighbouring inputs), by array name.
 
     The entry of the same name is preferred. If there is no such entry, or if it is 0, the first
-    entry of the same ``shape`` that is not 0 is used. This happens, for example, if one array
-    replaces the noise of another, or if a model has another name.
+    entry of the same ``shape`` that is not 0 is used. Examples are a message by which a client
+    replaces the noise of its earlier message, and so contains this noise, or a model that is
+    broadcast under another name.
     """
     own = name if name in directions and directions[name].shape == shape else None
     if own is not None and directions[own].any():
@@ -206,16 +207,18 @@ def compute_features(
     ``expected_by_round``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
 
-    For each source of messages, the residual is the observation minus its expectation. The score of
-    a round is the inner product of the residual and the difference of the canary's messages,
-    divided by the mean square of the residual. This score is a log-likelihood ratio if the residual
-    is Gaussian noise of this variance. The numbers are:
+    The view may have several sources of messages, such as the uploads and the messages in the
+    clear. For each source, the residual is the observation minus its expectation. The score of a
+    round is the inner product of the residual and the difference of the canary's messages, divided
+    by the mean square of the residual. This score is a log-likelihood ratio if the residual is
+    Gaussian noise of this variance. The numbers are:
 
     - the sum of the scores over rounds;
     - this sum divided by its standard deviation;
     - the sum of the scores, each divided by its standard deviation;
     - for messages that are not linked to users: the largest score;
-    - for a released model: the first entries of the row of the first new item.
+    - for a released model: the leading entries of the row of the first new item, which no user but
+      the canary has rated.
     """
     if view.vantage is Vantage.RELEASE:
         (last,) = view.rounds
@@ -348,7 +351,8 @@ def subtract_base(
 
     ``parts``: sums over ``count`` messages, by name of the array.
 
-    Sums of changes may have the name of a model, see ``compute_sum_change``.
+    An array with the name of a model may hold sums of models or sums of changes.
+    ``compute_sum_change`` takes it for the kind that makes the change smaller.
     """
     known = broadcast or {}
     return {

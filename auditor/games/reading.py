@@ -91,10 +91,12 @@ class MessageStats:
     ``message_variance``: variance of a message within a world.
     ``mean_weight``: difference between the means of the two worlds divided by ``message_variance``;
         0 if it is not significant.
-    ``squared_deviation_weight``, ``exact_zero_weight``, ``sent_row_weight``: weights of squared deviations, of exact
-        zeros and of rows that are sent; 0 if their difference is not significant.
-    ``squared_mean_distance``: squared distance of the worlds due to their means, in variances within a
-        world. None if noise is added to known means; ``compute_distance`` then computes it.
+    ``squared_deviation_weight``, ``exact_zero_weight``, ``sent_row_weight``: weights of squared
+        deviations, of exact zeros and of rows that are sent; 0 if their difference is not
+        significant.
+    ``squared_mean_distance``: squared distance of the worlds due to their means, in variances
+        within a world. None if noise is added to known means; ``compute_distance`` then computes
+        it.
     ``squared_other_distance``: squared distance due to squares, zeros and rows.
     """
 
@@ -172,11 +174,11 @@ class MessageStats:
             error_variance=chance,
             message_variance=variance,
             mean_weight=np.where(certain, measured / variance, 0.0),
-            square_weight=squares,
-            zero_weight=zeros,
-            row_weight=rows,
-            mean_distance=by_means,
-            other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
+            squared_deviation_weight=squares,
+            exact_zero_weight=zeros,
+            sent_row_weight=rows,
+            squared_mean_distance=by_means,
+            squared_other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
         )
 
     def compute_distance(self, variance: Array | None = None) -> float:
@@ -197,7 +199,8 @@ class MessageStats:
     def may_differ(self) -> bool:
         """Whether messages of the two worlds (neighbouring inputs) may differ.
 
-        The result is true for all random messages whose means before added noise are not stored.
+        Random messages always count as different, unless they are stored before noise is added:
+        their means are only estimated.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_mean_distance is not None and varies
@@ -208,7 +211,7 @@ class MessageStats:
         (one of two neighbouring inputs).
 
         ``part``: the messages.
-        ``along``: vector for the first number, in one dimension.
+        ``along``: direction on which messages are projected for the first number, in one dimension.
 
         The numbers of a message are, in this order:
 
@@ -333,7 +336,9 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
     ``stats``: statistics of each array.
     ``shapes``: shape of each array.
 
-    An array that replaces the noise of another array has the direction of that array.
+    An array whose means do not differ may have the direction of another array
+    (``match_component``). An example is a message by which a client replaces the noise of its
+    earlier message.
     """
     shaped = {
         name: (each.mean_difference / each.message_variance).reshape(shapes[name])

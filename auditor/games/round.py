@@ -56,11 +56,17 @@ class RoundSimulator:
         the whole message.
     ``coordinate_votes``: rules by which the coordinates of one message vote for one of the worlds,
         by array name.
-    ``sum_coordinate_votes``: such rules for the coordinates of the sum of all messages, by array name.
+    ``sum_coordinate_votes``: such rules for the coordinates of the sum of all messages, by array
+        name.
 
-    The server sees the canary's own messages. Behind a shuffler, features are the sum and the
-    maximum of the projections of all messages on ``directions``. With secure aggregation, features
-    are the sum of the projections. The last features are the votes.
+    The features depend on what the adversary sees:
+
+    - the server: statistics of the canary's own messages;
+    - behind a shuffler: the sum and the maximum of the projections of all messages on
+      ``directions``;
+    - with secure aggregation: the sum of these projections.
+
+    The last features of each adversary are the votes of coordinates.
     """
 
     target: Target
@@ -122,8 +128,8 @@ class RoundSimulator:
 
     @property
     def n_single_score_features(self) -> int:
-        """Number of features, the last ones of each run, in which coordinates of messages vote for
-        a world.
+        """Number of features at the end of a run's list of features that are votes of message
+        coordinates for a world.
 
         A feature is a number that the adversary computes from messages. A world is one of the two
         neighbouring inputs.
@@ -260,7 +266,7 @@ class RoundSimulator:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
                 sum_voters[name] = CoordinateScorer.fit(*worlds)
-        return replace(self, coordinate_votes=voters, sum_votes=sum_voters)
+        return replace(self, coordinate_votes=voters, sum_coordinate_votes=sum_voters)
 
     def _n_voting(self, numbers: int, messages: int) -> int:
         """Number of draws per world (neighbouring input) from which the voting rules are learnt.

@@ -131,8 +131,8 @@ class SimulatedClient:
                 raise
             raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
         if (large := is_oversized(sent)).any():
-            got = f"above {MAX_USABLE_NUMBER:g} or NaN"
-            raise RefusedHistoriesError(f"Expected numbers, got {got}. Clip messages.", ~large)
+            got = f"numbers above {MAX_USABLE_NUMBER:g} or NaN"
+            raise RefusedHistoriesError(f"Expected usable messages, got {got}. Clip them.", ~large)
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
@@ -175,7 +175,8 @@ class ClientRowOrder:
 
         ``view``: the messages and public parameters that the adversary sees.
 
-        The result is empty unless the view contains client code of another project.
+        The result is empty, which means the order of the items, if the view has no client code, or
+        code of this package, whose order is known.
         """
         client, public, rng = view.public.device_code, view.public, np.random.default_rng(0)
         sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.is_cleartext]
@@ -333,11 +334,11 @@ _MAX_USERS = 400  # maximum number of users whose messages are compared with the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedRecording:
-    """A recording (stored uploads of a training), with the item of each row of its item tables as
-    far as this order could be inferred.
+    """A recording (stored uploads of a training), with the inferred row order of its item tables:
+    the item that each row belongs to.
 
-    ``recording``: the recording. If the order could be inferred, its manifest (description) states
-        the order.
+    ``recording``: the recording. Its manifest (description) states the order, if the order could be
+        inferred.
     ``assumption``: sentence on the order, if the original manifest does not state it; otherwise
         empty.
     ``caveat``: sentence that says why an attack without success proves nothing, if no order agrees
@@ -529,7 +530,7 @@ def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "
-        f"senders' items (by {support:.1f} standard errors at most, of {MIN_ROW_ORDER_Z_SCORE:g} needed): "
-        f'a failure proves nothing. Give "items": [...] in {place}, and '
-        "see that senders are users of the truth."
+        f"senders' items (by {support:.1f} standard errors at most, of "
+        f'{MIN_ROW_ORDER_Z_SCORE:g} needed): a failure proves nothing. Give "items": [...] '
+        f"in {place}, and see that senders are users of the truth."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 from fedrec_auditor.accountants.errors import InputError
@@ -235,7 +235,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         if finding is None or finding.measured is None
         else finding.measured.epsilon,
         verdict=None if finding is None else finding.verdict,
-        arithmetic=find_worst_label(figure.label for figure in figures),
+        arithmetic=find_worst_label(figure.word for figure in figures),
         reason=entry.reason,
         finding=finding,
         figures=figures,
@@ -335,4 +335,5 @@ def find_papers_with_tables() -> Mapping[str, Paper]:
 
 
 def _table_row(place: int, entry: Any) -> tuple[int, EpsilonTableRow]:
-    return place, EpsilonTableRow.model_validate(entry, from_attributes=True)
+    bounds = {"lower": entry.lower_bound, "upper": entry.upper_bound}
+    return place, EpsilonTableRow(**asdict(entry), counted=entry.authors_epsilon, **bounds)

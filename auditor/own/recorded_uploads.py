@@ -58,7 +58,8 @@ def record_uploads(
     data : DataFrame, matrix of ratings (users x items), Interactions, name of a data set, or path.
     columns : names of the columns for user, item, rating and timestamp, if they are unusual.
     settings : fields of the system that differ from those of its paper.
-    with_truth : whether to also write the training data, which make an attack unnecessary.
+    with_truth : whether to also write the true training data to ``out``. Such a recording reveals
+        all that an attack could infer.
     memory : limit of the memory of the training, in GiB; None for the memory of the machine.
     fields : tables of users and items, and further fields of a ``Plan``, such as seed or quick,
         which trains for at most 20 rounds.
@@ -247,8 +248,8 @@ def _code(
     """
     if not interactions.ratings.nnz:
         raise InputError(
-            f"Expected truth, the true data, with client={client!r}, got none. Without true data, "
-            "interactions are not attacked. Give truth, or leave client out."
+            f"Expected truth, the true data, with client={client!r}, got none. The client's code "
+            "helps to attack interactions only if truth is given. Give truth, or omit client."
         )
     target = make_target(client, plan) if isinstance(client, str) else client
     code, _ = adapt_target(target, interactions)
@@ -261,7 +262,7 @@ def _code(
         sends = _forms(code.upload(profile, first.broadcast, rng))
     except InputError as error:
         raise InputError(
-            f"Expected client={code.name!r} to answer the first recorded model, got an error: "
+            f"Expected client={code.name!r} to accept the first recorded model, got an error: "
             f"{error} Give code that accepts this model."
         ) from error
     if not sends.items() & (logged := _forms(first.uploads)).items():
@@ -322,7 +323,7 @@ def _truth(
     source = {"data": str(recording.truth or recording.path)}
     if recording.truth is None:
         if any(side is not None for side in sides.values()):
-            raise InputError("Expected users or items only with truth, got no truth. Give truth.")
+            raise InputError("Expected users or items together with truth, got no truth. Add it.")
         return None, plan.model_copy(update=source)
     own = GroundTruth.read(recording.truth)
     read, plan = prepare_data(own.interactions, plan, **sides)

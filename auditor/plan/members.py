@@ -216,9 +216,7 @@ def add_tuned_settings(
     """
     learns = given.get(LEARNS_SETTING_NAME, False)
     if not isinstance(learns, bool):
-        asked = (
-            f"Expected true or false for {name} {LEARNS_SETTING_NAME}, got {shorten_repr(learns)}."
-        )
+        asked = f"Expected true or false for {name} learns, got {shorten_repr(learns)}."
         raise PlanError(f"{asked} Give one of them.", *location, LEARNS_SETTING_NAME)
     if not learns:
         return dict(given)

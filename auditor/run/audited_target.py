@@ -212,7 +212,7 @@ class AuditedTarget:
                 results, refusal = (), refusal or doubt
             breach = (
                 ""
-                if public.protocol_vantage.includes_view_of(vantage)
+                if public.protocol_vantage.sees_all_of(vantage)
                 else f"{BREACH_NOTE_PREFIX} {_BREACHES[public.protocol_vantage]}"
             )
             assumed = "" if linkage else origin.assumption or self._order.assumption
@@ -285,7 +285,7 @@ class AuditedTarget:
         unusable numbers; None for a recording without senders.
         """
         transcript = self.held_out_and_run[1].transcript
-        has_senders = transcript.max_vantage.includes_view_of(Vantage.SERVER)
+        has_senders = transcript.max_vantage.sees_all_of(Vantage.SERVER)
         return filter_view(transcript.view(Vantage.SERVER), self._n_unread) if has_senders else None
 
     @property
@@ -318,15 +318,9 @@ class AuditedTarget:
         who see only models are included, as far as ``transcript`` can show them.
         """
         route, weaker = transcript.public.protocol_vantage, (Vantage.PEERS, Vantage.RELEASE)
-        vantages = (
-            Vantage.SERVER,
-            route,
-            *(each for each in weaker if route.includes_view_of(each)),
-        )
+        vantages = (Vantage.SERVER, route, *(each for each in weaker if route.sees_all_of(each)))
         return tuple(
-            dict.fromkeys(
-                each for each in vantages if transcript.max_vantage.includes_view_of(each)
-            )
+            dict.fromkeys(each for each in vantages if transcript.max_vantage.sees_all_of(each))
         )
 
     @cached_property
@@ -477,9 +471,7 @@ def _skipped_at_route(
         names = dict.fromkeys(PHRASES["attacker"][row.vantage] for row in rows)
         sentences.append(f"The attack was run {' and '.join(names)} instead.")
     else:
-        others = {
-            why: vantage for vantage, why in reasons.items() if route.includes_view_of(vantage)
-        }
+        others = {why: vantage for vantage, why in reasons.items() if route.sees_all_of(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
             other = why.removeprefix(start).replace(". T", "; t").replace("The attack ", "It ", 1)

@@ -387,8 +387,8 @@ def shorten_training(target: Target, plan: Plan) -> Target:
 def list_omissions(plan: Plan) -> tuple[str, ...]:
     """Lists what an audit of ``plan`` omits, as sentences.
 
-    It may omit plug-ins (components that other installed packages add) that do not load, and
-    attacks that the plan does not name.
+    The sentences are on plug-ins (components that other installed packages add) that do not load,
+    and on attacks that the plan does not name.
     """
     wants_all = {kind: kind not in PLUGIN_FAMILIES for kind in FAMILIES} | {
         "targets": ALL_TARGETS in plan.targets,

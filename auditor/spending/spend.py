@@ -321,9 +321,7 @@ def _claimed(
             )
     promised = claimed if target is None else target
     if promised is not None and not promised >= 0.0:
-        raise InputError(
-            f"Expected a claimed epsilon of at least 0, got {promised!r}. Give such a number."
-        )
+        raise InputError(f"Expected a claimed epsilon >= 0, got {promised!r}. Give such a number.")
     return math.inf if promised is None else float(promised)
 
 
@@ -380,10 +378,8 @@ def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
         source = "the number of shuffled reports of one kind, given the inputs of all other users"
         supposing: tuple[str, ...] = ()
     else:
-        shown, supposing = (
-            compute_attained_epsilon(event, delta),
-            list_attainment_assumptions(event),
-        )
+        shown = compute_attained_epsilon(event, delta)
+        supposing = list_attainment_assumptions(event)
         source = "two neighbours that attain the losses, composed from below"
     return Bound(
         epsilon=shown,

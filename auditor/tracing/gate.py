@@ -213,12 +213,12 @@ class CallGate(ABC):
         for (_, name), (names, value) in self.name_reads.items():
             if names.get(name) is not value:
                 raise StateChanged(
-                    f"the code reads {name}, which other code changed. Make it an argument"
+                    f"the code reads {name}, which other code changes. Make it an argument"
                 )
         for value, before in self.reads.values():
             if _content(value) != before:
                 raise StateChanged(
-                    "the code reads an object that other code changed. Make it an argument"
+                    "the code reads an object that other code changes. Make it an argument"
                 )
 
     def call_allowed_compiled(

@@ -208,8 +208,8 @@ def prove_epsilon(
         dist = OutputDistribution(
             wrapped_object=trace,
             sampler=sampler,
-            log_density=trace.log_prob,
-            batch_log_density=trace.log_probs,
+            log_prob_function=trace.log_prob,
+            batch_log_prob_function=trace.log_probs,
             atom_values=trace.atoms,
         )
         dist = dist.with_encoding(chosen, entropy)

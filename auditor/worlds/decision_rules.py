@@ -87,8 +87,8 @@ class RuleTestPlan:
     delta: delta of the lower bound on epsilon.
     alpha: error of the bound, 1 minus its confidence.
     margin: number of standard errors by which a predicted bound is reduced, so that an event with
-        few counts is not selected by chance. The standard errors are those of the outputs that
-        select the rule.
+        few counts is not selected by chance. The standard errors are estimated from the counts on
+        which the prediction is based.
     """
 
     draws: int
@@ -231,10 +231,10 @@ class GuessesWithBounds(NamedTuple):
     """The guess of a rule in each interval, with two predictions of the rule's lower bound on
     epsilon.
 
-    cautious_bound: predicted bound, reduced by as many standard errors as the budget of the test
-        requires (``margin``). It serves to compare rules on different statistics.
-    less_reduced_bound: the same prediction, reduced by fewer standard errors if the rule was judged
-        by a fitted model. It serves to compare rules on one statistic.
+    cautious_bound: predicted bound, reduced by ``RuleTestPlan.margin`` standard errors. It serves
+        to compare rules on different statistics.
+    less_reduced_bound: the same prediction, except that fewer standard errors are subtracted if the
+        rule was judged by a fitted model. It serves to compare rules on the same statistic.
     interval_guesses: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
@@ -299,7 +299,8 @@ def propose_rules(
 def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessesWithBounds:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
-    halves: counts of outputs by half, world and interval, (2, 2, m).
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
+        and interval, (2, 2, m).
     budget: number of draws and error of the later test, from which the bound is predicted.
 
     The bound is predicted by cross-validation: cuts that are chosen on one half of the outputs are
@@ -320,9 +321,11 @@ def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessesWithBo
 def find_rule_by_model(
     halves: CountArray, means: Floats, budget: RuleTestPlan
 ) -> GuessesWithBounds | None:
-    """Returns the best rule with a guess above one cut and below another, judged by a fitted model.
+    """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
+    by a fitted model.
 
-    halves: counts of outputs by half, world (input) and interval, (2, 2, m).
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
+        and interval, (2, 2, m).
     means: mean value of the outputs in each interval (m,).
     budget: number of draws and error of the later test, from which the bound is predicted.
 
@@ -394,13 +397,14 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> GuessesWithB
     """Returns the best rule that guesses the more likely input (world) in each interval with a
     large log-ratio.
 
-    halves: counts of outputs by half, world and interval, (2, 2, m).
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
+        and interval, (2, 2, m).
     budget: number of draws and error of the later test, from which the bound is predicted.
 
     The log-ratio is that of the two worlds' counts in the interval. The rule abstains in intervals
     with a log-ratio below a threshold. The tried thresholds come from the mean of both halves, so
-    that they apply to all outputs. Each half selects the intervals in which the other half counts
-    right and wrong guesses.
+    that they apply to all outputs. To judge a threshold, the intervals are chosen by the counts of
+    one half, right and wrong guesses are counted in the other half, and vice versa.
     """
     strength = _strength(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
@@ -413,10 +417,12 @@ def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[G
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.
 
-    halves: counts of outputs by half, world and interval, (2, 2, m).
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
+        and interval, (2, 2, m).
     budget: number of draws and error of the later test, from which bounds are predicted.
 
-    The best of these rules is often best by chance, so the caller compares them on fresh draws.
+    The largest of many log-ratios is often large by chance, so the caller compares these rules on
+    fresh draws.
     """
     options = []
     for errors in _SURE:

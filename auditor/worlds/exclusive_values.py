@@ -212,10 +212,14 @@ def find_exclusive_rules(
     - The range of an entry in each world, which extends slightly beyond the values that occurred.
       The guess is the only world whose range contains the entry.
 
-    Right and wrong guesses are counted on ``outputs``: those of a set by leaving out one draw at a
-    time, those of ranges on the half of the outputs that did not determine the ranges. A set is
-    used only with more than three times as many right as wrong guesses. If no rule qualifies, one
-    set is used regardless, with a predicted bound of 0. At most 64 entries are examined.
+    Right and wrong guesses are counted on ``outputs``:
+
+    - For a set, each draw in turn is guessed by a set that is made from all other draws.
+    - For ranges, one half of the outputs determines the ranges, and the other half is guessed.
+
+    A set is used only if it has more than three times as many right as wrong guesses. If no rule
+    qualifies, one set is used regardless, with a predicted bound of 0. At most 64 entries are
+    examined.
     """
     namer = namer or EntryNamer(outputs[0].shape[1:])
     readings = list(_readings(outputs, namer))

@@ -38,14 +38,19 @@ MAX_OUTPUTS, _LONGEST = 1 << 18, 200
 class OutputEncoder:
     """An encoder of a randomizer's structured outputs as rows of numbers, or as strings.
 
-    A path, such as .age or [2], leads to a value in an output. Each path gives three numbers: a
-    code for the kind of its value (absent, null, boolean, number, -0.0, text, empty list), the
-    value as a number (0 if it is neither a number nor the text of a number) and a checksum of its
-    text (0 if it is not text). Further paths lead to the words of a text, to the letters of bytes
-    and of a text of one word, counted from the start and from the end, and to the order of keys.
-    Each element of a set is a path with the value True. A further path leads to the class name of a
-    set, a named tuple or a dataclass. The last number of a row is a checksum of the values at all
-    paths that are not listed in ``paths``.
+    A path, such as .age or [2], leads to a value in an output. Some paths lead to parts or
+    properties of a value:
+
+    - each word of a text;
+    - each letter of bytes, or of a text of one word, counted from the start and from the end;
+    - the order of the keys of a dictionary;
+    - each possible element of a set, whose value is True if the set has the element;
+    - the class name of a set, a named tuple or a dataclass.
+
+    Each path in ``paths`` gives three numbers: a code for the kind of its value (absent, null,
+    boolean, number, -0.0, text, empty list), the value as a number (0 if it is neither a number nor
+    the text of a number) and a checksum of its text (0 if it is not text). The last number of a row
+    is a checksum of the values at all other paths.
 
     Without paths, each output is encoded as one string, its ``repr``. Equal strings mean equal
     outputs, and ``decode`` returns the output of a string.
@@ -143,10 +148,10 @@ class OutputEncoder:
         return f"{('kind of ', '', 'checksum of ')[what]}{self.name_field(column)}"
 
     def add_related_columns(self, columns: Collection[int]) -> tuple[int, ...]:
-        """Returns ``columns`` together with the indices of columns that encode related fields.
+        """Returns ``columns``, extended by the columns that encode related fields of an output.
 
-        A field is related to a field of ``columns`` if one of the two contains the other. A field
-        contains the words and letters of its text and, if its text is JSON, the values in it.
+        A field is a value in an output. Two fields are related if one is a part of the other: a
+        word or letter of its text or, if the text is JSON, a value in it.
         """
         own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         holders = {path.partition(_PIECE)[0] for path in own_paths}

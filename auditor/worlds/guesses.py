@@ -110,7 +110,7 @@ class GuessCounts:
         (input).
 
         draws: number of outputs.
-        share: probability with which the coin chose the first world.
+        share: probability with which a coin chose the first world as the input of an output.
         both: whether the rule guesses the second world too.
         """
         (right, others), (wrong, rights) = table.tolist()
@@ -127,7 +127,7 @@ class GuessCounts:
         """Returns the counts of a rule that guesses the right input (world) for every output.
 
         draws: number of outputs.
-        share: probability with which the coin chose the first world.
+        share: probability with which a coin chose the first world as the input of an output.
         """
         first = round(draws * share)
         return cls(
@@ -180,25 +180,26 @@ class GuessCounts:
 
 
 def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
-    """Returns how often a coin is tossed in a test, and its probability of the first input.
+    """Returns the number of outputs that a test uses, and the probability with which each comes
+    from the first input.
 
-    Each toss chooses the input (world) of one output whose guess is counted. If outputs are drawn
-    afresh, the coin is fair and there is one toss per remaining output. If outputs are stored,
+    A coin is tossed for each used output, and chooses its input (world). If outputs are drawn
+    afresh, the coin is fair and all remaining outputs are used. If outputs are stored,
     ``count_stored_output_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
-    left: numbers of remaining outputs of the two worlds.
+    left: numbers of outputs of the two worlds that remain after the rule was selected.
     """
     return (sum(left), 0.5) if worlds.stored_outputs is None else count_stored_output_tosses(*left)
 
 
 def count_stored_output_tosses(*available: int) -> tuple[int, float]:
-    """Returns how often a coin is tossed in a test on stored outputs, and its probability of the
-    first input.
+    """Returns how many stored outputs a test may use, and the probability with which each comes
+    from the first input.
 
-    Each toss uses up one available output of the input (world) that the coin chooses. The
-    probability is the first world's share of the outputs. The number of tosses is so small that
-    the outputs suffice, except with probability 3 in 100,000 (four standard deviations).
+    A coin is tossed for each used output, and chooses its input (world). The probability is the
+    first world's share of the outputs. The number of tosses is so small that the stored outputs of
+    each world suffice, except with probability 3 in 100,000 (four standard deviations).
 
     available: numbers of available outputs of the two worlds.
     """
@@ -212,14 +213,15 @@ def count_stored_output_tosses(*available: int) -> tuple[int, float]:
 def count_guesses_due_to_delta(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns how many right guesses delta may explain, and the error that remains for the bound.
+    """Returns a limit of the number of right guesses that are due to delta alone, and the error
+    that remains for the bound.
 
-    Delta explains a right guess of an output that reveals its input.
+    A guess is due to delta if the output reveals its input, which it may do with probability delta.
 
     draws: number of outputs.
     both: whether the rule guesses both inputs.
     delta: delta of the lower bound on epsilon.
-    alpha: total error, a part of which is used for the number of explained guesses.
+    alpha: total error; a part of it is the probability that more guesses are due to delta.
     share: probability with which the coin chooses the guessed input, if only one input is guessed.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
@@ -442,9 +444,8 @@ def find_attainable_bound(one: Floats, other: Floats, *, delta: float, alpha: fl
 
 
 def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
-    """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for expected counts.
-
-    Expected counts are numbers of scores above each threshold that equal their expectation.
+    """Predicts the lower bound on epsilon that ``ThresholdLimits`` give, if the numbers of scores
+    beyond each threshold equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
     rates: probabilities P and Q of each event under the first and under the second input.

@@ -176,7 +176,8 @@ class OneRunGuesses:
         inverse: inverse on [0, 1] of F = 1 - f, where f is the trade-off function of the mechanism.
         alpha: error, 1 minus the confidence.
 
-        Let N be the number of right guesses of r, v the counted number, and M_c = P[N >= c]. The
+        Let r be the number of guesses (``n_guesses``), N the number of right guesses among them, v
+        the counted value of N (``n_right``), m the number of canaries, and M_c = P[N >= c]. The
         check is whether P[N >= v] may be at least ``alpha``.
 
         Flip the coin of one canary and keep all other coins: a right guess s becomes wrong, and the
@@ -389,7 +390,7 @@ def make_one_run_worlds(
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         raise InputError(
-            "Expected estimator auto, guesses or trade-off for one run, got one for many. Omit it."
+            "Expected auto, guesses or trade-off for one run, got an estimator of many. Omit it."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)

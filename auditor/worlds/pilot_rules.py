@@ -95,12 +95,13 @@ class CoordinateScorer:
     (worlds), separate from the messages to be scored.
 
     coordinate_indices: indices of the k coordinates whose noise is modelled, (k,).
-    noise_centers, noise_scales: centre and unit of the noise in each world, (2, k) each.
-    noise_lower_ends, noise_upper_ends: lower and upper end of the noise in each world, (2, k)
+    noise_centers, noise_scales: centre and standard deviation of the noise in each world, (2, k)
         each.
+    noise_lower_ends, noise_upper_ends: smallest and largest value that the noise seems to have in
+        each world, (2, k) each.
     density: density of the noise of all k coordinates; None if k is 0.
-    repeated_values: two repeated values per world and coordinate, (world, 2, d); NaN if there are
-        none.
+    repeated_values: two values that many messages share, per world and coordinate, (world, 2, d);
+        NaN if there are none.
     grid_steps: step of the grid on which all values of a coordinate lie, in each world, (2, d); 0
         if there is no grid.
     grid_offsets: a point on the grid in each world, (2, d).

@@ -256,12 +256,13 @@ class Sampler:
         inputs: the inputs whose outputs are examined.
         rng: random generator of the outputs that are examined.
         n_examined: number of outputs to examine for each input; if it is below 32, 32 are examined.
-        unread: further outputs to examine, from earlier attempts (see ``retry_on_new_form``).
+        unread: further outputs to examine, which were drawn in earlier attempts (see
+            ``retry_on_new_form``).
 
         Structured outputs are dictionaries, None, lists of several lengths, text next to numbers,
-        JSON, text of several words, bytes, NaN, and exceptions. A callable for many outputs that
-        raised is called for one output at a time. Raises InputError if every call raises for some
-        input.
+        JSON, text of several words, bytes, NaN, and exceptions. If a call for many outputs raised
+        an exception, the copy calls the randomizer once per output. Raises InputError if every call
+        raises an exception for some input.
         """
         alone = self.without_batches() if self.takes_size and any(map(_raised, unread)) else self
         answers = replace(alone, has_exception_outputs=True)._examine(
@@ -276,10 +277,11 @@ class Sampler:
         )
 
     def with_string_outputs(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
-        """Returns a copy that encodes each output as one string, if some outputs need an encoding.
+        """Returns a copy that encodes each output as one string, unless all outputs are arrays or
+        texts.
 
-        Outputs that are neither arrays nor text need an encoding. Functions that compute the
-        probability of a whole output use this copy. An existing encoding is kept.
+        Functions that compute the probability of a whole output use this copy. An existing encoding
+        is kept.
         """
         answers = self._examine(inputs, rng, _LOOKED_AT)
         return replace(self, encoder=self.encoder or OutputEncoder.fit(answers, as_string=True))

@@ -86,9 +86,10 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     ``inside``, ``outside``: scores with the canary in the training and without it, shapes
     (n, ...) and (m, ...). There are two contradictions:
 
-    - Each value occurs equally often, or r, 2r, 3r times. In independent draws of a discrete
-      distribution, k values all occur in multiples of r with probability at most (2r)^(-(k-1)/2),
-      which is about that of k Poisson counts in the most favourable case.
+    - The numbers of occurrences of all values are multiples of one r > 1, as if each score were
+      logged r times. In independent draws of a discrete distribution, k values all occur in
+      multiples of r with probability at most (2r)^(-(k-1)/2), which is about that of k Poisson
+      counts in the most favourable case.
     - Numbers with many digits repeat within one array and do not occur in the other one. Under a
       continuous distribution, nearly equal pairs are no more frequent than slightly more distant
       pairs.

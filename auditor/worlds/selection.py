@@ -245,12 +245,12 @@ class SelectionSplit:
         judged: int = 0,
         worlds: int = 0,
     ) -> SelectedRules:
-        """Builds a ``SelectedRules`` of two inputs (worlds) and of rules that guess between them.
+        """Combines the rules that were selected for two inputs (worlds), each with its share of the
+        error of the bound.
 
         pair: indices of the two worlds.
-        shares: candidate rules with their shares of the error of the bound; None stands for no
-            rule.
-        judged: number of fresh outputs per world that served to compare candidate rules.
+        shares: pairs (selected rule, share of the error); the rule None stands for no rule.
+        judged: number of fresh outputs per world that were used up to compare candidate rules.
         worlds: number of worlds from which these fresh outputs were drawn.
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
@@ -266,11 +266,13 @@ class SelectionSplit:
         worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
 
         The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
-        in one of the two worlds only, or has the largest predicted bound when nothing is subtracted
-        for chance. The second rule gets a tenth of the error (``SECOND_RULE_ERROR_SHARE``), and the
-        first rule the remaining error. The pair of worlds is that of the rule with the larger
-        predicted bound. If several rules compete, fresh draws decide, because among hundreds of
-        cuts of dozens of statistics on one set of outputs, the best rule is often best by chance.
+        in one of the two worlds only. If some other rule has a larger predicted bound when no
+        margin for chance is subtracted, that rule is the second one instead. The second rule gets a
+        tenth of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule the remaining error.
+        The pair of worlds is that of the rule with the larger predicted bound.
+
+        If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
+        statistics on one set of outputs, the best rule is often best by chance.
         """
         common = replace(budget, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * budget.alpha)
         rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
@@ -302,13 +304,14 @@ class SelectionSplit:
         return self.make_selection(pair, shares, judged, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Cut | None:
-        """Returns the rule with the largest lower bound on epsilon that these outputs predict.
+        """Returns the rule for which these outputs predict the largest lower bound on epsilon.
 
-        ``budget``: number of draws and error of the later test. If no rule has a positive predicted
-        bound, the margin for chance (``RuleTestPlan.margin``) is omitted; if there is still no such
-        rule, any rule is accepted. This does not invalidate the bound, because fresh draws will
-        test the rule, and it finds weak leaks that few outputs do not show clearly. The result is
-        None if there is no rule at all.
+        ``budget``: number of draws and error of the later test.
+
+        If no rule has a positive predicted bound, bounds are predicted without the margin for
+        chance (``RuleTestPlan.margin``). If there is still no such rule, any rule is accepted. This
+        finds weak leaks that few outputs do not show clearly, and does not invalidate the bound,
+        because fresh draws will test the rule. The result is None if there is no rule at all.
         """
         return choose_simplest_rule(self._candidates(budget))
 
@@ -348,7 +351,7 @@ class SelectionSplit:
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
         best = choose_simplest_rule(chosen)
-        if best is not None and best.rule.statistic.is_entry and best.expected_bound > 0:
+        if best is not None and best.rule.statistic.is_raw_value and best.expected_bound > 0:
             simpler = self._simplified(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
@@ -518,7 +521,7 @@ class SelectionSplit:
 def reassess_candidates(
     candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: RuleTestPlan
 ) -> list[_Cut]:
-    """Returns copies of the candidate rules, whose bounds are predicted again from fresh draws.
+    """Returns copies of the candidate rules, with bounds that are predicted from fresh draws.
 
     candidates: the rules with their predicted bounds.
     tables: counts of guesses on the fresh draws, (rules, true world, guessed world). No rule may
@@ -542,11 +545,11 @@ def choose_simplest_rule(candidates: Sequence[_Cut]) -> _Cut | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read
-    directly from the output (``is_entry``) wins if its bound is at most 5% smaller. The result is
-    None if there are no candidates.
+    directly from the output (``is_raw_value``) wins if its bound is at most 5% smaller. The result
+    is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
-    entries = [each for each in candidates if each.rule.statistic.is_entry]
+    entries = [each for each in candidates if each.rule.statistic.is_raw_value]
     plain = decision_rules.choose_best_rule(entries)
     if best is None or plain is None:
         return best

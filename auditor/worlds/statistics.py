@@ -93,13 +93,13 @@ class ScalarScore:
 
     name: description of the number.
     compute: function that maps outputs (n, entries) to numbers (n,).
-    is_entry: whether the number is an entry of the output itself.
+    is_raw_value: whether the number is an entry of the output itself.
     cuts: None, because the values determine the cuts (see ``Statistic``).
     """
 
     name: str
     compute: Callable[[Values], Values]
-    is_entry: bool = False
+    is_raw_value: bool = False
     cuts: ClassVar[None] = None
 
     def evaluate(self, outputs: Values) -> Values:
@@ -145,12 +145,15 @@ def as_floats(outputs: Values) -> Floats:
 class OutcomeIndex:
     """A statistic that maps an output to its position in a list of the outcomes of a sample.
 
-    An outcome is a combination of values of some entries of an output. An outcome that is not in
-    the list has position -1. Outcomes are identified by keys: the key is the sum of the positions
-    of the entries' values in ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with
-    equal keys count as one, which may make a decision rule weaker but not its bound invalid.
+    An outcome is a combination of values of some entries of an output, such as several words or
+    bits. An outcome that is not in the list has position -1. A decision rule then guesses by the
+    position.
 
-    is_entry: True, because the values are read directly from the output.
+    Outcomes are identified by keys: the key is the sum of the positions of the entries' values in
+    ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with equal keys count as one,
+    which may make a decision rule weaker but not its bound invalid.
+
+    is_raw_value: True, because the values are read directly from the output.
     values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a
         rounding error does not make another outcome.
     weights: weight of each entry in a key.
@@ -161,7 +164,7 @@ class OutcomeIndex:
     part_names: the name of each part.
     """
 
-    is_entry: ClassVar[bool] = True
+    is_raw_value: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
@@ -211,10 +214,9 @@ class OutcomeIndex:
 
     @property
     def cuts(self) -> Floats:
-        """Numbers that separate the positions of successive outcomes, (m,).
+        """Thresholds between the positions of successive outcomes, (m,): -0.5, 0.5, 1.5 and so on.
 
-        An outcome is a combination of entries' values. An outcome that is not in the sample is
-        below the first cut.
+        An outcome that is not in the list has position -1, below the first threshold.
         """
         return np.arange(len(self.keys), dtype=np.float64) - 0.5
 
@@ -272,8 +274,8 @@ Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
 ``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
-if it is None, the values determine the cuts. ``is_entry`` is true if the number is read directly
-from the output. ``describe`` describes the outputs whose number is in an interval.
+if it is None, the values determine the cuts. ``is_raw_value`` is true if the number is read from
+the output without a computation. ``describe`` describes the outputs whose number is in an interval.
 """
 
 
@@ -544,7 +546,9 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     apart = round_scaled(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_entry=True)
+        yield ScalarScore(
+            namer.name_entry(entry), itemgetter((slice(None), entry)), is_raw_value=True
+        )
     by_shift = np.argsort(-round_scaled(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])

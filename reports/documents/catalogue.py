@@ -184,7 +184,7 @@ class CatalogueRow(Row):
     @property
     def incorrect_numbers(self) -> tuple[StatedNumber, ...]:
         """Numbers of the entry that are not judged as right."""
-        return tuple(figure for figure in self.figures if figure.label is not NumberLabel.RIGHT)
+        return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
     @property
     def listed_numbers(self) -> tuple[StatedNumber, ...]:
@@ -278,7 +278,7 @@ def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.forma
 
     ``exactly`` is the function that formats the bare number.
     """
-    if figure.label is NumberLabel.LOOSE and math.isinf(figure.claimed):
+    if figure.word is NumberLabel.LOOSE and math.isinf(figure.claimed):
         return "no bound"
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
@@ -425,7 +425,7 @@ def build_entry_section(row: CatalogueRow) -> DocSection:
             "Quantity": lambda figure: figure.what,
             stated: lambda figure: format_stated_number(figure, say.format_number),
             "Computed here": lambda figure: format_correct_number(figure, say.format_number),
-            "Agreement": lambda figure: say.PHRASES["agrees"][figure.label],
+            "Agreement": lambda figure: say.PHRASES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }
         blocks.append(make_table(listed, columns))

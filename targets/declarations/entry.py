@@ -80,12 +80,12 @@ class ComputedNumber(NumberDescription):
     basis: Basis = Basis.PRINTED
 
     @property
-    def label(self) -> NumberLabel:
+    def word(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
         "Loose" is an upper bound above ``right``, which is valid. "Unstated" is a value that
         differs from ``right``, but that this project derived from the paper: the authors do not
-        state it.
+        state it. ``StatedNumber`` has a field of this name, which is filled from this property.
         """
         return judge_number(
             self.claimed,

@@ -159,8 +159,9 @@ class Learner(Protocol):
     def init_user_vectors(self, streams: Streams) -> NDArray[np.float32]:
         """Draws the initial private user vector of each of n devices, shape (n, d, 1).
 
-        In systems whose user vectors never leave the device, this vector replaces the broadcast
-        array "user.E", for a user whose only feature is 1.
+        The result is for systems whose user vectors never leave the device. There, a device uses
+        its vector in place of the broadcast matrix "user.E" (E), and the number 1 in place of the
+        user's features x, so that E x is the vector.
         """
         ...
 
@@ -170,11 +171,12 @@ class Learner(Protocol):
         """Trains the broadcast model on every device, and returns the trained models by array.
 
         There is one component per named array of the model, for all devices. Components are stored
-        in full (``Dense``). Only of the item table, just the trained rows are stored, over the
-        broadcast table (``SparseRows``) or, if ``local.epoch_noise`` has noise for the items, over
-        a noisy table (``OverlaidTables``). A device's result depends only on its own row of
-        ``clients`` and on the broadcast. A device without interactions returns the broadcast, and
-        its ``user_embeddings`` as "user.E" if it has one.
+        in full (``Dense``), except for the item table. Only the trained rows of the item table are
+        stored; the remaining rows are those of the broadcast table (``SparseRows``) or, if
+        ``local.epoch_noise`` has noise for the items, those of a noisy table (``OverlaidTables``).
+        A device's result depends only on its own row of ``clients`` and on the broadcast. A device
+        without interactions returns the broadcast, and its ``user_embeddings`` as "user.E" if it
+        has one.
         """
         ...
 
@@ -197,10 +199,11 @@ class RoundClaim:
     ``epsilon``: epsilon of the claim; infinite if the authors state no number.
     ``unit``: the data that the claim protects, such as one interaction.
     ``statement``: the claim in one or two sentences, in this project's words.
-    ``second_delta``: a second delta, above 0, at which the claim is compared with bounds; 0 if the
-        claim is compared only at delta 0.
-    ``unstated_part``: a part of the audited protection that the authors do not state and this
-        project chose, such as a distribution. If not empty, no bound refutes the claim.
+    ``second_delta``: a delta above 0, at which the claim is compared with bounds in addition to
+        delta 0; 0 if it is compared only at delta 0.
+    ``unstated_part``: description of a part of the audited protection that the authors do not state
+        and this project chose, such as a distribution; "" if there is none. If not empty, no bound
+        refutes the claim.
     """
 
     epsilon: float
@@ -228,8 +231,9 @@ class Protection(Protocol):
     def tuned_values(self) -> Mapping[str, Any]:
         """Values of system settings, by name, that replace those of ``Learner.tuned_values``.
 
-        With these values the protected model recommends well. By default, ``private_user`` is false
-        if features are perturbed, because the model must then use features.
+        With these values the protected model recommends well. By default there is at most one:
+        ``private_user`` is false if the protection perturbs the users' features, because a model
+        whose user vectors stay on the device does not use features.
         """
         return {} if self.get_attribute_event() is None else {"private_user": False}
 
@@ -311,7 +315,9 @@ class Protection(Protocol):
 
 
 class Route(Protocol):
-    """Way of uploads to the server, which determines what an adversary sees of them."""
+    """Route by which uploads reach the server, such as through a shuffler; it limits what an
+    adversary sees of them.
+    """
 
     @property
     def vantage(self) -> Vantage:

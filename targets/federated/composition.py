@@ -41,14 +41,16 @@ _MANY = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ComposedSystem(System):
-    """Claims and accounting events of a recommender composed of learner, protection and route.
+    """A recommender composed of learner, protection and route: its settings, claims and accounting
+    events.
 
     Settings that a system's own paper does not state have the defaults of Zhang et al. (section
     5.4).
 
     ``learner``: model that a device trains.
     ``protection``: clipping and noise of a device.
-    ``route``: way of an upload to the server.
+    ``route``: route by which an upload reaches the server: direct, through a shuffler, or by secure
+        aggregation.
     ``rounds``: rounds per training. At the default learning rate, the training converges in 12
         rounds with the optimizer "adam", and in hundreds of rounds with "sgd".
     ``share``: share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1 for more.
@@ -57,15 +59,15 @@ class ComposedSystem(System):
     ``negatives``: negatives drawn per interaction; not printed by Zhang et al., and often 4.
     ``learning_rate``: learning rate of a device.
     ``optimizer``: optimizer of a device; "sgd" is plain gradient descent.
-    ``best``: best rating of the scale, by which ratings are divided in the users' features; higher
-        ratings count as this rating.
-    ``private_user``: whether the user vector z_u stays on the device from round to round, as in the
-        papers of MF, NCF and LightGCN. The vector replaces E_U x_u, the product of a broadcast
-        matrix E_U and the user's features x_u, and no feature enters the model.
-    ``server``: the server's use of the uploads: their "mean", as in federated averaging, their
-        "sum", or a step by "adam" towards their mean (``FedAdam``).
+    ``best``: best (highest) rating of the scale, by which ratings are divided in the users'
+        features; higher ratings count as this rating.
+    ``private_user``: whether the user vector z_u is private: it stays on the device from round to
+        round, as in the papers of MF, NCF and LightGCN. The vector replaces E_U x_u, the product of
+        a broadcast matrix E_U and the user's features x_u, and no feature enters the model.
+    ``server``: aggregation of the uploads by the server: their "mean", as in federated averaging,
+        their "sum", or a step by "adam" towards their mean (``FedAdam``).
     ``server_rate``: learning rate of the server, if ``server`` is "adam".
-    ``place``: place in the paper that states this composition and its claim.
+    ``place``: section or table of the paper that states this composition and its claim.
     ``basis``: whether the claim's epsilon is printed by the authors, or how it is derived.
 
     The mean of the uploads changes rarely trained items little: if one device in a hundred trained
@@ -317,7 +319,7 @@ class ComposedSystem(System):
         if mechanism is None:
             return dp.NonPrivateDpEvent()
         one = _charged(mechanism, spent, once=not training)
-        if not entry and self.route.vantage.includes_view_of(scope.vantage):
+        if not entry and self.route.vantage.sees_all_of(scope.vantage):
             one = self.route.get_event(one, spent, self.count_senders(population.n_users))
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 

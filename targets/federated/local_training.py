@@ -62,7 +62,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     numbers of 8 bytes.
     """
     table, n_items = interactions.ratings, interactions.n_items
-    streams = streams.derive_streams(_NEGATIVES)
+    streams = streams.derive(_NEGATIVES)
     sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
     for block in iter_blocks(interactions.n_users, n_items, _BLOCK):
         start, end = block.start, block.stop
@@ -98,7 +98,7 @@ def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.i
     followed by the remaining positions from sizes[i] on, which are not used, in ascending order.
     """
     width = int(sizes.max(initial=0))
-    keys = _keys(streams.derive_streams(2 * epoch + 1), width)
+    keys = _keys(streams.derive(2 * epoch + 1), width)
     padding = np.arange(width) >= sizes[:, None]
     keys[padding] |= ~_LOW
     keys.sort(axis=1)
@@ -129,15 +129,16 @@ def draw_linear_term(
 def draw_row_coefficients(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
-    """Draws the linear term of each device's loss for the item rows of its examples, (nnz, d).
+    """Draws the coefficients of item rows in the linear term of each device's loss, (nnz, d).
 
     ``streams``: random streams of the devices.
     ``local``: training settings, with the scale of the Laplace noise by array of the model.
     ``shapes``: shape of each array of the model, by name.
     ``examples``: the nnz examples of all devices, each with its item.
 
-    Returns the coefficients of the term. The coefficient of entry k of an item's row is draw item *
-    d + k of the device's stream. The result is empty, shape (0, d), if item rows have no such term.
+    There is one row of coefficients per example. The coefficient of entry k of an item's row is
+    draw item * d + k of the device's stream. The result is empty, shape (0, d), if item rows have
+    no such term.
     """
     if (scale := local.linear_term_scales.get("item")) is None:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -152,7 +153,7 @@ def draw_row_coefficients(
 
 
 def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
-    return streams.derive_streams(2 * list(shapes).index(name) + 2)
+    return streams.derive(2 * list(shapes).index(name) + 2)
 
 
 def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
@@ -359,7 +360,7 @@ def _linear_term(
 
 
 def _epoch_streams(work: TrainingJob, name: str, epoch: int) -> Streams:
-    return work.streams.derive_streams(_NOISE + epoch).derive_streams(list(work.shapes).index(name))
+    return work.streams.derive(_NOISE + epoch).derive(list(work.shapes).index(name))
 
 
 def _disturb(work: TrainingJob, epoch: int) -> None:

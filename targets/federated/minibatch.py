@@ -3,8 +3,8 @@
 
 BLAS computes the three matrix products (in one thread, see ``local_training``). The layers of a
 device are views of one vector. In this vector, the two halves of the MLP's first weights are
-separate, and the half for the item is transposed. No product then sums along the rows of both its
-factors, in which case BLAS has only 0.6 times the speed.
+separate, and the half for the item is transposed. This layout avoids products A B^T, which sum
+along the rows of both factors, and for which BLAS has only 0.6 times the speed.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Layers(NamedTuple):
     mean row of the user's items.
 
     ``flat``: all parameters, shape (P,).
-    ``feature_weights``: E, shape (d, number of features).
-    ``mean_row_weights``: W1, shape (d, d).
+    ``feature_weights``: E, the weights of the user's features, shape (d, number of features).
+    ``mean_row_weights``: W1, the weights of the mean row, shape (d, d).
     ``outer_weights``: W2, shape (d, d).
     ``bias``: b, shape (d,).
     ``user_half_weights``, ``item_half_weights``: the two halves of the MLP's first weights, applied
@@ -257,7 +257,8 @@ def score_items(
     ``hidden``: receives the hidden layer of the MLP, shape (d, b).
     ``z``: item rows, shape (b, d).
     ``user``: the user's embedding, shape (d,).
-    ``from_user``, ``from_item``: the two halves of the first weights, the second one transposed.
+    ``from_user``, ``from_item``: the halves of the MLP's first weights that apply to the user's
+        embedding and to the items; the second half is transposed.
     ``tail``: the bias of the first layer, and the weight and the bias of the last layer, in one
         vector.
     ``scratch``: temporary vector, shape (d,).

@@ -131,7 +131,7 @@ class NoiseProtection(Checked, Protection):
             name: RandomizedMessages(
                 component,
                 self.get_group_noise(name.partition(".")[0]),
-                clients.streams.derive_streams(zlib.crc32(name.encode())),
+                clients.streams.derive(zlib.crc32(name.encode())),
             )
             for name, component in upload.items()
         }

@@ -122,8 +122,8 @@ class LaplaceProtection(_LaplaceNoise):
     ``epsilon``: exact epsilon of one entry of an upload.
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
     ``every_epoch``: whether noise is added after each local epoch, as in the paper's Algorithm 2
-        and its FixRec. Otherwise noise is added once per upload, because the paper has no algorithm
-        for FedNews and "+LDP" that states more.
+        and its FixRec. Otherwise noise is added once per upload, which is the default: the paper
+        does not state when FedNews and "+LDP" add noise.
 
     The noise has the scale 2 clip / epsilon. The epsilon of an upload is ``epsilon`` times its
     number of entries. For FedNews and "+LDP", the paper prints neither clipping bound nor epsilon:
@@ -161,9 +161,10 @@ class LaplaceProtection(_LaplaceNoise):
 class AdaptiveLaplace(_LaplaceNoise):
     """Clipping and Laplace noise with a separate epsilon for each group of components (APM).
 
-    A component is a named array of the model.
+    A component is a named array of the model. The first four fields are epsilons, named after the
+    groups of components.
 
-    ``user``: epsilon of one entry in the group "user".
+    ``user``: epsilon of one entry in the group "user", the user embedding.
     ``item``: epsilon of one entry in the group "item", the item table.
     ``mlp1``: epsilon of one entry in the group "mlp1", the first layer of the MLP.
     ``mlp2``: epsilon of one entry in the group "mlp2", the last layer of the MLP.
@@ -217,7 +218,9 @@ class AdaptiveLaplace(_LaplaceNoise):
         return budgets[group]
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
-        """Returns one claim about every parameter, with the largest epsilon of the ``groups``."""
+        """Returns a single claim, which covers each parameter with the largest epsilon of the
+        ``groups``.
+        """
         budgets = {group: self.get_epsilon(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
@@ -268,7 +271,10 @@ class GaussianProtection(NoiseProtection):
         return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
-        """Returns the paper's statement about the noise, as a claim of an infinite epsilon."""
+        """Returns the paper's statement about the noise, as a claim of an infinite epsilon.
+
+        The paper prints no number.
+        """
         return (
             RoundClaim(
                 epsilon=math.inf,
@@ -316,8 +322,8 @@ class ObjectiveProtection(Checked, Protection):
         distribution; the default of 10 is this project's choice.
     ``loss``: loss of the learner. With "logistic" (F-GERAI), every array of the model has a linear
         term. With "squared" (F-DPMF), only item rows have one.
-    ``every_round``: whether a device draws new coefficients in every round in which it takes part,
-        instead of once per training. The paper does not state which of the two is meant.
+    ``every_round``: whether a device redraws its coefficients in every round in which it takes
+        part, instead of once per training. The paper does not state which of the two is meant.
     ``features``: whether the user's features are also perturbed, once before the training (F-GERAI,
         not F-GERAI-NL).
     ``feature_epsilon``: epsilon of one perturbed entry of the features.
@@ -369,9 +375,7 @@ class ObjectiveProtection(Checked, Protection):
         drawn once per training are added unless ``every_round`` is true.
         """
         if not self.every_round:
-            clients = replace(
-                clients, linear_term_streams=clients.streams.derive_streams(_OBJECTIVE)
-            )
+            clients = replace(clients, linear_term_streams=clients.streams.derive(_OBJECTIVE))
         if not self.features:
             return clients
         ceiling = np.ones(clients.features.shape[1])

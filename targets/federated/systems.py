@@ -1,4 +1,8 @@
-"""Training, messages and designed inputs of systems composed of learner, protection and route."""
+"""Training, messages and worst-case users of systems composed of learner, protection and route.
+
+A learner is a model that devices train, a protection changes uploads, and a route is the way by
+which uploads reach the server.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from fedrec_auditor.targets.federated.composition import ComposedSystem
 from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.own_modules import derive_option_name
+from fedrec_auditor.targets.own_modules import name_option
 from fedrec_auditor.targets.settings import get_field_types, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
@@ -330,13 +334,9 @@ class FederatedSystem(ComposedSystem):
         features = self.compute_user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take_users(users), features[users]
-        prepare = streams.derive_streams(_PREPARE)
+        prepare = streams.derive(_PREPARE)
         clients = Clients(interactions=interactions, features=features, streams=prepare)
-        own = (
-            self.learner.init_user_vectors(streams.derive_streams(_KEEP))
-            if self.private_user
-            else None
-        )
+        own = self.learner.init_user_vectors(streams.derive(_KEEP)) if self.private_user else None
         return replace(self.protection.prepare_data(clients), streams=streams, user_embeddings=own)
 
     def _send(
@@ -349,10 +349,10 @@ class FederatedSystem(ComposedSystem):
         """
         streams = clients.streams
         local = self.get_local_settings(self.get_upload_shapes(clients.data_sizes))
-        devices = replace(clients, streams=streams.derive_streams(_TRAIN))
+        devices = replace(clients, streams=streams.derive(_TRAIN))
         trained = self.learner.train(broadcast, devices, local, compute)
         own = trained.pop("user.E").to_dense(np.arange(len(clients))) if self.private_user else None
-        devices = replace(clients, streams=streams.derive_streams(_PROTECT))
+        devices = replace(clients, streams=streams.derive(_PROTECT))
         return self.protection.protect(trained, broadcast, devices), own
 
 
@@ -427,7 +427,7 @@ def _part(kind: str, given: Any) -> Any:
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {
-        derive_option_name(name, kind): value
+        name_option(name, kind): value
         for name, value in vars(module).items()
         if getattr(value, "__module__", "") == module.__name__
     }

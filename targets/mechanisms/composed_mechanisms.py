@@ -79,7 +79,8 @@ class Clipped:
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of the inner mechanism that attain its largest privacy loss.
 
-        None if the privacy loss is unbounded. Clipped inputs fill exactly the inner domain.
+        They are also the worst case with clipping, because every input of the inner mechanism is
+        the clipped value of some input. None if the privacy loss is unbounded.
         """
         return self.mechanism.worst_case()
 
@@ -133,9 +134,9 @@ class Product(bases.Repetition):
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of one entry that attain its largest privacy loss.
 
-        Two counts are ``count`` times as large as for one entry: ``n_copies``, the number of
-        independent uses, and ``n_groups``, because each entry may have a different pair of inputs.
-        None if the privacy loss of one entry is unbounded.
+        The result is that of the inner mechanism, with ``n_copies`` and ``n_groups`` multiplied by
+        ``count``: entries are independent, and each entry may have a different pair of inputs. None
+        if the privacy loss of one entry is unbounded.
         """
         one = bases.Repetition.worst_case(self)
         return None if one is None else replace(one, n_groups=one.n_groups * self.count)
@@ -192,7 +193,8 @@ _RARE = 750.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(bases.SignedUnitMechanism):
-    """Counts the positive reports among the shuffled randomized bits of all users.
+    """Shuffled randomized bits of all users, of which the adversary learns only the number of
+    positives.
 
     ``epsilon``: epsilon of one user's randomized bit, before the shuffle.
     ``n_users``: number of users, each with one report.
@@ -288,31 +290,35 @@ class Shuffled(bases.SignedUnitMechanism):
 class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     """Releases a noisy average of clipped updates, and a noisy share of unclipped updates.
 
-    One round of DP-PrivRec releases the average, times the server's step size, and the share of
-    updates that are so short that clipping does not change them.
+    One round of DP-PrivRec releases two values: the average of the clipped updates, times the
+    server's step size, and the share of updates that are so short that clipping does not change
+    them ("the share").
 
     ``multiplier``: noise multiplier z of the paper.
     ``clip``: clipping norm S.
-    ``batch``: number M of clients in the round.
+    ``batch``: number M of clients that send an update in the round.
     ``dimension``: number of entries of an update.
-    ``balance``: fraction h of the privacy budget that the release of the share uses. The intended
-        budget is mu^2 = 1/z^2, where mu is the sensitivity in standard deviations.
+    ``balance``: balance of the privacy budget between the two values: the fraction h that the
+        release of the share uses. The intended budget is mu^2 = 1/z^2, where mu is the sensitivity
+        in standard deviations.
     ``step``: step size alpha3 of the server.
-    ``counts_clipped``: whether the share is computed after clipping, as in the paper's algorithm;
-        every update then counts as unclipped.
+    ``counts_clipped``: whether the share counts updates after clipping, as in the paper's
+        algorithm; every update then counts as unclipped.
 
-    One of the M clients is replaced. The other clients are fixed at update 0, without loss of
-    generality, because they only shift the output. The sensitivity of the average is 2S/M. The
-    sensitivity of the share is 1/M, because one client counts as b in {0, 1}; the paper states 2/M.
-    With the paper's noise, sigma_Delta = (2S/M) z / sqrt(1 - h) on the average and sigma_b = (2/M)
-    z / sqrt(h) on the share, the two sensitivities in standard deviations are step sqrt(1 - h)/z
-    and sqrt(h)/(2z). An update of norm S and an opposite update of larger norm attain both. The
-    mechanism is therefore a Gaussian mechanism whose sensitivity in standard deviations is
+    Sensitivity: one of the M clients is replaced. The other clients are fixed at update 0, without
+    loss of generality, because they only shift the output. The sensitivity of the average is 2S/M.
+    The sensitivity of the share is 1/M, because one client counts as b in {0, 1}; the paper states
+    2/M. With the paper's noise, sigma_Delta = (2S/M) z / sqrt(1 - h) on the average and sigma_b =
+    (2/M) z / sqrt(h) on the share, the two sensitivities in standard deviations are step sqrt(1 -
+    h)/z and sqrt(h)/(2z). An update of norm S and an opposite update of larger norm attain both.
+    The mechanism is therefore a Gaussian mechanism whose sensitivity in standard deviations is
 
         mu = sqrt(step^2 (1 - h) + h/4) / z,
 
     while the paper's doubled sensitivity of the share gives 1/z at step 1, which is larger and
-    therefore a valid bound. The paper is wrong in three places:
+    therefore a valid bound.
+
+    The paper is wrong in three places:
 
     * Line 9 of Algorithm 2 adds the noise after the step alpha3, so that a larger step is not
       accounted for: the multiplier is no longer z once step^2 (1 - h) + h/4 > 1.
@@ -321,10 +327,10 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     * Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``):
       then the share is not informative, mu = step sqrt(1 - h)/z, and S drifts through zero.
 
-    The server adds the noise. Clients see these outputs in its broadcast, while the server itself
-    sees every update without noise. Inputs are updates before clipping, (*batch, dimension); an
-    output is [average, share], of length dimension + 1. Source: Wang et al. 2021 (VLDB J.),
-    Algorithm 2 lines 8-11 and 22-23, Theorem 1, section 2.3.4.
+    Adversary: the server adds the noise. Clients see these outputs in its broadcast, while the
+    server itself sees every update without noise. Inputs are updates before clipping, (*batch,
+    dimension); an output is [average, share], of length dimension + 1. Source: Wang et al. 2021
+    (VLDB J.), Algorithm 2 lines 8-11 and 22-23, Theorem 1, section 2.3.4.
     """
 
     multiplier: PositiveFloat
@@ -341,7 +347,10 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Sensitivity of average and share together, in standard deviations of their noise."""
+        """Sensitivity of the released pair (average, share), in standard deviations of its noise.
+
+        The share is that of the updates which clipping does not change.
+        """
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier
 
@@ -354,7 +363,8 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     def noise_scale(self) -> NDArray[np.float64]:
         """Standard deviations of the noise, shape (dimension + 1,).
 
-        The first ``dimension`` entries are for the average, the last entry is for the share.
+        The first ``dimension`` entries are for the average of the updates, the last entry is for
+        the share of unclipped updates.
         """
         scale = np.full(self.output_shape, self.clip / math.sqrt(1.0 - self.balance))
         scale[-1] = 1.0 / math.sqrt(self.balance)

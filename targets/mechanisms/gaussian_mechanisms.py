@@ -128,12 +128,13 @@ class RevealedGaussian(Checked):
 
     ``noise_multiplier``: standard deviation z of the noise on a sum, in units of the sensitivity.
     ``sampling_probability``: probability q with which the data row is drawn for one sum.
-    ``count``: number of sums.
+    ``count``: number of noisy sums that are released.
 
-    The input is a number in [0, 1], in units of the sensitivity, which is one of several values in
-    a data row. For each sum, the row is drawn with probability q. The sum has noise N(0, z^2), and
-    contains the number only if the row is drawn. The adversary sees all sums, and whether the row
-    is drawn: the row's other values are of the same size, and their sums show this.
+    A data row consists of several values, each of which has its own sums. The input is one of these
+    values, a number in [0, 1] in units of the sensitivity. For each sum, the row is drawn with
+    probability q. The sum has noise N(0, z^2), and contains the number only if the row is drawn.
+    The adversary sees all sums, and knows for each sum whether the row is drawn, because the sums
+    of the row's other values, which are of the same size, show this.
 
     The adversary adds up the K sums for which the row is drawn. Together they equal one Gaussian
     with the sensitivity mu = sqrt(K)/z in standard deviations. K ~ Binomial(count, q) does not
@@ -163,7 +164,7 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): pairs of a mark, which shows whether the row is drawn, and a sum."""
+        """Shape (count, 2): for each sum, a mark that shows whether the row is drawn, and the sum."""
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
@@ -194,7 +195,10 @@ class RevealedGaussian(Checked):
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``: a mean over the number K of sums with the row.
+        """Returns the exact delta at ``epsilon``: the mean of delta given K, over the distribution
+        of K.
+
+        K is the number of sums for which the row is drawn.
 
         The delta given K is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
         sqrt(K)/noise_multiplier and the normal distribution function Phi.
@@ -232,9 +236,10 @@ class SampledGaussian(Checked):
     ``sampling_probability``: probability q with which the unit is drawn in one step.
     ``rounds``: number of sums that the adversary sees, one per round.
     ``local_steps``: number of noisy steps per sum.
-    ``opposite``: amount that a step subtracts with probability q if the unit is absent; 0 for a
-        unit that is added or removed, and above 0 for a change after which the remaining data shift
-        the sum in the opposite direction.
+    ``opposite``: shift of a step in the opposite direction: the amount that a step subtracts with
+        probability q if the unit is absent. The amount is 0 for a unit that is added or removed,
+        and above 0 for a change after which the remaining data shift the sum in the opposite
+        direction.
 
     If the unit is present, each step adds 1 with probability q. If the unit is absent, each step
     subtracts ``opposite`` with the same probability. With K ~ Binomial(local_steps, q), the sum of
@@ -301,7 +306,8 @@ class SampledGaussian(Checked):
         return _composed(up, down, rate, self.local_steps, self.rounds).compute_delta(epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event for an adversary who also sees which steps draw the unit.
+        """Returns the accounting event for an adversary who also sees in which steps the unit is
+        drawn.
 
         In the mechanism itself these steps are secret, so that its true epsilon is at most that of
         the event.
@@ -389,9 +395,9 @@ class EmbeddingGaussian(NormalNoise):
     """Adds Gaussian noise to the gradient of one rating's squared error in embeddings.
 
     ``sigma``: standard deviation of the noise.
-    ``bound``: best rating R of the scale.
-    ``user``: embedding u of the user, of length p.
-    ``item``: embedding v of the item, of length p.
+    ``bound``: best rating R of the scale, which bounds the ratings and the sensitivity.
+    ``user``: embedding vector u of the user, of length p.
+    ``item``: embedding vector v of the item, of length p.
     ``joint``: whether the output is the gradient in u and v together, instead of in v alone.
 
     The input is one rating x in [0, R] of this user and item, or -1 (any negative number) for no
@@ -444,7 +450,8 @@ class EmbeddingGaussian(NormalNoise):
 
         sigma: standard deviation of the noise.
         bound: best rating R of the scale.
-        joint: whether the gradient is in both embeddings, not only in the item's.
+        joint: whether the output is the gradient in both embeddings together, instead of in the
+            item's embedding alone.
         """
         root = math.sqrt(bound)
         return cls(sigma=sigma, bound=bound, user=(root, 0.0), item=(0.0, root), joint=joint)
@@ -483,7 +490,7 @@ class EmbeddingGaussian(NormalNoise):
         return np.asarray(-2.0 * error[..., None] * self._factors)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise for the worst clipped embeddings."""
+        """Returns the accounting event for the clipped embeddings with the largest sensitivity."""
         return dp.GaussianDpEvent(self.sigma / self.sensitivity)
 
     @property
@@ -547,7 +554,9 @@ class NoiseReplacement(NoiseReplacementProtocol, bases.GaussianDpMechanism):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (1 + h,): the sum of round 1, then the messages of h honest users in round 2."""
+        """Shape (1 + h,): the sum S of round 1, then the messages R_i of the h honest users in
+        round 2.
+        """
         return (1 + self.replaced - self.colluding,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:

@@ -106,7 +106,7 @@ class BitFlip(BitMechanism):
             clients, counts = np.unique(ties // width, return_counts=True)
             if not counts.size:
                 return np.empty(0)
-            words = streams.take(clients).derive_streams(1).draw_words(int(counts.max()))
+            words = streams.take(clients).derive(1).draw_words(int(counts.max()))
             return convert_to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
 
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
@@ -326,9 +326,9 @@ class Ternary(bases.NumberMechanism):
     """Reports a number x as +r, 0 or -r at random, such that the mean of the report is x.
 
     ``bound``: bound B of the input; x is in [-B, B].
-    ``size``: size r of a report other than 0, at least B.
-    ``share``: probability that the report is not 0, for every x; above B/r, or 0 for the published
-        mechanism.
+    ``size``: absolute value r of a report other than 0, at least B.
+    ``share``: share of the reports that are not 0, which is their probability for every x; above
+        B/r, or 0 for the published mechanism.
 
     If ``share`` is 0, the report is +r with probability max(x, 0)/r, -r with probability max(-x,
     0)/r, and otherwise 0. A report other than 0 then proves the sign of x, so that no finite
@@ -463,7 +463,9 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
 
     @property
     def noise_probability(self) -> float:
-        """Probability of an output that is independent of the input: e^(-epsilon/2), rounded up."""
+        """Probability with which the output is drawn independently of the input: e^(-epsilon/2),
+        rounded up.
+        """
         return bases.compute_noise_probability(self.epsilon, _CELLS, self._near)
 
     @property

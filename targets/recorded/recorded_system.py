@@ -181,9 +181,10 @@ class RecordedSystem(System):
     notes: sentences on the recording
     assumption: sentence that states an assumption about the messages
     caveat: sentence on why a failed attack proves nothing
-    paper: text that stands in place of the title of a paper
+    paper: text in place of the title of a paper, because a recording has no paper
     evaluation: protocol of utility: no interactions are held out (class attribute)
-    reported: utility values that a paper prints; empty, because there is no paper (class attribute)
+    reported_metrics: utility values that a paper prints; empty, as there is no paper (class
+        attribute)
     """
 
     recording: Recording
@@ -198,7 +199,7 @@ class RecordedSystem(System):
     caveat: str = ""
     paper: str = "a recording"
     evaluation: ClassVar[systems.UtilityTest] = systems.UtilityTest(split=systems.HoldOut.NOTHING)
-    reported: ClassVar[tuple[systems.ReportedMetric, ...]] = ()
+    reported_metrics: ClassVar[tuple[systems.ReportedMetric, ...]] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.recording.path)!r})"

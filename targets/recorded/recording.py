@@ -337,7 +337,7 @@ class Recording:
             raise InputError(f"Expected one folder per round in {folder}, got two. Rename one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
-        if route is not None and not made.max_vantage.includes_view_of(route):
+        if route is not None and not made.max_vantage.sees_all_of(route):
             raise InputError(
                 f"Expected a route that the recording contains ({made.max_vantage}), got "
                 f"route={route} in {path / MANIFEST_FILE}. Give route {made.max_vantage}, or "

@@ -39,7 +39,7 @@ class TrainingCost:
 
     rounds: number of rounds.
     senders_per_round: number of clients that send a message in one round.
-    n_message_values: number of values in one message.
+    n_message_values: number of numeric values in one message.
     message_bytes: storage of one message, in bytes.
     n_memory_values: number of values of 4 bytes in memory besides the messages, such as the model's
         tables and the training examples of the largest device.
@@ -82,9 +82,10 @@ class TrainingCost:
             round.
         negatives : number of negative examples per interaction.
         reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message besides the item table, of which the message then
-            stores only the rows of items that its sender trained on. None: the message is an item
-            table alone, whose storage grows with the sender's number of interactions.
+        dense : number of values in a message outside the item table. If it is given, a message
+            stores of the item table only the rows of items that its sender trained on. None: the
+            message is an item table alone, whose storage grows with the sender's number of
+            interactions.
         numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
         bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
         held : further values of 4 bytes that the training holds in memory, besides the tables and
@@ -159,7 +160,8 @@ class ScopedClaim:
     delta: delta of the comparison.
     note: a sentence that explains why a reader of the paper would apply the claim to this scope.
     unstated_quantity: name of a quantity that the comparison needs and the paper does not state,
-        such as a budget. If not empty, a bound above the claim does not refute the paper.
+        such as a budget; "" if there is none. If not empty, a bound above the claim does not refute
+        the paper.
     epsilon_curve: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
@@ -196,8 +198,8 @@ class DesignedPair:
         any values. None if the server sends nothing.
     scope: scope of a bound that is measured on the messages: data, adversary and period.
     world_names: descriptions of the two users' inputs, for printed results.
-    reducer: function from n messages to f numbers per message, shape (n, f), from which the bound
-        is measured. None: the bound is measured from the whole messages.
+    reducer: function that reduces each of n messages to f numbers, shape (n, f), from which the
+        bound is measured. None: the bound is measured from the whole messages.
     """
 
     target: Target
@@ -342,10 +344,11 @@ class Claimant(Protocol):
         ...
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the system's claims, each in its own scope and in scopes that readers may assume.
+        """Returns the system's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope is what a claim protects, against whom, and how long. ``population`` has the numbers
-        of users and items, on which an epsilon may depend.
+        A scope is what a claim protects, against whom, and how long. A claim occurs once for its
+        own scope, and again for each further scope for which a reader might take it. ``population``
+        has the numbers of users and items, on which an epsilon may depend.
         """
         ...
 
@@ -395,7 +398,10 @@ class Target(Claimant, Protocol):
 
     @property
     def unprotected_name(self) -> str:
-        """Name of the same system without protection on the command line; "" if there is none."""
+        """Name of the same system without protection; "" if there is none.
+
+        It is the name on the command line.
+        """
         ...
 
     @property

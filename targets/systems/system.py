@@ -36,7 +36,7 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repe
 from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
-from fedrec_auditor.targets.own_modules import derive_option_name
+from fedrec_auditor.targets.own_modules import name_option
 from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numeric_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import base
@@ -77,7 +77,7 @@ class UploadRequest:
     messages_per_client: number of independent messages per client.
     broadcast: arrays that clients receive from the server, by name; None if they receive nothing.
     rng: generator from which the seeds of ``streams`` are drawn.
-    compute: number of threads, memory and device of the computation.
+    compute: machine of the computation: number of threads, memory and device.
     """
 
     profiles: Interactions
@@ -88,7 +88,7 @@ class UploadRequest:
 
     @cached_property
     def sender_rows(self) -> Ints:
-        """Sender of each message, as a row index of ``profiles``, shape (n_messages,)."""
+        """Row of ``profiles`` with each message's sender, as an index, shape (n_messages,)."""
         return np.repeat(np.arange(self.profiles.n_users), self.messages_per_client)
 
     @cached_property
@@ -276,7 +276,9 @@ class System(Checked, Target, ABC):
 
     @property
     def n_steps(self) -> int:
-        """Number of training steps: the number of rounds, or 1 if each client uploads only once."""
+        """Number of steps in which clients upload: the rounds, or 1 if each client uploads only
+        once.
+        """
         return self.rounds or 1
 
     @abstractmethod
@@ -357,11 +359,7 @@ class System(Checked, Target, ABC):
 def _called(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
-    own = (
-        derive_option_name(kind.__name__)
-        if module.endswith("systems")
-        else module.replace("_", "-")
-    )
+    own = name_option(kind.__name__) if module.endswith("systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
 
 

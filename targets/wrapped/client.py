@@ -188,7 +188,8 @@ def get_error_text(error: BaseException) -> str:
         return f"a message that cannot be read ({type(fault).__name__})"
 
 
-# A function of the system's owner, such as a client, a server or a scoring function.
+# A function that the owner of an audited system supplies: a client, a server, a scoring function or
+# ``rows``.
 OwnerFunction = Callable[..., Any]
 _PAD = (
     "The length of a message must not reveal its sender: pad messages to one shape, or send a "

@@ -136,12 +136,12 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise InputError(
-            f"Expected an array of numbers as {name!r} of {what}, got {value!r:.60}. "
+            f"Expected a numeric array {name!r} in {what}, got {value!r:.60}. "
             "Give rows of equal length."
         ) from error
     if array.dtype.kind not in "biuf":
         raise InputError(
-            f"Expected numbers as {name!r} of {what}, got {value!r:.60} ({array.dtype}). "
+            f"Expected a numeric array {name!r} in {what}, got {value!r:.60} ({array.dtype}). "
             "Remove data that are not numbers, or replace them by integer codes."
         )
     return array.astype(np.float32) if array.dtype == np.float16 else array

@@ -74,7 +74,7 @@ class TorchClient:
 
     @property
     def initial(self) -> ArraysByName | Callable[[int], ArraysByName]:
-        """Shared parameters of the untrained module, by name, which are the first model.
+        """Initial model: the shared parameters of the untrained module, by name.
 
         If ``model`` is a function, the result is a function that returns them for a number of
         items.

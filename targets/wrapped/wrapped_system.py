@@ -105,31 +105,34 @@ class WrappedSystem(System):
     stated_claims: privacy claims that the caller states for the system
     kinds: meaning of the numbers of each array of a message (a model, a change of the model, ...),
         by the array's name; the key "" stands for all other arrays
-    route: vantage (view of the uploads) of the party that sees most in the protocol
+    route: vantage (view of the uploads) that the route of the uploads allows: that of the party
+        that sees most if all parties follow the protocol
     settings: public parameters of the system, by name
     proof: accounting events of dp-accounting, by horizon (round or training), for the unit and the
-        vantage of the claims. A noise multiplier is relative to the norm to which the unit's
-        contribution is clipped, so that under replacement it counts half
-        (``theorems.neighbours.event``). The events are those of all rounds of the system, even if
-        an audit runs fewer
+        vantage of the claims; an audit proves an upper bound on epsilon from them. A noise
+        multiplier is relative to the norm to which the unit's contribution is clipped. If the
+        claims are about replacement, which changes two contributions, multipliers are halved
+        (``theorems.neighbours.convert_event_or_raise``). The events are those of all rounds of the
+        system, even if an audit runs fewer
     scores: function ``scores(model, history)`` that returns the scores of all items; None if
         utility is not measured
     upload_seconds: declared time to compute one message, in seconds; 0 if it is to be estimated
     upload_bytes: size of a message in bytes; 0 if it is not yet known
-    obeys: whether devices train on any model that the server sends, so that a malicious server may
-        choose it
+    obeys: whether devices obey the server and train on any model that it sends, so that a malicious
+        server may choose the model
     n_users: number of users for which the claims are stated; None if they hold for any number
     drops_out: whether a device may return None and send no message in that round. Messages then
         have the additional array ``PRESENCE_ARRAY``, which reveals who sent a message, even under
         secure aggregation. A device that sent nothing has arrays that leave the model unchanged
-    rows: public function ``rows(items)`` that returns the indices of the table rows of these items,
-        shape (k,), or (k, h) if an item has h rows; None if there is no such function
+    rows: public function ``rows(items)`` that returns the indices of the rows of these items in
+        item tables, shape (k,), or (k, h) if an item has h rows; None if there is no such function
     part_types: types of a message's arrays and containers by name, in their order; empty if they
         are not yet known
     extra_code: further objects of the code's owner, which ``digest`` covers
-    paper: text that stands in place of the title of a paper
+    paper: text in place of the title of a paper, because the system has no paper
     evaluation: protocol by which utility is measured (class attribute)
-    reported: utility values that a paper prints; empty, because there is no paper (class attribute)
+    reported_metrics: utility values that a paper prints; empty, as there is no paper (class
+        attribute)
     """
 
     client: OwnerFunction
@@ -155,7 +158,7 @@ class WrappedSystem(System):
     extra_code: tuple[Any, ...] = ()
     paper: str = "your own system"
     evaluation: ClassVar[systems.UtilityTest] = systems.UtilityTest()
-    reported: ClassVar[tuple[systems.ReportedMetric, ...]] = ()
+    reported_metrics: ClassVar[tuple[systems.ReportedMetric, ...]] = ()
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -187,7 +190,7 @@ class WrappedSystem(System):
 
     @property
     def has_independent_rounds(self) -> bool:
-        """Whether a malicious server can send all devices any model in every round.
+        """Whether the rounds of a training are independent if the server chooses all broadcasts.
 
         True if all devices take part in every round (``share`` 1) and keep no state, and either
         accept any model or receive no model.
@@ -200,7 +203,7 @@ class WrappedSystem(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumption about the messages on which the caller's proof relies, as one sentence.
+        """Assumptions of the caller's proof, in one sentence about the messages.
 
         Empty if no proof is used.
         """
@@ -224,7 +227,7 @@ class WrappedSystem(System):
 
     @property
     def name(self) -> str:
-        """Title of the system."""
+        """Name of the system in reports and errors, which is its title."""
         return self.title
 
     @property
@@ -489,7 +492,8 @@ class WrappedSystem(System):
     def get_message_function(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
-        """Returns a function (history, generator) that computes a message, and its histories.
+        """Returns a function (history, generator) that computes a message, and the list of
+        histories.
 
         The function calls the client with the model ``broadcast``. There is one history per row of
         ``profiles``. The result is None if devices may send nothing or keep a state.

@@ -89,7 +89,9 @@ def of_classes(users: int, classes: int, draws: int, rng: np.random.Generator) -
 def blind(case: Guesses) -> Guesses:
     """Of the same users and draws, guessed by how frequent classes are."""
     shares = 1 / np.arange(1, case.n_classes + 1)
-    return replace(case, guess_probs=np.tile(shares / shares.sum(), (len(case.guessed_codes), 1)))
+    return replace(
+        case, random_guess_probs=np.tile(shares / shares.sum(), (len(case.guessed_codes), 1))
+    )
 
 
 def figures_of(case: Guesses) -> dict[str, float]:

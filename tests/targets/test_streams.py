@@ -38,9 +38,9 @@ def test_words_are_those_of_plain_integers(seed: int, start: int) -> None:
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 2**32))
 def test_spawning_and_drawing_may_be_cut_anywhere(cut: int, column: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    whole = Streams.spawn(rng, 9).derive_streams(2)
+    whole = Streams.spawn(rng, 9).derive(2)
     rng = np.random.default_rng(seed)
-    parts = [Streams.spawn(rng, count).derive_streams(2) for count in (cut, 9 - cut)]
+    parts = [Streams.spawn(rng, count).derive(2) for count in (cut, 9 - cut)]
     seeds = np.concatenate([part.seeds for part in parts])
     np.testing.assert_array_equal(seeds, whole.seeds)
     table = whole.draw_laplace(9)
@@ -73,10 +73,10 @@ def test_neighbours_in_a_stream_children_and_streams_are_uncorrelated() -> None:
         (one[:-1], one[1:]),
         (heads[:, 0], heads[:, 1]),
         (heads[:-1, 0], heads[1:, 0]),
-        (heads[:, 0], many.derive_streams(0).draw_uniform(1)[:, 0]),
+        (heads[:, 0], many.derive(0).draw_uniform(1)[:, 0]),
         (
-            many.derive_streams(0).draw_uniform(1)[:, 0],
-            many.derive_streams(1).draw_uniform(1)[:, 0],
+            many.derive(0).draw_uniform(1)[:, 0],
+            many.derive(1).draw_uniform(1)[:, 0],
         ),
         (counted[:-1], counted[1:]),
     )

@@ -67,7 +67,8 @@ class MeasurementResult(NamedTuple):
         alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
-    >>> Observation(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha))).compute_bound(1.0)
+    >>> result = MeasurementResult(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha)))
+    >>> result.compute_bound(1.0)
     EpsilonLimit(epsilon=-0.0, largest_possible=inf, witness=None)
     """
 

@@ -22,20 +22,23 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 class JointBinomial(base.Estimator):
     """Estimator of a lower bound on epsilon from guesses of the input (world) behind each output.
 
-    Some draws select a decision rule, others test it. The bound holds at the stated confidence, for
-    any outputs and any rule. A tenth of the draws of each world (at least 2,000, at most half of
-    them, at most 200,000) proposes rules that guess between two worlds, or abstain. If several
-    rules are promising and there are enough draws, a further tenth selects the rule with the
-    largest predicted bound. The rule is tested on the remaining draws of its two worlds. A fair
-    coin chooses the world of each of these draws, and the guesses are counted. A single rule with a
-    single limit needs no correction for multiple tests (``GuessCounts``).
+    Some draws select decision rules, and the guesses of these rules are counted on the other draws.
+    A confidence limit from the counts is the bound. It holds at the stated confidence, for any
+    outputs and any rule.
 
-    A second rule guesses on values that occurred in one of the two worlds only. The second rule
-    detects a leak in one output of ten thousand, which the first rule may ignore in favour of a
-    frequent but harmless difference. If a competing rule has a larger predicted bound without a
-    margin for chance, that rule replaces the second one. The second rule is counted on the same
-    draws, with a limit of its own at a tenth of the error; the first rule has nine tenths
-    (Bonferroni). The larger bound is returned.
+    A tenth of the draws of each world (at least 2,000, at most half of them, at most 200,000)
+    proposes rules that guess between two worlds, or abstain. If several rules are promising and
+    there are enough draws, a further tenth selects the rule with the largest predicted bound. The
+    rule is tested on the remaining draws of its two worlds. A fair coin chooses the world of each
+    of these draws, and the guesses are counted. A single rule with a single limit needs no
+    correction for multiple tests (``GuessCounts``).
+
+    A second rule is tested, too. It guesses on values that occurred in one of the two worlds only,
+    and detects a leak in one output of ten thousand, which the first rule may ignore in favour of a
+    frequent but harmless difference. If some proposed rule has a larger predicted bound when no
+    margin for chance is subtracted, that rule is the second one instead. Both rules are counted on
+    the same draws. The limit of the second rule has a tenth of the error, that of the first rule
+    nine tenths (Bonferroni). The larger bound is returned.
 
     If outputs are stored (``Worlds.stored_outputs``), a few of them remain unused, because a coin
     chooses how many outputs of each world are used.
@@ -102,10 +105,9 @@ class JointBinomial(base.Estimator):
         ``samples``: number of draws per input.
         ``delta``, ``alpha``: delta and error (1 minus confidence) of the bound.
 
-        The result assumes the usual number of test draws. A measurement of outputs with very many
-        entries has more test draws, and a slightly larger bound, because memory limits the number
-        of outputs that select the rule. A measurement has fewer test draws if several rules are
-        compared on further draws.
+        The number of test draws is assumed to be the usual share of ``samples``. A real measurement
+        may have a slightly different number: more if outputs have very many entries, because memory
+        limits the draws that select the rule; fewer if several rules are compared on further draws.
         """
         alpha = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
         return super().bound_perfect_guesses(samples, delta=delta, alpha=alpha)

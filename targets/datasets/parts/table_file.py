@@ -325,7 +325,8 @@ def open_table(
     - the file is not a table
     - several separators fit
     - the first line looks like data (the error ends with ``remedy``): none of its values is in
-      ``usual_names``, and one is a number, a date, or a value that occurs again in its column
+      ``usual_names``, and at least one of them is a number, a date, or a value that occurs again in
+      its column
     """
     place = str(path)
     if not is_table_path(path):

@@ -1,1 +1,1 @@
-"""Base classes of mechanisms, exact samplers, and the variances of a secure aggregation."""
+"""Base classes of mechanisms, exact samplers, and the noise variances of a secure aggregation."""

@@ -203,8 +203,9 @@ class Repetition(Checked, ABC):
 
     ``mechanism``: the inner mechanism.
     ``count``: number of applications.
-    ``concrete_classes``: classes of the instances. The first is for most inner mechanisms. The
-        second, its subclass with a privacy curve, is for inner mechanisms with Gaussian noise.
+    ``concrete_classes``: the two classes from which the constructor chooses the class of the
+        instance. The second is a subclass of the first with a privacy curve, for inner mechanisms
+        with Gaussian noise; the first is for all other inner mechanisms (class attribute).
 
     Outputs have shape (*size, count, *inner output).
     """
@@ -315,7 +316,9 @@ class BitMechanism(NumberMechanism):
 
 
 class SignedUnitMechanism(NumberMechanism):
-    """Base class of mechanisms with a number in [-1, 1] as input and one number as output."""
+    """Base class of mechanisms with a number of the signed unit interval [-1, 1] as input, and one
+    number as output.
+    """
 
     __slots__ = ()
 

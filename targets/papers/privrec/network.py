@@ -156,7 +156,7 @@ class DeviceExamples:
         n_items = interactions.n_items
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
         sizes = counts + np.minimum(negatives * counts, n_items - counts)
-        keys = streams.derive_streams(_DRAW).draw_uniform(n_items)
+        keys = streams.derive(_DRAW).draw_uniform(n_items)
         keys[np.repeat(np.arange(len(counts)), counts), interactions.ratings.indices] = -1.0
         items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
         return cls(item_ids=items, n_positives=counts, n_examples=sizes)
@@ -176,7 +176,7 @@ class DeviceExamples:
         number of columns with padding, and may be larger than that of ``item_ids``. An order
         depends only on the device's own stream and number of examples.
         """
-        keys = streams.derive_streams(_ORDER + epoch).draw_uniform(width)
+        keys = streams.derive(_ORDER + epoch).draw_uniform(width)
         keys[np.arange(width) >= self.n_examples[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 

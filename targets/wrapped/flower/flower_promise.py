@@ -83,7 +83,8 @@ def is_secagg_mod(mod: Any) -> bool:
 
 
 def get_flower_name(part: Any) -> tuple[str, bool]:
-    """Returns the name of the Flower mod or strategy that ``part`` is, or whose subclass it is.
+    """Returns the name in Flower of ``part``, a mod or a strategy, or of its nearest base class
+    there.
 
     The second element of the result is whether ``part`` itself is defined in Flower. The result is
     ("", False) for all other objects, even if they have the name of a Flower object.
@@ -165,7 +166,8 @@ class FlowerPromise:
         """Yields the promise as claims in up to three scopes.
 
         - The scope of the promise.
-        - Any two messages of a client, if the client itself adds the noise.
+        - One message of a client (``Unit.REPORT``), against any other message that the client might
+          have sent in its place; only if the client itself adds the noise.
         - The whole training, if the promise covers one round and the training has several
           ``rounds``.
         """

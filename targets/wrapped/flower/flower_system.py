@@ -136,7 +136,7 @@ class FlowerSystem(WrappedSystem):
     client: the app as a function of one history
     promises: the privacy promises. They are the system's claims unless the caller states claims
         (``stated_claims``)
-    paper: text that stands in place of the title of a paper
+    paper: text in place of the title of a paper, because the app has no paper
     """
 
     client: FlowerClient
@@ -156,9 +156,11 @@ class FlowerSystem(WrappedSystem):
 
     @property
     def unproved_reason(self) -> str:
-        """Reasons why promises of the app are not proved, as sentences; "" if all are proved.
+        """Reasons why the app's privacy promises are not proved, as sentences; "" if all are
+        proved.
 
-        If the app has no promises, the reason is that the caller gave no proof.
+        For an app without promises, the result is ``NO_PROOF_NOTE``, or "" if the caller gave a
+        proof.
         """
         lacking = " ".join(dict.fromkeys(p.proof_gap for p in self.promises if p.proof_gap))
         return lacking if self.promises else super().unproved_reason
@@ -166,8 +168,9 @@ class FlowerSystem(WrappedSystem):
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the claims that the caller states, or else the app's promises as claims.
 
-        A promise for one round is also returned as a claim for the whole training. ``population``
-        is not used.
+        A promise for one round is also returned as a claim with the same epsilon for the whole
+        training: the promise does not state its period, and a reader may understand it so.
+        ``population`` is not used.
         """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated_claims or tuple(promised)
@@ -213,7 +216,8 @@ class FlowerSystem(WrappedSystem):
         return next((each for each in noises if each is not None), None)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event in ``scope``: of a proved promise, or else the caller's.
+        """Returns the accounting event in ``scope``: that of the app's proved noise, or else the
+        caller's.
 
         The result is ``NonPrivateDpEvent`` if no promise is proved and the caller gave no event.
         """

@@ -369,7 +369,7 @@ def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
     (sets,) = (row for row in read.attacks if row.metric == "interaction F1")
     assert sets.value > 0.95
     assert "by the devices' code" in sets.note
-    with pytest.raises(InputError, match="client='fcf' to answer the first recorded model"):
+    with pytest.raises(InputError, match="client='fcf' to accept the first recorded model"):
         attack_recording(folder, client="fcf", **settings)
     with pytest.raises(InputError, match="client='dplcf-sp' to send the recorded parts"):
         attack_recording(folder, client="dplcf-sp", **settings)

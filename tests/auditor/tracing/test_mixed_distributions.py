@@ -174,7 +174,7 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
         return 5.0 if y > 4.0 else y
 
     trace = traced(far, [0, 1])
-    stated: Any = {"wrapped_object": trace, "log_density": trace.log_prob}
+    stated: Any = {"wrapped_object": trace, "log_prob_function": trace.log_prob}
     stated["atom_values"] = trace.atoms
 
     def fitted(function: Callable[..., Any]) -> CheckStatus:

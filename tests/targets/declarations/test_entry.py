@@ -21,7 +21,7 @@ from fedrec_auditor.targets.declarations.entry import ComputedNumber
     ],
 )
 def test_numbers_agree_or_do_not(claimed: float, right: float, word: str) -> None:
-    assert ComputedNumber(what="w", claimed=claimed, right=right, how="h").label == word
+    assert ComputedNumber(what="w", claimed=claimed, right=right, how="h").word == word
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_numbers_agree_or_do_not(claimed: float, right: float, word: str) -> Non
     [(1.0, 0.5, "RIGHT"), (1.0, 1.0, "WRONG"), (math.inf, math.inf, "WRONG")],
 )
 def test_a_number_said_to_be_below_is_below(claimed: float, right: float, word: str) -> None:
-    assert ComputedNumber(what="w", claimed=claimed, right=right, how="h", below=True).label == word
+    assert ComputedNumber(what="w", claimed=claimed, right=right, how="h", below=True).word == word
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_a_number_said_to_be_below_is_below(claimed: float, right: float, word: 
     ],
 )
 def test_an_upper_bound_that_is_too_large_is_loose(claimed: float, right: float, word: str) -> None:
-    assert ComputedNumber(what="w", claimed=claimed, right=right, how="h", upper=True).label == word
+    assert ComputedNumber(what="w", claimed=claimed, right=right, how="h", upper=True).word == word
 
 
 def test_the_tolerance_is_relative_above_one() -> None:
     for claimed, word in ((101.0, "RIGHT"), (102.0, "WRONG")):
         number = ComputedNumber(what="w", claimed=claimed, right=100.0, how="h", tolerance=0.01)
-        assert number.label == word
+        assert number.word == word

@@ -293,7 +293,7 @@ def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
     )
     computed = made.compute_numbers(made.get_entry("100"))
     assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
-    assert [c.label for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
+    assert [c.word for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
     odd = made.get_entry("100").model_copy(update={"numbers": made.get_entry("100").numbers * 3})
     with pytest.raises(InputError, match=r"Expected 4 descriptions .* in entry 100"):
         made.compute_numbers(odd)

@@ -89,7 +89,7 @@ def train_one(
         if epoch < local.epochs - 1:
             for place, key in enumerate(shapes):
                 if key in local.epoch_noise:
-                    drawn = streams.derive_streams((1 << 32) + epoch).derive_streams(place)
+                    drawn = streams.derive((1 << 32) + epoch).derive(place)
                     noisy = local.epoch_noise[key](p[key].detach().numpy()[None], drawn)[0]
                     p[key].data.copy_(torch.tensor(noisy))
     return {key: value.detach().numpy() for key, value in p.items()}

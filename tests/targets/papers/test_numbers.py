@@ -138,7 +138,7 @@ FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right,
 def test_a_number_is_that_of_the_derivation(paper: str, number: str) -> None:
     stated = Paper.load(f"fedrec_auditor.targets.papers.{paper}")
     found = stated.compute_numbers(stated.get_entry(number))
-    assert [(each.claimed, each.right, each.label) for each in found] == [
+    assert [(each.claimed, each.right, each.word) for each in found] == [
         tuple(near_or(x, 1e-6) for x in row) for row in FIGURES[paper][number]
     ]
 

@@ -230,7 +230,7 @@ class ObjPertb(System):
         owners, streams, m = request.sender_rows, request.streams, request.profiles.n_items
         ratings = sgd_mf.get_checked_ratings(request.interactions, self.bound)
         if self.unit == "user":
-            ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.derive_streams(3))
+            ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.derive(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
         for block in sgd_mf.iter_party_blocks(len(owners), m * self.factors**2):
             own = sparse.csr_array(ratings[block])
@@ -263,10 +263,10 @@ class ObjPertb(System):
         """
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
-        users = self._users(ratings, ridge, streams.derive_streams(0))
-        direction = _directions(streams.derive_streams(1), m, p)
+        users = self._users(ratings, ridge, streams.derive(0))
+        direction = _directions(streams.derive(1), m, p)
         # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
-        steps = -np.log(streams.derive_streams(2).draw_uniform(m // len(streams) * p)).reshape(m, p)
+        steps = -np.log(streams.derive(2).draw_uniform(m // len(streams) * p)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)

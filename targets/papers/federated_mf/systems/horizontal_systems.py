@@ -309,7 +309,7 @@ class _ItemsSummed(ItemAveraging):
         )
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
-        drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive_streams(_ROWS), 1)
+        drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS), 1)
         columns = ratings.indices[drawn.data_indices]
         clean = SparseRows(
             indptr=drawn.step_starts,

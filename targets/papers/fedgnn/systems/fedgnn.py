@@ -236,7 +236,7 @@ class FedGnn(RatingGraphSystem):
         and have the smallest random numbers.
         """
         n_items = own.shape[1]
-        order = np.where(own, 2.0, streams.derive_streams(_CHOICE).draw_uniform(n_items))
+        order = np.where(own, 2.0, streams.derive(_CHOICE).draw_uniform(n_items))
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
@@ -253,7 +253,7 @@ class FedGnn(RatingGraphSystem):
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         mean = weights.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((own * (weights - mean) ** 2).sum(axis=1, keepdims=True) / count)
-        drawn = mean + spread * streams.derive_streams(_PSEUDO).draw_normal(own.shape[1])
+        drawn = mean + spread * streams.derive(_PSEUDO).draw_normal(own.shape[1])
         scale = np.where(own, weights, drawn)[owners, ids, None]
         own_part = scale * gradients.hidden_vectors[owners]
         return np.asarray(own_part + gradients.offset_vectors[owners])
@@ -275,9 +275,9 @@ class FedGnn(RatingGraphSystem):
             values, layer = values * scale[owners, None], layer * scale[:, None, None]
         noise, indptr = ClippedNoise(self.clip, self.noise), np.append(0, rows.sum(axis=1).cumsum())
         values = values.astype(np.float32)
-        item = noise.add_noise_to_rows(values, streams.derive_streams(_ITEM), indptr, ids)
+        item = noise.add_noise_to_rows(values, streams.derive(_ITEM), indptr, ids)
         clean = Dense(layer.astype(np.float32), Payload.GRADIENT, -1.0)
         return {
             "item": SparseRows(indptr, ids, item, n_items, Payload.GRADIENT, -1.0),
-            "gnn.A": components.RandomizedMessages(clean, noise, streams.derive_streams(_LAYER)),
+            "gnn.A": components.RandomizedMessages(clean, noise, streams.derive(_LAYER)),
         }

@@ -179,7 +179,7 @@ class FedPerGnn(RatingGraphSystem):
         spread = rate * items.std() * math.sqrt(len(items) / (self.pseudo * self.batch))
         sent = {}
         for name, gradient, deviation in (("item", items, spread), ("gnn.A", layer, 0.0)):
-            own = streams.derive_streams(zlib.crc32(name.encode()))
+            own = streams.derive(zlib.crc32(name.encode()))
             noise = self.noise * own.draw_laplace(gradient.size)
             if deviation:
                 noise += deviation * own.draw_normal(gradient.size, gradient.size)

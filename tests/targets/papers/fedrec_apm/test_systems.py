@@ -116,7 +116,7 @@ def test_two_epochs_cost_no_more_than_one(
     assert ratio <= number.right * (1 + 1e-9)
     if stay == leave == 1.0:
         assert ratio == pytest.approx(number.right)
-    assert (number.right, number.label) == (pytest.approx(30.0), NumberLabel.RIGHT)
+    assert (number.right, number.word) == (pytest.approx(30.0), NumberLabel.RIGHT)
 
 
 def test_the_second_epoch_reaches_the_whole_range() -> None:

@@ -440,7 +440,7 @@ class GradientDescent:
         drawn = self.sample_device_ratings(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
-        seeds = streams.derive_streams(1).draw_words(2 * count).reshape(-1, 2, count)
+        seeds = streams.derive(1).draw_words(2 * count).reshape(-1, 2, count)
         steps = (seeds, *self._steps(scales[:, :, None] * self.get_learning_rates(0, count)))
         entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
         rows, clipping = item_starts.astype(np.int64), astuple(self.clipping)
@@ -477,7 +477,7 @@ class GradientDescent:
 
         In the result, all steps of one party come before those of the next party.
         """
-        n, randomness = ratings.shape[0], streams.derive_streams(0)
+        n, randomness = ratings.shape[0], streams.derive(0)
         if self.sampling_unit == "rating":
             counts = np.diff(ratings.indptr)
             rows = np.repeat(np.arange(n), counts)

@@ -345,7 +345,7 @@ def draw_device_embeddings(
     come from its own stream.
     """
     (n, m), p = ratings.shape, mf.factors
-    uniform = streams.derive_streams(_START).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
+    uniform = streams.derive(_START).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
     rows = init_embeddings(uniform, mf.bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
@@ -373,9 +373,7 @@ def init_user_embeddings(
     """
     if mf.n_fit_steps:
         return sgd_mf.fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
-    return init_embeddings(
-        streams.derive_streams(_START).draw_uniform(mf.factors), mf.bound, mf.spread
-    )
+    return init_embeddings(streams.derive(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
 def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:

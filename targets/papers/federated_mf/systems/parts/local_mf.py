@@ -250,7 +250,7 @@ class PretrainedMf(LocalMf):
         items = sgd_mf.project_embeddings(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
-        draw = streams.take(rated).derive_streams(_RATING).draw_uniform(1)[:, 0]
+        draw = streams.take(rated).derive(_RATING).draw_uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j = ratings.indices[place]
         gradient = components.SparseRows(

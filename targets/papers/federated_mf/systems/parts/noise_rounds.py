@@ -130,11 +130,11 @@ def sum_messages(
     assert isinstance(second.randomizer, NoiseReplacer)
     reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
-    noise = reply.old_sigma * sum_normals(silent.derive_streams(_FIRST), shape)
+    noise = reply.old_sigma * sum_normals(silent.derive(_FIRST), shape)
     own, last = reply.normal_weights
     if own:
-        noise += own * sum_normals(second.streams.derive_streams(_FIRST), shape)
-    noise += last * sum_normals(second.streams.derive_streams(_SECOND), shape)
+        noise += own * sum_normals(second.streams.derive(_FIRST), shape)
+    noise += last * sum_normals(second.streams.derive(_SECOND), shape)
     return np.asarray(first.clean_messages.sum_all() + noise)
 
 
@@ -145,7 +145,7 @@ def _noise(
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
-    words, count = streams.derive_streams(purpose).skip_words(start - odd), int(odd.any()) + size
+    words, count = streams.derive(purpose).skip_words(start - odd), int(odd.any()) + size
     pairs: NDArray[np.float32] = draw_normals(words, (count,))
     drawn = pairs[:, -size:] if odd.all() else pairs[:, :size]
     if odd.any() and not odd.all():
@@ -161,7 +161,5 @@ def _summed(
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
     odd = int(start) % 2  # equal in all messages
-    drawn = sum_normals(
-        streams.derive_streams(purpose).skip_words(start - odd), (odd + math.prod(shape),)
-    )
+    drawn = sum_normals(streams.derive(purpose).skip_words(start - odd), (odd + math.prod(shape),))
     return scale * drawn[odd:].reshape(shape)

@@ -326,7 +326,7 @@ class PartyMf(System):
         """
         if self.max_ratings is None:
             return ratings
-        return sgd_mf.trim_ratings(ratings, self.max_ratings, streams.derive_streams(_TRIM))
+        return sgd_mf.trim_ratings(ratings, self.max_ratings, streams.derive(_TRIM))
 
     def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator

@@ -246,7 +246,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
             drawn.data_indices[part],
             np.zeros(part.stop - part.start, np.int64),
         )
-        seeds = streams.derive_streams(1).draw_words(6)[i].reshape(2, 3)
+        seeds = streams.derive(1).draw_words(6)[i].reshape(2, 3)
         sizes, own = steps.get_learning_rates(0, 3) * step_scale[i], items[8 * i : 8 * i + 8]
         plain = slow(steps, users[[i]], own, sparse.csr_array(ratings), mine, seeds, sizes, 0.5)
         np.testing.assert_allclose(fast[0][[i]], plain[0], rtol=1e-4, atol=1e-4)
