@@ -749,7 +749,7 @@ class CanaryGame(ABC):
         per world is a quarter of ``runs``, but at most 2,000.
         """
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
-        budget = RuleTestPlan(draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA)
+        budget = RuleTestPlan(n_draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA)
         worlds = draws.make_worlds(
             setup.world_names,
             scope,

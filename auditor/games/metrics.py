@@ -453,7 +453,7 @@ class Guesses:
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
     ``random_guess_probs``: probabilities with which a random guesser names each class in a draw (r,
-        C), or None. If given, ``class_counts`` has expected numbers of right guesses, and
+        C), or None. If given, ``right_true_guess_counts`` has expected numbers of right guesses, and
         ``guessed_codes`` only marks known users.
     """
 
@@ -464,7 +464,7 @@ class Guesses:
     random_guess_probs: NDArray[np.float64] | None = None
 
     @property
-    def class_counts(self) -> NDArray[np.float64]:
+    def right_true_guess_counts(self) -> NDArray[np.float64]:
         """Counts by draw, user and class, (r, n, 3, C). The third axis has three kinds: right
         guesses, true classes, and guesses.
 
@@ -530,7 +530,7 @@ def estimate_metrics(
     ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
     same draws.
     """
-    tallies = guess.class_counts
+    tallies = guess.right_true_guess_counts
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
     weights = draw_bootstrap_weights(n, rng)
@@ -549,7 +549,7 @@ def estimate_metrics(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _hull(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.class_counts, compute_draw_f1(baseline)
+            guessing, random = baseline.right_true_guess_counts, compute_draw_f1(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
@@ -565,7 +565,7 @@ def compute_draw_f1(guesses: Guesses) -> NDArray[np.float64]:
 
     If guesses are random (``random_guess_probs``), the value is the exact expectation.
     """
-    per_draw = guesses.class_counts.sum(axis=1)
+    per_draw = guesses.right_true_guess_counts.sum(axis=1)
     if guesses.random_guess_probs is None:
         return get_macro_f1(per_draw)
     pairs = zip(per_draw[:, 1], guesses.random_guess_probs, strict=True)

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.declarations import CLAIMS_FILE
-from fedrec_auditor.targets.own_modules import name_option, find_member_class
+from fedrec_auditor.targets.own_modules import find_member_class, name_option
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper

@@ -83,7 +83,7 @@ class RuleTestPlan:
     The bound on epsilon that a decision rule will give in this test is predicted from these
     numbers.
 
-    draws: number of draws with which the rule will be tested.
+    n_draws: number of draws with which the rule will be tested.
     delta: delta of the lower bound on epsilon.
     alpha: error of the bound, 1 minus its confidence.
     margin: number of standard errors by which a predicted bound is reduced, so that an event with
@@ -91,7 +91,7 @@ class RuleTestPlan:
         which the prediction is based.
     """
 
-    draws: int
+    n_draws: int
     delta: float
     alpha: float
     margin: float = 2.0
@@ -114,9 +114,9 @@ class RuleTestPlan:
         """
         delta, alpha = self.delta, self.alpha
         revealed, alpha = count_guesses_due_to_delta(
-            self.draws, both=both, delta=delta, alpha=alpha
+            self.n_draws, both=both, delta=delta, alpha=alpha
         )
-        scale = self.draws / n_draws
+        scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
         return approximate_bound(right * scale, (wrong + unseen) * scale, revealed, z)

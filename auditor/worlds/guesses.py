@@ -179,7 +179,7 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
+def count_coin_tosses(worlds: Worlds, n_remaining: Sequence[int]) -> tuple[int, float]:
     """Returns the number of outputs that a test uses, and the probability with which each comes
     from the first input.
 
@@ -188,9 +188,13 @@ def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
     ``count_stored_output_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
-    left: numbers of outputs of the two worlds that remain after the rule was selected.
+    n_remaining: numbers of outputs of the two worlds that remain after the rule was selected.
     """
-    return (sum(left), 0.5) if worlds.stored_outputs is None else count_stored_output_tosses(*left)
+    return (
+        (sum(n_remaining), 0.5)
+        if worlds.stored_outputs is None
+        else count_stored_output_tosses(*n_remaining)
+    )
 
 
 def count_stored_output_tosses(*available: int) -> tuple[int, float]:

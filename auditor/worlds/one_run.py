@@ -317,7 +317,7 @@ class OneRun(Checked, base.Estimator):
         selecting, testing = order[:split], order[split:]
         values, judged = _values(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = RuleTestPlan(draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
         shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
@@ -358,7 +358,7 @@ class OneRun(Checked, base.Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = RuleTestPlan(draws=m, delta=delta, alpha=alpha, margin=0.0)
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin=0.0)
         k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
         n_right = min(guesses, round(right[k]))

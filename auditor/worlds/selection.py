@@ -188,7 +188,7 @@ def select_rules(
     sizes = worlds.count_outputs(request.samples)
     split = SelectionSplit.draw(worlds, plan_split_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.n_outputs)
-    budget = RuleTestPlan(draws=draws, delta=request.delta, alpha=request.alpha)
+    budget = RuleTestPlan(n_draws=draws, delta=request.delta, alpha=request.alpha)
     if comparison_rng is not None:
         return split.select_rules(budget, worlds, comparison_rng)
     best = split.choose_rule(budget)
@@ -276,7 +276,7 @@ class SelectionSplit:
         """
         common = replace(budget, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * budget.alpha)
         rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
-        size, compared = min(self.n_outputs, budget.draws // 2 // _JUDGING), list[int]()
+        size, compared = min(self.n_outputs, budget.n_draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._candidates(common, several=several), list[_Cut]()
         if several and len(candidates) > 1:

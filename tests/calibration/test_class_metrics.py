@@ -96,7 +96,7 @@ def blind(case: Guesses) -> Guesses:
 
 def figures_of(case: Guesses) -> dict[str, float]:
     """The figures of so many users that they are known."""
-    tally, blinded = (each.class_counts.sum(axis=1) for each in (case, blind(case)))
+    tally, blinded = (each.right_true_guess_counts.sum(axis=1) for each in (case, blind(case)))
     asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
     assert case.scores is not None
     return {

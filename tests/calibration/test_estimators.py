@@ -171,7 +171,7 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
         return np.column_stack([messages @ mean, voter(messages)])
 
     pilot = [features(sent(world, 150, piloting)) for world in (0, 1)]
-    budget = RuleTestPlan(draws=2 * _DRAWS, delta=delta, alpha=0.05)
+    budget = RuleTestPlan(n_draws=2 * _DRAWS, delta=delta, alpha=0.05)
     rule, _ = choose_rule_or_feature(pilot_rules.fit_logistic_rule, pilot[0], pilot[1], 3, budget)
     worlds = worlds_of(
         lambda stream, n: rule(features(sent(0, n, stream))),

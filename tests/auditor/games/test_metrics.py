@@ -286,7 +286,9 @@ def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
     sampled = []
     for _ in range(20):
         guesses = rng.choice(3, p=probabilities[0], size=(500, len(truth)))
-        counted = Guesses(true_codes=truth, guessed_codes=guesses, n_classes=3).class_counts
+        counted = Guesses(
+            true_codes=truth, guessed_codes=guesses, n_classes=3
+        ).right_true_guess_counts
         tallies = counted.sum(axis=1)
         sampled.append(get_macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)

@@ -365,7 +365,7 @@ def test_rounding_makes_no_outcome() -> None:
 
 def test_thin_tails_do_not_win_by_luck() -> None:
     """On each of 30 splits of Laplace noise, the rule reaches 0.85 of epsilon 1 in expectation."""
-    budget = RuleTestPlan(draws=180_000, delta=0.0, alpha=0.05)
+    budget = RuleTestPlan(n_draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])
     for seed in range(30):
         size, rng = selection.plan_split_size(100_000), np.random.default_rng(seed)

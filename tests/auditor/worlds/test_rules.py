@@ -111,7 +111,7 @@ def test_the_level_used_is_the_level_judged(
     first: list[float], second: list[float], best: list[int]
 ) -> None:
     """For every split, the rule guesses on the parts with the largest odds, and on no others."""
-    budget = RuleTestPlan(draws=18 * SIZE, delta=0.0, alpha=0.05)
+    budget = RuleTestPlan(n_draws=18 * SIZE, delta=0.0, alpha=0.05)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         one, other = (
@@ -143,14 +143,14 @@ def test_a_rule_that_never_guesses_is_none() -> None:
         )
         assert found.epsilon == 0.0
     same = np.zeros(50)
-    budget = RuleTestPlan(draws=100, delta=0.0, alpha=0.05)
+    budget = RuleTestPlan(n_draws=100, delta=0.0, alpha=0.05)
     rules = propose_rules(ScalarScore("output", lambda x: x), same, same, budget)
     assert all(rule.guesses.any() for _, rule in rules)
 
 
 def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
     """Noise stops halfway: the later half is one value, below every cut, in both worlds."""
-    rng, budget = np.random.default_rng(0), RuleTestPlan(draws=4000, delta=0.0, alpha=0.05)
+    rng, budget = np.random.default_rng(0), RuleTestPlan(n_draws=4000, delta=0.0, alpha=0.05)
     first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
     rules = propose_rules(ScalarScore("output", lambda x: x), first, second + 1.0, budget)
     assert all(rule.guesses.any() for _, rule in rules)
@@ -359,7 +359,7 @@ def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None
 
 
 def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> None:
-    budget = RuleTestPlan(draws=4_000, delta=1e-5, alpha=0.05)
+    budget = RuleTestPlan(n_draws=4_000, delta=1e-5, alpha=0.05)
     rng = np.random.default_rng(0)
     cases = (2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True), (0.0, 0.05, True)
     for shift, shown, voted in cases:

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.worlds.selection import choose_simplest_rule
 from fedrec_auditor.auditor.worlds.statistics import ScalarScore, make_low_digits_score
 from tests.points import later
 
-BUDGET = RuleTestPlan(draws=100_000, delta=0.0, alpha=0.05)
+BUDGET = RuleTestPlan(n_draws=100_000, delta=0.0, alpha=0.05)
 
 
 def candidate(
@@ -65,7 +65,7 @@ def test_equals_go_to_the_simpler() -> None:
     assert choose_simplest_rule(unknown) is unknown[1]
 
 
-OF_MANY = RuleTestPlan(draws=1_800_000, delta=0.0, alpha=0.005)
+OF_MANY = RuleTestPlan(n_draws=1_800_000, delta=0.0, alpha=0.005)
 PAIR = (0, 1)
 
 
