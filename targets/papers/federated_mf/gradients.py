@@ -85,17 +85,18 @@ def compute_unprojected_norm(bound: float, *, length: float) -> float:
 
 
 def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> float:
-    """Returns the norm of the change of a step's item gradients by one more rating of a user.
+    """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
+
+    The additional rating changes the user embedding, which is fitted to the user's ratings, and so
+    the gradients of the user's other ratings. The norm is that for a malicious server, which
+    chooses the initial item embeddings so that the fit changes most (``fit_with_and_without``), and
+    then broadcasts item embeddings of 0.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
-
-    The additional rating changes the fitted user embedding, and so the gradients of the other
-    ratings. The server chooses the initial item embeddings of ``fit_user_pair``, and then
-    broadcasts item embeddings of 0.
     """
-    users = np.stack(sgd_mf.fit_with_and_without_rating(bound, 2, n_fit_steps, ratings))
+    users = np.stack(sgd_mf.fit_with_and_without(bound, 2, n_fit_steps, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))
