@@ -240,7 +240,7 @@ class ItemAveraging(AveragedExchange):
         ratings, steps = party.all_ratings, mf.n_fit_steps or 20
         users = sgd_mf.fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
         size = ratings.shape[0] / max(1, ratings.nnz)
-        full = replace(party, ratings=ratings)
+        full = replace(party, trimmed_ratings=ratings)
         party.own_embeddings, items = full.train(last, (users, items), (size, size), 0, count)
         return items
 
