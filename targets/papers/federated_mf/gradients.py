@@ -24,7 +24,7 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> float:
     """Searches a grid for the largest norm of a user's summed gradients, and returns this norm.
 
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's ratings.
     ``with_users``: whether the norm includes gradients with respect to user embeddings, besides
         those with respect to item embeddings.
@@ -49,7 +49,7 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
 def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
     """Searches a grid for the largest distance between the item gradients of two users.
 
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``is_same_item``: whether both users rate the same item.
 
     Each user has one rating, and one user replaces the other. The grid has the angles between the
@@ -92,7 +92,7 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
     chooses the initial item embeddings so that the fit changes most (``fit_with_and_without``), and
     then broadcasts item embeddings of 0.
 
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
     """

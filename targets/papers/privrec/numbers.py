@@ -113,12 +113,14 @@ class PrintedEpsilon:
 
     @property
     def lower(self) -> float:
-        """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
+        """Lower bound on the true epsilon of these settings, which two neighbouring data sets
+        attain.
+        """
         return compute_lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
     def upper(self) -> float:
-        """Proved upper bound on epsilon for these settings."""
+        """Proved upper bound on the true epsilon of these settings."""
         return compute_upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 

@@ -103,7 +103,7 @@ class DpPrivrec(Privrec):
     ``rounds``: number of rounds, E1 in the paper.
     ``server_rate``: alpha3, learning rate of the server; chosen here.
     ``initial_clip``: S in the first round: 40 on MovieLens, 35 on Frappe.
-    ``multiplier``: noise multiplier z, the deviation of the noise over the sensitivity.
+    ``multiplier``: noise multiplier z, the deviation of the noise divided by the sensitivity.
     ``quantile``: gamma, share of changes within S at which S stays as it is.
     ``balance``: h, share of the privacy budget that is spent on the bits b; the rest is for the
         changes.
@@ -264,8 +264,9 @@ class DpPrivrec(Privrec):
     def compute_joint_multiplier(self, population: Population) -> float:
         """Returns the noise multiplier of a round's two averages together.
 
-        The multiplier is the deviation of the noise over the sensitivity. The averages are those of
-        the clients' changes of the model, and of the bits that state whether a change was clipped.
+        The multiplier is the deviation of the noise divided by the sensitivity. The averages are
+        those of the clients' changes of the model, and of the bits that state whether a change was
+        clipped.
         """
         return 1.0 / self.make_round_mechanism(population).mu
 

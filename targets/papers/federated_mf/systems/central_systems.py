@@ -49,7 +49,7 @@ class DpSgdMf(NoisyMf):
     ``split``: rule that divides items among parties; not used with a single party.
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``clip``: C, largest norm of a gradient.
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity C.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
     """
 
     parties: int = 1
@@ -160,7 +160,7 @@ class ObjPertb(System):
     the change 2u(x - u.v) grows with v.
 
     ``factors``: number p of entries of an embedding.
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``epsilon``: claimed epsilon of a rating's value, or of all values of a user.
     ``regularization``: lambda.
     ``sweeps``: number of passes of the least squares; each solves for all users, then for all

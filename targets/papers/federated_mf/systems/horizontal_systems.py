@@ -100,8 +100,8 @@ class HflSgdmf(NoisyMf):
     on all its ratings, without noise, and keeps them.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity; 1.7 makes epsilon
-        about 0.85 over T T' steps by the authors' package.
+    ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity; 1.7 makes
+        epsilon about 0.85 over T T' steps by the authors' package.
     ``tuning``: number of fine-tuning steps (last stage); assumed, as the paper does not print it.
     ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
     ``fitting``: number of steps that fit user embeddings (first stage); assumed, as the paper does
@@ -216,7 +216,7 @@ class HflSynsgd(NoisyMf):
     ``rounds``: number T of rounds, each with one step.
     ``local_steps``: number of steps per round, always 1.
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity.
+    ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; assumed.
     ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
     """

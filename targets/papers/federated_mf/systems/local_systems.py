@@ -53,8 +53,8 @@ class LflLdp(PretrainedMf):
     a table of all items with that noise on every entry, and the server steps on the mean. Secure
     aggregation is not needed and not used.
 
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity; assumed. At 1.64 the local
-        epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; assumed. At 1.64 the
+        local epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
     """
 
     noise_multiplier: float = 1.64
@@ -238,7 +238,8 @@ class LflSgdmf(PretrainedMf):
         adversary of ``scope`` does not know:
 
         - Behind secure aggregation, this is the noise of ``NoiseReplacementProtocol``. If devices
-          drop out, it is that at the worst dropouts with which the round continues.
+          drop out, it is the noise that stays unknown after the worst dropouts with which the round
+          continues.
         - Peers see only the broadcast models, which follow from the last sum.
         - Without secure aggregation, only a device's own noise remains.
 
@@ -258,7 +259,8 @@ class LflSgdmf(PretrainedMf):
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of a device's first noise and of its new noise, over sigma^2.
+        """Returns the variances of a device's first noise and of its new noise, in units of
+        sigma^2.
 
         sigma^2 is the variance of the noise of the result.
 
@@ -382,7 +384,7 @@ class LflPretrained(NoUploadSystem):
     (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
 
     ``factors``: number p of entries of an embedding.
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``fitting``: number of gradient steps in which a device fits its user embedding to V.
     """
 
@@ -526,7 +528,7 @@ class LocalOnly(NoisyMf):
         Not used if the unit is the rating.
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``clip``: C, largest norm of a gradient; 10 is the best of the paper's values.
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity C.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
     """
 
     learning_rate: float = 0.003

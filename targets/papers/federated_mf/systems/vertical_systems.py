@@ -90,7 +90,7 @@ class VflSgdmf(NoisyMf):
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``tuning``: kappa, number of steps after the last round, which move item embeddings alone;
         assumed.
-    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity; 1.8 makes a
+    ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity; 1.8 makes a
         party's epsilon about 0.8.
     """
 

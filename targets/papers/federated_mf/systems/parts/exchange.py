@@ -582,7 +582,9 @@ class DropoutMechanism(Checked):
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
 
     def _min_variance(self) -> float:
-        """Returns the least variance of unknown noise at tolerated dropouts, over ``sigma``^2."""
+        """Returns the least variance of unknown noise at tolerated dropouts, in units of
+        ``sigma``^2.
+        """
         return min_variance(
             omega=self.omega,
             colluding=self.n_colluding / self.n_users,

@@ -38,7 +38,7 @@ class LocalMf(System):
 
     ``factors``: number p of entries of an embedding, as in the paper.
     ``rounds``: number T of rounds, 10 in section 6.3.
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``learning_rate``: initial learning rate gamma, which falls as in section 4.3; the paper does
         not print it.
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
@@ -175,7 +175,8 @@ class PretrainedMf(LocalMf):
     the server projects V, and each device projects the received V. A user without ratings sends
     only noise.
 
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity; the paper prints none.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; the paper prints
+        none.
     ``delta``: delta of the claim; the paper prints none.
     """
 

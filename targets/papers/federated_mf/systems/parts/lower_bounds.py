@@ -151,7 +151,8 @@ def find_min_learning_rate_ratio(rounds: int, local_steps: int) -> float:
 
 
 def _evenness_of(turn: int, rounds: int, steps: int) -> float:
-    """Returns the last learning rate over the root mean square, in the round with index ``turn``.
+    """Returns the last learning rate divided by the root mean square, in the round with index
+    ``turn``.
 
     The sum of squared rates has a closed form.
     """
@@ -279,7 +280,7 @@ def _at_least(
     """Returns the bound from the sampled sums of the party with the smallest sampling rate.
 
     ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
-    value over that with it, and ``lost`` the probability that a projection happens.
+    value divided by that with it, and ``lost`` the probability that a projection happens.
     """
     sizes = party_mf.get_party_sizes(n_users, system.parties)
     sums = SampledGaussian(

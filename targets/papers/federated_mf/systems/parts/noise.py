@@ -31,7 +31,7 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
-    ``noise_multiplier``: noise multiplier z, the deviation of the noise over the claimed
+    ``noise_multiplier``: noise multiplier z, the deviation of the noise divided by the claimed
         sensitivity.
     ``sigma``: standard deviation of the noise: z Delta, with the sensitivity Delta that the paper
         claims for a rating or a user.
@@ -74,8 +74,8 @@ class NoisyMf(party_mf.PartyMf):
     version every unit (each rating, or each user) is sampled independently, as that accountant
     assumes, and the divisor follows from ``density``.
 
-    Subclasses have a ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a
-    ``clip`` C, the largest norm of a gradient.
+    Subclasses have a ``noise_multiplier`` z, the deviation of the noise divided by the sensitivity,
+    or a ``clip`` C, the largest norm of a gradient.
 
     The accounting assumes that tau is public, as the paper does. Strictly, with ``as_published``
     the scale of the noise reveals the number of ratings.

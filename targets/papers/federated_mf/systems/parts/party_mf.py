@@ -131,7 +131,7 @@ class PartyMf(System):
     ``local_steps``: number T' of steps of a party per round, as in the paper.
     ``rate``: sampling rate: share of the rows (users) that a step samples, as in the paper.
     ``parties``: number s of parties, as in the paper.
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``learning_rate``: initial learning rate g, in units that do not depend on the size of the data
         (``sgd_mf``); the paper does not print it.
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.

@@ -144,7 +144,7 @@ def get_learning_rate(step: int, steps: float, rate: float) -> float:
 def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Computes the epsilon of sampled Gaussian steps as in the paper's experiments.
 
-    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``rate``: rate of the Poisson sampling.
     ``steps``: number of steps.
     ``delta``: delta of the result.
@@ -168,7 +168,7 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
 def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Computes the epsilon of sampled Gaussian steps by Theorem 1 (moments accountant).
 
-    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``rate``: rate of the Poisson sampling.
     ``steps``: number of steps.
     ``delta``: delta of the result.
@@ -194,7 +194,7 @@ def make_gaussian_event(
 ) -> dp.DpEvent:
     """Returns the accounting event of ``steps`` Gaussian mechanisms.
 
-    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``steps``: number of mechanisms.
     ``wrap_sampling``: function that wraps the event of one step in the event of its sampling; None
         without sampling.
