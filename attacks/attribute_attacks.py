@@ -307,7 +307,7 @@ class AttributeRows:
     categories agree best with the users of known class is used. The attack guesses nothing if there
     is no such group, or if several groups agree equally well with these users.
 
-    family: kind of secret that the attack infers
+    family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source
     needs_known: whether the attack needs users of known class; False, because it can run without
     """

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.transcript import View
 
 
 class AttackFamily(StrEnum):
-    """Kinds of attacks, named after what they infer."""
+    """Families of attacks: kinds of secrets that attacks infer."""
 
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
@@ -156,7 +156,7 @@ class Attack(Protocol):
 
     @property
     def family(self) -> AttackFamily:
-        """Kind of secret that the attack infers."""
+        """Family of the attack, which is the kind of secret that it infers."""
         ...
 
     @property

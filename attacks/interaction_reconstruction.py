@@ -39,7 +39,7 @@ class InteractionReconstruction:
     If messages are shuffled, so that their senders are unknown, the attack guesses one set per
     message: the interactions of its sender.
 
-    family: kind of secret that the attack infers
+    family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """

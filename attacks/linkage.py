@@ -201,7 +201,7 @@ class Linkage:
     are learned from earlier rounds. If a proxy hides all senders, the weights depend on how clearly
     the nearest earlier message differs from all other earlier messages.
 
-    family: kind of secret that the attack infers
+    family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """

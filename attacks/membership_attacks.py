@@ -35,7 +35,7 @@ class InteractionMembership:
     known (``known_items``). The probability of a pair is then its mean over messages, weighted by
     the probability that a message is the user's.
 
-    family: kind of secret that the attack infers
+    family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """
@@ -116,7 +116,7 @@ class UserMembership:
     which ranks a profile within a population. Its AUC differs from this attack's by at most .002,
     but a rank hides a gap between members and non-members.
 
-    family: kind of secret that the attack infers
+    family: family of the attack, which is the kind of secret that it infers
     needs_known: whether the attack needs users of known class; always False
     reference: description of the method, with its source
     """

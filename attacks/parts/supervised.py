@@ -315,7 +315,7 @@ class SupervisedAttack(ABC):
     the scores are the sum of the scores of both guesses. True classes of the users to guess are
     never used.
 
-    family: kind of secret that the attack infers
+    family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source
     needs_known: whether the attack needs users of known class; True, because it learns from them
     needs_columns: whether the classifier needs the columns of the uploads, not only inner products

@@ -5,35 +5,19 @@ A row that the device's training moved changes along the common direction of the
 in all directions. One message reveals little about its direction and the sizes of steps, but all
 messages together reveal much:
 
-1. Entries x pass through the score function of the noise, clip(x / b, -1, 1) for Laplace noise of
-   scale b and x for Gaussian noise. The spread of most entries decides which. For a small shift no
-   other function separates better.
-2. Rows are x = z w + noise of standard deviation s, where w is the user's direction and z the row's
-   position along it. Directions w are drawn from N(0, C), where the mean Gram matrix of all senders
-   is s^2 (C + I): s^2 is its median eigenvalue, and C has the eigenvalues above those of noise
-   alone (the edge of Marchenko and Pastur 1967). Individual directions of users are uniformly
-   distributed, with the strength that single Gram matrices show (Baik, Ben Arous and Peche 2005).
-   If users share a direction, C is the covariance of their deviations from it, in units of each
-   user's own length. Directions rotate while the model learns. The correlation of a user's rows
-   between rounds, to which noise does not contribute, shows the rotation, and rows are rotated
-   back. If popularity is known, regression of items' mean rows on it gives the shared direction.
-   Each w is the most likely direction given its user's messages of all rounds (expectation
-   maximisation of probabilistic principal components). The direction for even rows is fitted to odd
-   rows, and vice versa, so that noise has variance 1 along it.
-3. Each message has its own step size a, drawn from a normal distribution that is estimated from all
-   messages. Each item has a tilt t, which depends on how well the model has learned the item. The
-   position of a row along w is (1 + t) a for an own item, and -g_k (1 - t) a for an item drawn k
-   times as a negative, with a factor g_k from 1 to k and Poisson-distributed k. All messages
-   together give t, g_k and, if unknown, the popularity of items.
-4. The evidence on an item is the likelihood ratio of own items against all other items. The sign of
-   the direction is the more likely sign, for all users together or with users of the opposite sign
-   reversed. With one negative per own item, the sign follows from the user's vector, if it is sent.
-   Without negatives, own items may move either way. Evidence of rounds adds up.
+1. The entries of messages pass through a function that weakens the noise.
+2. The direction of each user is estimated: the vector along which training moves the user's rows.
+   The position of a row is how far it moved along this direction.
+3. A mixture model of the positions of own items, of negatives and of other items is fitted to all
+   messages. Its parameters are the same for all messages.
+4. The evidence on an item is the likelihood ratio of own items against all other items. The
+   evidence of rounds adds up.
 
-Noise is independent between entries. Positions from even and from odd columns therefore correlate
-only if training moved the rows. If they do not correlate, user by user and beyond common effects of
-items, the messages are uninformative and every ratio is 0. Source: derived here; the score test is
-Rao 1948.
+Noise is independent between entries. So positions that are computed from even and from odd columns
+correlate only if training moved the rows. If they do not correlate after the means of each user and
+of each item are subtracted, the messages show only noise, and every ratio is 0.
+
+The comment after the imports has the details. Source: derived here; the score test is Rao 1948.
 """
 
 from __future__ import annotations
@@ -56,6 +40,33 @@ from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradientsRe
 from fedrec_auditor.attacks.readers.small_readers import InputWeightsReader, RankOneChangesReader
 from fedrec_auditor.targets.compute import map_in_threads
 from fedrec_auditor.targets.transcript import Payload, View
+
+# Details of the four steps:
+#
+# 1. Entries x pass through the score function of the noise, clip(x / b, -1, 1) for Laplace noise of
+#    scale b and x for Gaussian noise. The spread of most entries decides which. For a small shift
+#    no other function separates better.
+# 2. Rows are x = z w + noise of standard deviation s, where w is the user's direction and z the
+#    row's position along it. Directions w are drawn from N(0, C), where the mean Gram matrix of all
+#    senders is s^2 (C + I): s^2 is its median eigenvalue, and C has the eigenvalues above those of
+#    noise alone (the edge of Marchenko and Pastur 1967). Individual directions of users are
+#    uniformly distributed, with the strength that single Gram matrices show (Baik, Ben Arous and
+#    Peche 2005). If users share a direction, C is the covariance of their deviations from it, in
+#    units of each user's own length. Directions rotate while the model learns. The correlation of a
+#    user's rows between rounds, to which noise does not contribute, shows the rotation, and rows
+#    are rotated back. If popularity is known, regression of items' mean rows on it gives the shared
+#    direction. Each w is the most likely direction given its user's messages of all rounds
+#    (expectation maximisation of probabilistic principal components). The direction for even rows
+#    is fitted to odd rows, and vice versa, so that noise has variance 1 along it.
+# 3. Each message has its own step size a, drawn from a normal distribution that is estimated from
+#    all messages. Each item has a tilt t, which depends on how well the model has learned the item.
+#    The position of a row along w is (1 + t) a for an own item, and -g_k (1 - t) a for an item
+#    drawn k times as a negative, with a factor g_k from 1 to k and Poisson-distributed k. All
+#    messages together give t, g_k and, if unknown, the popularity of items.
+# 4. The evidence on an item is the likelihood ratio of own items against all other items. The sign
+#    of the direction is the more likely sign, for all users together or with users of the opposite
+#    sign reversed. With one negative per own item, the sign follows from the user's vector, if it
+#    is sent. Without negatives, own items may move either way. Evidence of rounds adds up.
 
 # Maximum number of messages that are read per user.
 MAX_MESSAGES_PER_USER = 8

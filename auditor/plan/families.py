@@ -17,9 +17,9 @@ There are these exceptions:
 - A member of "papers" is a folder with claims. The systems in the folder, which are modules or
   lines of a table, are members of "targets".
 
-Other distributions add members to the families in ``PLUGIN_FAMILIES`` by entry points of the group
-``fedrec_auditor.<family>``. A plug-in (member that another distribution adds) that cannot be loaded
-is left out, and a message says so.
+Other installed packages add members to the families in ``PLUGIN_FAMILIES`` by entry points of the
+group ``fedrec_auditor.<family>``. A plug-in (member that another package adds) that cannot be
+loaded is left out, and a message says so.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 # Maximum number of names with a common beginning in a hint.
 _SHOWN = 8
-# Names of the families to which other distributions may add members.
+# Names of the families to which other installed packages may add members.
 PLUGIN_FAMILIES = ("targets", "papers", "attacks", "mechanisms", "datasets")
 _CLOSED = (
     f"Expected a member of {', '.join(PLUGIN_FAMILIES)}, because other families accept no plug-ins."
@@ -63,7 +63,7 @@ class ComponentFamily:
     ``kind``: name of the family on the command line.
     ``package``: name of the package of its members.
     ``protocols``: names of protocols in the module ``base`` of the package. A plug-in (member that
-        another distribution adds) must satisfy one of them.
+        another package adds) must satisfy one of them.
     ``has_settings``: whether the fields of a member are its settings.
     ``has_default``: whether a member can be constructed without settings.
 
@@ -87,14 +87,14 @@ class ComponentFamily:
 
     def list_loadable_names(self) -> tuple[str, ...]:
         """Returns the sorted names of all components of this family (such as attacks), except
-        plug-ins (added by other distributions) that cannot be loaded.
+        plug-ins (added by other packages) that cannot be loaded.
         """
         plugins = self._plugins()
         broken = {name for name, each in plugins.items() if isinstance(self._load(each), str)}
         return tuple(name for name in self.list_names() if name not in broken)
 
     def list_load_errors(self) -> tuple[str, ...]:
-        """Returns one message per plug-in (component that another distribution adds) that is left
+        """Returns one message per plug-in (component that another package adds) that is left
         out.
 
         A plug-in is left out if it cannot be loaded, or if another component has its name.
@@ -125,7 +125,7 @@ class ComponentFamily:
         return min((tuple(sorted(names - has)) for names in named), key=len)
 
     def find_plugin(self, member: type[Any]) -> plugins.Plugin | None:
-        """Returns the plug-in (entry point of another distribution) that defines the class
+        """Returns the plug-in (entry point of another package) that defines the class
         ``member``.
 
         Returns None for a class of this package, or if no plug-in defines the class.
@@ -147,7 +147,7 @@ class ComponentFamily:
         """Returns the class of the component (such as an attack) called ``name``.
 
         Raises InputError, which suggests similar names, if there is no such component, or if it is
-        a plug-in (of another distribution) that cannot be loaded.
+        a plug-in (of another package) that cannot be loaded.
         """
         self.check_name(name)
         modules = self._modules()
@@ -220,7 +220,7 @@ class ComponentFamily:
         return systems
 
     def _plugins(self) -> dict[str, plugins.Plugin]:
-        """Plug-ins of the family (components that other distributions add) by name, except
+        """Plug-ins of the family (components that other packages add) by name, except
         unreadable plug-ins. If several plug-ins have the same name, the first one counts.
         """
         foreign = plugins.list_plugins(self.kind) if self.kind in PLUGIN_FAMILIES else ()
@@ -353,7 +353,7 @@ def _source(module: str) -> ast.Module:
 
 def load_papers() -> dict[str, Paper]:
     """Returns all papers whose systems or claims are known, by name, including plug-ins (papers
-    that other distributions add) that can be loaded.
+    that other packages add) that can be loaded.
     """
     from fedrec_auditor.targets.declarations.paper import Paper
 

@@ -1,4 +1,4 @@
-"""Plug-ins: components (such as attacks) that other distributions add by entry points, and errors
+"""Plug-ins: components (such as attacks) that other packages add by entry points, and errors
 in loading them.
 """
 
@@ -47,7 +47,7 @@ class Plugin:
 
 
 def list_plugins(kind: str) -> tuple[Plugin, ...]:
-    """Returns the installed plug-ins (components that other distributions add) of a family, sorted
+    """Returns the installed plug-ins (components that other packages add) of a family, sorted
     by name, without importing them.
 
     ``kind``: name of the family, such as "attacks".
@@ -67,7 +67,7 @@ def get_plugin_versions() -> dict[str, str]:
 def load_class(
     plugin: Plugin, protocols: tuple[frozenset[str], ...], has_settings: bool, has_default: bool
 ) -> type[Any] | str:
-    """Loads the class of a plug-in (component that another distribution adds), or returns the
+    """Loads the class of a plug-in (component that another package adds), or returns the
     reason, as text, why the class cannot be used.
 
     ``protocols``: sets of attributes. The class must have all attributes of one set.

@@ -397,7 +397,7 @@ class AccountRequest:
       norm.
     - ``randomized_response``: epsilon of local reports, or text such as "p=0.75,k=4".
     - ``event``: event of dp-accounting, instead of the three kinds of noise.
-    - ``rate``: fraction of the units that a round samples; None for all units.
+    - ``rate``: sampling rate, the fraction of the units that a round samples; None for all units.
     - ``rounds``: number of rounds; None for one round.
     - ``delta``: delta at which epsilon is computed.
     - ``sampling``: "poisson" samples each unit independently, "fixed" samples rate x ``users``
@@ -405,7 +405,8 @@ class AccountRequest:
     - ``users``: number of units, for fixed sampling.
     - ``unit``: unit whose contribution is clipped, such as "user".
     - ``adjacency``: adjacency to report first; None for the default of the sampling.
-    - ``shuffle``: number of users whose local reports are shuffled; None without a shuffler.
+    - ``shuffle``: number of users among whose local reports a shuffler hides a report; None without
+      a shuffler.
     - ``interactions_per_user``: maximum number of interactions of a user, to account also for whole
       users; None to account for units only.
 

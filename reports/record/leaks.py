@@ -61,9 +61,9 @@ class Leak:
 
     @property
     def advantage(self) -> float:
-        """Share of the gap from guessing to 1 that the attack closes at least.
+        """Advantage of the attack: (``low_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
 
-        The value is (``low_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
+        This is the share of the gap between guessing and certainty that the attack closes at least.
         """
         room = 1.0 - self.baseline
         return min((self.low_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
@@ -125,7 +125,8 @@ def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None
 def find_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Leak, ...]:
     """Returns the attack results with an advantage of at least ``margin``, the largest first.
 
-    The advantage is the share of the gap from guessing to 1 that the attack closes.
+    The advantage is the share of the gap between guessing and certainty that the attack closes at
+    least.
     """
     return tuple(leak for leak in rank_leaks(record, margin) if not leak.is_small)
 

@@ -60,7 +60,7 @@ class Section:
     is_own: bool = False
 
     def __repr__(self) -> str:
-        """Returns the system's name, and verdict and reason of the finding to quote first."""
+        """Returns the system's name, and verdict and reason of its headline finding."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
         return f"{self.target}: {say.label_verdict(finding)}. {reason}"
@@ -78,9 +78,10 @@ class Section:
 
     @property
     def headline_finding(self) -> Finding | None:
-        """Finding (judged claim) to quote first: most severe verdict, then largest lower bound.
+        """Finding (judged claim) that reports state first; None without judged claims.
 
-        None without judged claims.
+        This is the finding with the most severe verdict, and among these the one with the largest
+        lower bound.
         """
         return min(self.findings, key=make_severity_key, default=None)
 

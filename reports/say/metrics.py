@@ -225,7 +225,7 @@ def widen_limits(
 
 
 def select_quoted_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
-    """Selects the utility row to quote: the first metric, with the last cutoff; None without rows.
+    """Selects the utility row that reports state: the first metric, last cutoff; None without rows.
 
     The cutoff is the k of HR@k. Results that the paper also prints have precedence.
     """

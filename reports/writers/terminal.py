@@ -263,7 +263,8 @@ def print_audit(record: Contents, console: Console) -> None:
 def print_advantages(record: Contents, console: Console) -> None:
     """Prints a table of attacks and systems with the advantage of each attack over guessing.
 
-    The advantage is the share of the gap from guessing to certainty that the attack closes.
+    The advantage is the share of the gap between guessing and certainty that the attack closes at
+    least.
     """
     from rich.table import Table
     from rich.text import Text

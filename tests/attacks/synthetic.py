@@ -1,4 +1,4 @@
-"""Synthetic uploads of a planted truth, client by client if a loop is the oracle."""
+"""Synthetic uploads with known interactions; some are drawn by a loop over clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Upl
 
 @dataclass(frozen=True)
 class Flip:
-    """Randomized response by its definition, independent of the project's own mechanism."""
+    """Randomized response by definition, independent of the project's own mechanism."""
 
     p: float
     q: float
@@ -34,7 +34,7 @@ class Flip:
 def send(
     components: dict[str, Component], broadcast: Any = None, users: np.ndarray | None = None
 ) -> Round:
-    """A round of these messages, of the first users or of ``users``."""
+    """A round with these messages, from ``users`` or else the first users."""
     count = len(next(iter(components.values())))
     return Round(broadcast, Uploads(np.arange(count) if users is None else users, components))
 
@@ -52,13 +52,13 @@ def make_view(
 
 
 def read_all(view: View) -> tuple[list[str], np.ndarray]:
-    """Names of the readers of a view, and their log-likelihood ratios for all users."""
+    """Names of a view's readers, and their log-likelihood ratios for all users (n, M)."""
     readers = [type(reader).__name__ for reader in reading.find_readers(view)]
     return readers, reading.read_evidence(view, np.arange(view.public.n_users)).log_ratio
 
 
 def get_sets(view: View) -> np.ndarray:
-    """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
+    """The sets with the largest expected F1, from all evidence of a view (n, M)."""
     evidence = reading.read_evidence(view, np.arange(view.public.n_users))
     return choose_sets(compute_posterior(evidence))
 
@@ -77,7 +77,7 @@ def score(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
 
 
 def rename(view: View) -> View:
-    """A copy with other names, in reverse order, of all parts of the model and of the messages."""
+    """A copy whose model parts and messages have other names, in reverse order."""
     rounds = []
     for seen in view.rounds:
         model, sent = seen.broadcast, seen.uploads.components
@@ -91,7 +91,9 @@ def rename(view: View) -> View:
 def closed_form(
     truth: np.ndarray, items: np.ndarray, alpha: float, regularization: float = 1e-3
 ) -> tuple[np.ndarray, np.ndarray]:
-    """User vectors (n, F) and corrections (n, M) of FCF clients, by a loop (Minto, eq. 4, 5)."""
+    """User vectors (n, F) and corrections (n, M) of FCF clients, by a loop (Minto et al., eq. 4 and
+    5).
+    """
     vectors = np.zeros((len(truth), items.shape[1]))
     corrections = np.zeros(truth.shape)
     for user, held in enumerate(truth.astype(float)):
@@ -112,7 +114,7 @@ def run_fcf(
     dtype: Any = np.float32,
     noise: float = 0.0,
 ) -> tuple[View, np.ndarray]:
-    """A view of one FCF round on ``truth`` (n, M), and the user vectors behind it."""
+    """A view of one FCF round with the interactions ``truth`` (n, M), and its user vectors."""
     n, m = truth.shape
     items = rng.normal(0, 0.3, (m, factors)).astype(dtype)
     vectors, corrections = closed_form(truth, items.astype(float), alpha)
@@ -152,7 +154,7 @@ def report(
     alpha: float = 10.0,
     factors: int = 4,
 ) -> View:
-    """A view of one round of one-coordinate reports on ``truth``, each drawn by definition."""
+    """A view of one round of one-coordinate reports about ``truth``, each drawn by definition."""
     n, m = truth.shape
     items = rng.normal(0, 0.1, (m, factors))
     vectors, corrections = closed_form(truth, items, alpha)
@@ -174,7 +176,7 @@ def report(
     )
 
 
-def _skewed() -> np.ndarray:
+def _draw_skewed() -> np.ndarray:
     rng = np.random.default_rng(5)
     popularity = 0.6 / (1 + np.arange(150) / 8)
     activity = rng.uniform(0.3, 1.6, 120)
@@ -183,5 +185,5 @@ def _skewed() -> np.ndarray:
     return truth
 
 
-# A planted truth (120, 150) in which items differ in popularity and users in activity.
-SKEWED = _skewed()
+# Interactions (120, 150) with items of different popularity and users of different activity.
+SKEWED = _draw_skewed()

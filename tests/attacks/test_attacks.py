@@ -111,7 +111,7 @@ def server_view(name: str) -> View:
     return transcript.view(Vantage.SERVER)
 
 
-def unprotected() -> list[str]:
+def list_unprotected() -> list[str]:
     """Systems without protection whose uploads the server receives user by user."""
     scope, found = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
     for name in FAMILIES["targets"].list_names():
@@ -133,10 +133,10 @@ EMBEDDED = ["dp-privrec", "fedlightgcn", "fedmf", "fedncf", "fedrec", "nn-self",
 
 
 def test_the_list_is_complete() -> None:
-    assert unprotected() == UNPROTECTED
+    assert list_unprotected() == UNPROTECTED
 
 
-def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
+def score_membership(view: View) -> tuple[np.ndarray, np.ndarray]:
     """Scores of all items for every sender, (n, M), and True for own items, (n, M)."""
     users = find_senders(view)
     return score(view)[users], OWN[users]
@@ -144,7 +144,7 @@ def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", UNPROTECTED)
 def test_own_items_score_above_others(name: str) -> None:
-    values, own = membership(server_view(name))
+    values, own = score_membership(server_view(name))
     assert get_auc(values.ravel(), own.ravel()) > 0.95
 
 
@@ -176,7 +176,7 @@ def test_noise_leaves_no_row_unmoved(name: str) -> None:
 def test_names_of_messages_do_not_matter(name: str) -> None:
     """A system with renamed broadcast and messages gives equal scores."""
     view = server_view(name)
-    np.testing.assert_array_equal(membership(rename(view))[0], membership(view)[0])
+    np.testing.assert_array_equal(score_membership(rename(view))[0], score_membership(view)[0])
 
 
 def test_reports_reveal_members() -> None:
@@ -214,7 +214,7 @@ WEAKER = (Vantage.PEERS, Vantage.RELEASE)
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: int) -> None:
+def test_the_score_is_the_ratio_of_normal_densities(width: int) -> None:
     """Members differ by a shift; with many users the score is the exact ratio of densities."""
     rng = np.random.default_rng(1)
     n, k, shift = 4000, 9, np.linspace(1.0, 0.5, width)
@@ -236,7 +236,7 @@ def test_uninformative_references_give_zero_scores() -> None:
         assert not membership_attacks.score_profiles(values[0], values[1:], included).any()
 
 
-def view_of_items(vantage: Vantage, items: np.ndarray) -> View:
+def make_item_view(vantage: Vantage, items: np.ndarray) -> View:
     """A view of a model of items, trained on two users."""
     public = PublicInfo(algorithm="made", n_users=2, n_items=len(items))
     return View(vantage=vantage, public=public, rounds=(RoundView(broadcast={"items": items}),))
@@ -244,7 +244,7 @@ def view_of_items(vantage: Vantage, items: np.ndarray) -> View:
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE])
 def test_an_adversary_who_knows_the_senders_is_refused(vantage: Vantage) -> None:
-    view = view_of_items(vantage, np.eye(3, 2))
+    view = make_item_view(vantage, np.eye(3, 2))
     assert "knows who takes part" in UserMembership().refusal(view)
     parties = replace(view, public=replace(view.public, n_silos=2))
     assert UserMembership().refusal(parties) == ""
@@ -254,20 +254,20 @@ HALVED = Synthetic(n_users=300, n_items=80, profile=14).load()
 
 
 @cache
-def halves(target: Target) -> HalfTrainings:
+def train_halves(target: Target) -> HalfTrainings:
     """Trainings on halves of the users, shared by the tests."""
     rng = np.random.default_rng(3)
     return HalfTrainings.train(target, HALVED, WEAKER, count=5, compute=DEFAULT_MACHINE, rng=rng)
 
 
-def rows(
+def run_game(
     target: Target,
     vantage: Vantage,
     client: DeviceCode | None = None,
     made: HalfTrainings | None = None,
 ) -> dict[str, AttackRow]:
     """Rows of the game by metric; the adversary has the devices' code if ``client`` is given."""
-    made = made or halves(target)
+    made = made or train_halves(target)
     view = made.views[vantage][0]
     game = AttackTrial(
         target_name=target.name,
@@ -286,39 +286,39 @@ def rows(
 @pytest.mark.parametrize("vantage", WEAKER)
 @pytest.mark.parametrize("target", [Fcf(), LcfUb(), FmfHfl()], ids=lambda target: target.name)
 def test_unprotected_models_reveal_members(target: Target, vantage: Vantage) -> None:
-    found = rows(target, vantage)["AUC"]
+    found = run_game(target, vantage)["AUC"]
     assert found.ci_low > max(found.baseline, 0.52)
     assert found.vantage is vantage
 
 
 def test_computable_messages_without_noise_reveal_members_exactly() -> None:
     client = SimulatedClient.from_data(Fcf(), HALVED)
-    found = rows(Fcf(), Vantage.PEERS, client)
+    found = run_game(Fcf(), Vantage.PEERS, client)
     assert {row.value for row in found.values()} == {1.0}
     assert "draw nothing at random" in found["AUC"].note
     # Without the steps between models, the code gives no advantage.
-    assert rows(Fcf(), Vantage.RELEASE, client) == rows(Fcf(), Vantage.RELEASE)
+    assert run_game(Fcf(), Vantage.RELEASE, client) == run_game(Fcf(), Vantage.RELEASE)
 
 
 def test_membership_unrelated_to_the_training_is_not_inferred() -> None:
-    rng, true = np.random.default_rng(6), halves(Fcf())
+    rng, true = np.random.default_rng(6), train_halves(Fcf())
     views = {v: tuple(replace(view) for view in views) for v, views in true.views.items()}
     coins = HalfTrainings(is_included=rng.random(true.is_included.shape) < 0.5, views=views)
-    found = rows(Fcf(), Vantage.PEERS, SimulatedClient.from_data(Fcf(), HALVED), coins)["AUC"]
+    found = run_game(Fcf(), Vantage.PEERS, SimulatedClient.from_data(Fcf(), HALVED), coins)["AUC"]
     assert found.ci_low < 0.5 < found.ci_high
 
 
 def test_membership_inference_weakens_as_bits_flip_more() -> None:
     """Similarities of the same profiles, from unflipped bits, and from epsilon 4 and epsilon 1."""
     targets = (LcfUb(), LcfAp(epsilon=4.0), LcfAp(epsilon=1.0))
-    found = [rows(target, Vantage.RELEASE)["AUC"].value for target in targets]
+    found = [run_game(target, Vantage.RELEASE)["AUC"].value for target in targets]
     assert found[0] > found[1] > found[2] - 0.02
     assert found[0] > found[2] + 0.1
 
 
 def test_a_note_says_that_a_low_rate_is_not_resolvable() -> None:
     """About 750 non-members: 1% and 10% are resolved, 0.1% is not."""
-    found = rows(Fcf(), Vantage.RELEASE)
+    found = run_game(Fcf(), Vantage.RELEASE)
     assert set(found) == {"AUC", "TPR at FPR 0.1", "TPR at FPR 0.01"}
     assert "TPR at FPR 0.001 is missing:" in found["AUC"].note
 
@@ -340,7 +340,7 @@ def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:
 
 
 def test_profiles_without_ratings_are_scored() -> None:
-    view = view_of_items(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
+    view = make_item_view(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
     profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
     included = np.array([[True, False, True], [False, True, False]])
     known = Background(profiles=profiles, reference_views=(view, view), is_in_training=included)

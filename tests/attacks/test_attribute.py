@@ -1,3 +1,5 @@
+"""Attribute attacks: summaries of messages, side knowledge, scaling, and memory bounds."""
+
 from __future__ import annotations
 
 import tracemalloc
@@ -32,7 +34,7 @@ ATTACKS = [
 ]
 
 
-def everybody(view: View) -> np.ndarray:
+def summarize_all(view: View) -> np.ndarray:
     """The summary of all users, zero for users who sent nothing."""
     read = add_input_tables(view).inputs[SUMMARY]
     out = np.zeros((view.public.n_users, read.width), dtype=np.float32)
@@ -65,14 +67,14 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
         one.to_dense(np.arange(120)).astype(float) for _, one in bits.find_linked_rounds("bits")
     )
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
-    np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
+    np.testing.assert_allclose(summarize_all(bits), expected.clip(-5, 5), atol=1e-4)
     first, _ = run_fcf(SKEWED, np.random.default_rng(0))
     second, _ = run_fcf(SKEWED, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
-    np.testing.assert_array_equal(everybody(both), everybody(second))
+    np.testing.assert_array_equal(summarize_all(both), summarize_all(second))
     condensed = add_input_tables(both)
     assert add_input_tables(condensed) is condensed
-    np.testing.assert_array_equal(everybody(condensed), everybody(both))
+    np.testing.assert_array_equal(summarize_all(condensed), summarize_all(both))
 
 
 def test_interactions_are_read_by_one_scale() -> None:
@@ -87,7 +89,7 @@ def test_absent_users_have_the_mean() -> None:
     rng = np.random.default_rng(0)
     bits = Dense(rng.integers(2, size=(50, 7)), Payload.BITS)
     one = send({"bits": bits}, users=np.arange(0, 100, 2))
-    found = everybody(make_view(one, users=100, items=7))
+    found = summarize_all(make_view(one, users=100, items=7))
     assert not found[1::2].any()
     np.testing.assert_allclose(found[::2].mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(found[::2].std(axis=0), 1, atol=1e-5)
@@ -106,7 +108,7 @@ def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.Monkey
     view = make_view(send({"update": Dense(values, Payload.MODEL)}), users=400, items=7)
     tracemalloc.start()
     try:
-        everybody(view)
+        summarize_all(view)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

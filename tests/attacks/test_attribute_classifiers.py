@@ -1,4 +1,4 @@
-"""Classifiers on inner products decide like scikit-learn's classifiers on the columns."""
+"""Classifiers on inner products decide as scikit-learn's classifiers do on the columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.points import later
 SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 300), st.booleans())
 
 
-def problem(
+def draw_problem(
     seed: int, classes: int, width: int, beside: bool
 ) -> tuple[AttributeProblem, np.ndarray, np.ndarray, np.ndarray]:
     """A draw of 40 known users of 100, and its columns."""
@@ -76,10 +76,10 @@ def problem(
 )
 @settings(max_examples=40)
 @given(shape=SHAPES)
-def test_it_decides_as_scikit_learn(
+def test_decisions_equal_those_of_scikit_learn(
     attack: Any, library: Any, scores: str, off: float, shape: tuple[int, int, int, bool]
 ) -> None:
-    case, known, others, labels = problem(*shape)
+    case, known, others, labels = draw_problem(*shape)
     if case.n_classes == 1:
         return
     guess = attack.guess(case, None, 0)
@@ -135,8 +135,8 @@ def test_the_reading_is_chosen_by_the_known_alone() -> None:
 def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
     """120 of 400 users known, 400 noisy columns that a class moves along one direction.
 
-    Distances hardly show it; along leading directions, which everybody's messages tell, they do:
-    the area under ROC grows by five standard errors over draws.
+    Distances hardly depend on the class; leading directions, learned from all messages, do: the AUC
+    grows by five standard errors over draws.
     """
     gains = []
     for seed in range(8):
@@ -171,7 +171,7 @@ def test_leading_directions_are_the_first_singular_vectors(rank: int) -> None:
     assert np.isnan(InnerProducts.from_blocks([table], 50, 50).get_singular_vectors(5)).all()
 
 
-def test_mixed_readings_are_their_columns_beside_each_other() -> None:
+def test_combined_readings_are_their_columns_side_by_side() -> None:
     rng = np.random.default_rng(0)
     tables = {"a": rng.normal(size=(60, 5)), "b": 9 * rng.normal(size=(60, 70))}
     inputs = {name: make_input_table(table, np.arange(60)) for name, table in tables.items()}
@@ -203,7 +203,7 @@ def test_bayes_is_the_likelihood_of_normal_columns_of_variance_1() -> None:
 
 
 @pytest.mark.parametrize(("lean", "gain"), [(0.3, 0.02), (0.0, -0.04)])
-def test_users_of_unknown_class_teach_bayes_where_it_helps(lean: float, gain: float) -> None:
+def test_bayes_learns_from_users_of_unknown_class(lean: float, gain: float) -> None:
     """Two classes with different rates for each item, and 60 known users of 600."""
     areas = []
     for seed in range(4):
@@ -265,7 +265,7 @@ def test_uploads_rejected_by_cross_validation_still_rank_users(
 @pytest.mark.parametrize("attack", [AttributeMlp(), AttributeLogistic(), AttributeBayes()])
 def test_scores_are_log_probabilities(attack: Any) -> None:
     """The logit of one class alone would also order users by the logits of other classes."""
-    case, *_ = problem(0, 3, 20, True)
+    case, *_ = draw_problem(0, 3, 20, True)
     found = attack.guess(case, None, 0)
     np.testing.assert_allclose(np.exp(found.scores).sum(axis=1), 1, atol=1e-5)
 
@@ -286,7 +286,7 @@ def test_users_far_from_the_known_ones_have_finite_scores(attack: Any) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_leave_one_out_is_the_fit_without_each(seed: int) -> None:
     """The closed form agrees with one fit per known user."""
-    case, *_ = problem(seed, 3, 20, False)
+    case, *_ = draw_problem(seed, 3, 20, False)
     among = case.products.known_gram
     k = len(among)
     ridge = among / (np.trace(among) / k) + 1.0 + np.eye(k)

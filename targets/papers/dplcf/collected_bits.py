@@ -99,8 +99,9 @@ class BitUploadSystem(system.System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event for the data that ``scope`` protects, against the server.
 
-        Weaker adversaries see functions of the uploads, so the event also holds for them. The
-        participation of a user is not hidden, so its event is that of the identity.
+        Adversaries other than the server see only functions of the uploads, so the event also holds
+        for them. If ``scope`` protects the participation of a user, the event is that of sending
+        the data in the clear (``Identity``), because an upload shows that its user participates.
         """
         if scope.protects_user_presence:
             return Identity().event()
@@ -217,10 +218,12 @@ class ItemKnn(BitUploadSystem):
         return None
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name: the pairs of items.
+        """Returns keyword arguments of ``TrainingCost.estimate``: memory and time for the counts of
+        item pairs.
 
-        Their counts are held in memory. They are computed by one fast matrix product, so that the
-        time of 3000 pairs is that of one usual operation.
+        The server counts, for each pair of items, the users who uploaded a 1 for both. One matrix
+        product computes all counts, and is so fast that 3000 pairs are charged as one operation of
+        the estimate.
         """
         pairs = interactions.n_items**2
         return {"held": pairs, "made": pairs / 3000}
@@ -325,9 +328,11 @@ class CentralMf(BitUploadSystem):
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
-        They are the entries of a vector, the epochs, and the negatives per positive.
+        They are the number of entries of a vector, the number of epochs, and the number of
+        negatives per positive.
         """
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 

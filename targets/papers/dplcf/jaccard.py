@@ -127,14 +127,15 @@ def estimate_jaccard(
     return similarity
 
 
-def estimate_jaccard_by_inverse(
+def estimate_by_inverse(
     counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimates the Jaccard similarity of the items ``rows`` to all items, by a given ``inverse``.
+    """Estimates the Jaccard similarity of some items to all items, by a given inverse of matrix A.
 
     ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
     ``n_users``: number of users, n.
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
+    ``rows``: the items whose similarities are estimated, as a slice of item indices.
 
     The result has shape (len(rows), n_items). Equations 7, 9 and 10 are applied pair by pair. The
     estimated number of users of either item is clipped to [1, n], and that of users of both items
@@ -191,7 +192,8 @@ def find_neighbourhoods(
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, which
-        replaces the right inverse for p and q (``solve_jaccard``); None for the right inverse.
+        replaces the right inverse for p and q (``estimate_by_inverse``); None for the right
+        inverse.
 
     Items are processed in blocks, so that memory beyond the table ``counts`` does not grow with
     n_items^2. In a catalogue of at most ``size`` items, all other items are neighbours.
@@ -203,7 +205,7 @@ def find_neighbourhoods(
         if inverse is None:
             similarity = estimate_jaccard(counts, n_users, p, q, rows)
         else:
-            similarity = estimate_jaccard_by_inverse(counts, n_users, inverse, rows)
+            similarity = estimate_by_inverse(counts, n_users, inverse, rows)
         # An item is never its own neighbour.
         similarity[np.arange(len(similarity)), np.arange(len(counts))[rows]] = -1.0
         items[rows] = _largest(similarity, size)

@@ -125,13 +125,14 @@ def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1e-9, and by how much the epsilon of the similarities exceeds that of one bit.
+    """Yields a pair: the tolerance 1e-9, and the epsilon of the item similarities minus that of one
+    bit.
 
-    1e-9 is a tolerance for rounding: the similarities that the server computes have the epsilon of
-    one flipped bit. The function enumerates all 16 uploads of two users with two items, for both
-    values of the first user's first bit. It groups the uploads by the similarities that the server
-    computes from them, and takes the largest log-ratio of a group's probabilities for the two
-    values.
+    The similarities that the server computes have the epsilon of one flipped bit, so that the
+    difference is 0 up to rounding (the tolerance). The function enumerates all 16 uploads of two
+    users with two items, for both values of the first user's first bit. It groups the uploads by
+    the similarities that the server computes from them, and takes the largest log-ratio of a
+    group's probabilities for the two values.
     """
     flip = _symmetric()
     p, q = flip.p, flip.q

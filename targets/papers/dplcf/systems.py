@@ -115,7 +115,8 @@ class DplcfAp(FlippedItemKnn):
     to expected uploaded counts. The estimation begins after the uploads are sent, so the choice of
     the inverse does not change epsilon.
 
-    ``keep``: p, probability that a true 1 is uploaded as a 1; q is p e^-eps.
+    ``keep``: p, probability that a true 1 is kept: uploaded as a 1. q, the probability that a true
+        0 is uploaded as a 1, is p e^-eps.
     ``as_printed``: whether the server uses the inverse of equation 11 with its misprints, which is
         for p = 1 and makes sim(i, j) differ from sim(j, i); otherwise they are corrected.
     """

@@ -24,7 +24,7 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> float:
     """Searches a grid for the largest norm of a user's summed gradients, and returns this norm.
 
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's ratings.
     ``with_users``: whether the norm includes gradients with respect to user embeddings, besides
         those with respect to item embeddings.
@@ -49,7 +49,7 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
 def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
     """Searches a grid for the largest distance between the item gradients of two users.
 
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``is_same_item``: whether both users rate the same item.
 
     Each user has one rating, and one user replaces the other. The grid has the angles between the
@@ -85,17 +85,18 @@ def compute_unprojected_norm(bound: float, *, length: float) -> float:
 
 
 def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> float:
-    """Returns the norm of the change of a step's item gradients by one more rating of a user.
+    """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
 
-    ``bound``: R, the largest possible rating.
+    The additional rating changes the user embedding, which is fitted to the user's ratings, and so
+    the gradients of the user's other ratings. The norm is that for a malicious server, which
+    chooses the initial item embeddings so that the fit changes most (``fit_with_and_without``), and
+    then broadcasts item embeddings of 0.
+
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
-
-    The additional rating changes the fitted user embedding, and so the gradients of the other
-    ratings. The server chooses the initial item embeddings of ``fit_user_pair``, and then
-    broadcasts item embeddings of 0.
     """
-    users = np.stack(sgd_mf.fit_with_and_without_rating(bound, 2, n_fit_steps, ratings))
+    users = np.stack(sgd_mf.fit_with_and_without(bound, 2, n_fit_steps, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))

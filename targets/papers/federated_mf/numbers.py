@@ -84,9 +84,10 @@ def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of LFL-SGDMF: claimed by Theorem 5, and computed.
 
-    In LFL-SGDMF each party has one user, and sends two messages per round; the second replaces the
-    noise of the first. The computed epsilon covers both. There is one pair for each combination of
-    two noise multipliers z and two tolerated shares omega of dropouts.
+    In LFL-SGDMF each party has one user, and sends two messages per round. The second message
+    cancels the noise of the first and adds new noise. The computed epsilon is that of both messages
+    together. There is one pair for each combination of two noise multipliers z and two tolerated
+    shares omega of dropouts.
     """
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
@@ -122,11 +123,12 @@ def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of changes of a sum of item gradients by one rating: claimed, and computed.
+    """Yields two pairs: by how much one rating changes a sum of item gradients, as claimed and
+    computed.
 
-    The unit is 2 R^(3/2), with R the largest rating. The sum is that of a step of HFL-SGDMF
-    (parties with different users). The rating changes its user's pre-trained embedding, and so the
-    gradients of the user's 10 or 100 other ratings.
+    The unit is 2 R^(3/2), with R the largest rating. The sum is that of a step of HFL-SGDMF, whose
+    parties hold different users. The rating changes its user's pre-trained embedding, and so the
+    gradients of the user's other ratings: 10 in the first pair, 100 in the second.
     """
     system = HflSgdmf()
     for count in (10, 100):
@@ -135,7 +137,8 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of changes of a device's message by one more rating: claimed, and computed.
+    """Yields a pair: by how much one more rating changes a device's message, as claimed and as
+    computed.
 
     The unit is 2 R^(3/2), with R the largest rating. The computed change is a lower bound. In each
     round of LFL-SGDMF (one user per party) a device draws one of its ratings and sends the gradient
@@ -176,11 +179,12 @@ def compare_step_counts() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_proposition_2() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, and the ratio of the constants c of Proposition 2 at z = 0.7 and at z = 2.
+    """Yields a pair: 1, and Proposition 2's constant c at noise multiplier 0.7 divided by that at
+    2.
 
-    z is the noise multiplier. The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for sampling
-    rate eta and T steps. The proposition holds only if the constant is the same for all noise
-    multipliers, so that the ratio is 1.
+    The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta
+    and T steps. The proposition holds only if the constant is the same for all noise multipliers,
+    so that the ratio is 1.
     """
 
     def constant(z: float) -> float:
@@ -235,11 +239,15 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_divisors() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs on the divisor of HFL-SGDMF, a number of ratings: expected, and computed.
+    """Yields two pairs: 1, and a factor on HFL-SGDMF's noise that comes from the divisor of its
+    sums.
 
-    HFL-SGDMF adds noise to gradient sums, and divides them by a number of ratings. The first pair
-    is 1, and the ratio of the noise scales of a party with two ratings to that of a party with one.
-    The second is 1, and the noise multiplier if the noise for a sum is added after the division.
+    HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings. The paper
+    implies that both factors are 1.
+
+    - First pair: the noise scale of a party with two ratings, divided by that of a party with one.
+    - Second pair: the factor by which the noise grows if it is added after the division instead of
+      before.
     """
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
@@ -283,12 +291,13 @@ def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_unknown_noise() -> Iterator[ClaimedAndComputed]:
-    """Yields the claimed and the computed share of LFL-SGDMF's noise variance that stays unknown.
+    """Yields a pair: the claimed and the computed share of LFL-SGDMF's noise variance that stays
+    unknown.
 
-    In a round, each device sends two messages, and the second replaces the noise of the first. The
-    adversary sees the sum of the first messages and, for the first share, the sum of the second
-    messages; for the second share, each of them. There are ten users, and the tolerated share of
-    dropouts is 0.3.
+    In a round, each device sends two messages. The second message cancels the noise of the first
+    and adds new noise. The server sees the sum of the first messages. For the claimed share it also
+    sees only the sum of the second messages; for the computed share it sees each second message.
+    There are ten users, and the tolerated share of dropouts is 0.3.
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -310,9 +319,9 @@ def compare_unknown_noise() -> Iterator[ClaimedAndComputed]:
 def compare_dropout_noise() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: 1, and the share of the noise variance that an adversary does not learn.
 
-    The paper claims that the share is 1. In LFL-SGDMF, 20% of the devices drop out before each of
-    the two messages of a round. In the first pair the adversary sees the last sum alone, in the
-    second all messages.
+    The paper claims that the share is 1 despite dropouts. In LFL-SGDMF, 20% of the devices drop out
+    before each of the two messages of a round. In the first pair the adversary sees only the sum of
+    all messages, in the second also the messages themselves.
     """
     shares = NoiseReplacementProtocol(n_users=100, omega=0.3, masked=80, replaced=64)
     variances = {"the last sum alone": shares.claimed_variance, "all messages": shares.variance}

@@ -40,17 +40,17 @@ def compute_own_share(n_items: int, n_own: int, n_pseudo: int, n_messages: int) 
 
 
 def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs per data set: what messages with 1,000 pseudo items are claimed to reveal,
-    and what they reveal.
+    """Yields two pairs per data set on messages with 1,000 pseudo items: claimed, and computed
+    exposure.
 
     Pseudo items are random items whose gradient rows hide the rows of the user's own items. The
-    user has 106 items (the mean of MovieLens 100K).
+    user has 106 own items (the mean of MovieLens 100K).
 
-    First pair: share of own items among the items that are in all messages of the user, after one
-    message (as claimed) and after three.
+    First pair: of the items that are in all messages of the user, the share of own items: after one
+    message (claimed) and after three (computed).
 
-    Second pair: of the items that the user did not rate, the share for which one message proves
-    this: 0 (as claimed), and the computed share.
+    Second pair: of the items that the user did not rate, the share that are missing in one message,
+    which proves that they are not rated: 0 (claimed), and computed.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
         first, last = (compute_own_share(items, _OWN, 1000, n) for n in (1, _EPOCHS))
@@ -63,11 +63,15 @@ def compare_released_training() -> Iterator[ClaimedAndComputed]:
 
     First pair: 5, and the number of distinct labels that the code makes of the ratings 1 to 5.
 
-    Second pair: 4 (the range of ratings), and the largest change of a prediction in a training. A
-    prediction is h.v times the setting ``best``, with v an item's embedding and h = A m. m is the
-    mean of a user's item embeddings, and A is a matrix that begins as the identity. The total
-    length of all steps is at most ``path``, so that h moves by at most |m| path + (1 + path) path /
-    sqrt(n), for n items, and v by path.
+    Second pair: 4 (the range of ratings), and the largest change of a predicted rating in a
+    training. The computation uses two numbers:
+
+    - The scale ``best`` of a prediction (a setting): a predicted rating is ``best`` times h.v, plus
+      a constant. v is an item's embedding, and h = A m; m is the mean of a user's item embeddings,
+      and A is a matrix that begins as the identity.
+    - The total length ``path`` of all steps: number of rounds times learning rate times clipping
+      bound. h moves by at most |m| path + (1 + path) path / sqrt(n), for a user of n items, and v
+      by at most path.
     """
     system = FedPerGnn()
     yield 5.0, len({int(rating / 100) for rating in range(1, 6)})
@@ -83,8 +87,11 @@ def encrypt_item(item: int) -> int:
     return pow(item + 2, *PUBLIC_KEY)
 
 
-def compute_item_signature(item: int) -> int:
-    """Signs the digest of the index of ``item`` with a key of the clients; returns the code."""
+def sign_digest(item: int) -> int:
+    """Computes the code of an item by signing: an RSA signature of the digest of the item's index.
+
+    All clients sign with the same secret key, so that equal items have equal codes.
+    """
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
 
@@ -97,10 +104,11 @@ def decode_encrypted_items(codes: set[int], n_items: int) -> set[int]:
 
 
 def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
-    """Returns the items whose signed codes are among ``codes``.
+    """Returns the items whose codes, made by ``sign_digest``, are among ``codes``.
 
-    The public key turns a code into the digest of its item. ``n_items``: number of items, whose
-    indices begin at 0.
+    A code is an RSA signature of the digest of an item's index. Anybody can turn the code into the
+    digest with the public key, and compare the digest with those of all items. ``n_items``: number
+    of items, whose indices begin at 0.
     """
     opened = {pow(code, *PUBLIC_KEY) for code in codes}
     return {item for item in range(n_items) if _digest(item) in opened}
@@ -122,9 +130,9 @@ def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
 def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
     """Yields the claimed F1 (0) and the computed F1 of an attack on signed item codes, as a pair.
 
-    In the attack, a third party infers a user's items from their codes (``sign_item``).
+    In the attack, a third party infers a user's items from their codes (``sign_digest``).
     """
-    return _read(compute_item_signature, decode_signed_items)
+    return _read(sign_digest, decode_signed_items)
 
 
 def _read(

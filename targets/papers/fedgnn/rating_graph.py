@@ -35,8 +35,8 @@ class UserGradients:
 
     ``is_rated``: whether a user rated an item, (n, m).
     ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
-    ``hidden_vectors``, ``offset_vectors``: the two vectors from which a user's rows are computed,
-        (n, d).
+    ``hidden_vectors``: the user's embedding, (n, d).
+    ``offset_vectors``: vector that is added to the rows of all items that the user rated, (n, d).
     ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to
         the user's embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer, (n, d, d).
@@ -56,8 +56,8 @@ class RatingGraphSystem(System):
 
     Let m be the mean of the embeddings of the user's items. If neighbouring users (users of a
     common item) are known, m is averaged with the mean of their embeddings. Then h = A m, with the
-    layer A, is the user's embedding, and level + best h.v is the predicted rating of an item with
-    embedding v.
+    layer A, is the user's embedding, and ``level`` + ``best`` h.v is the predicted rating of an
+    item with embedding v.
 
     With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers and in the
     released code. e is the user's own vector. It begins at 0, stays on the device, and takes a
@@ -67,10 +67,11 @@ class RatingGraphSystem(System):
 
     ``dimension``: number d of entries of an embedding, as in the released code.
     ``learning_rate``: learning rate, as in the released code.
-    ``best``: difference of the predicted rating from ``level`` if h.v is 1; chosen here.
-    ``level``: predicted rating if h.v is 0; chosen here.
+    ``best``: scale of predicted ratings, by which h.v is multiplied; chosen here. At the default 5,
+        the best rating, predictions differ from ``level`` by 5 if h.v is 1.
+    ``level``: base of predicted ratings: the predicted rating if h.v is 0; chosen here.
     ``init_scale``: standard deviation of the initial item embeddings; chosen here.
-    ``user_rate``: learning rate of e, or 0 without e.
+    ``user_rate``: learning rate of the user's own vector e; 0 if there is no such vector.
     ``norm``: norm by which a message is clipped, the largest absolute value ("max") or "l2".
     """
 
@@ -104,7 +105,7 @@ class RatingGraphSystem(System):
     @property
     @abstractmethod
     def noise(self) -> float:
-        """Scale of the Laplace noise on each entry of a message."""
+        """Scale of the Laplace noise on each entry of a message, in units of the entry."""
 
     @property
     def entry_epsilon(self) -> float:
@@ -164,10 +165,15 @@ class RatingGraphSystem(System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the noise on all messages in the horizon of ``scope``.
 
-        The noise is that on one entry if the unit is a coordinate, and else that on all entries.
-        ``NonPrivateDpEvent`` for the participation of a user, which is not hidden. If n numbers are
-        clipped together by L2, the sensitivity is the diameter of their ball in L1 norm, which is
-        sqrt(n) times that in L2 norm. Opposite corners of the cube in the ball attain it.
+        The event depends on the protected data:
+
+        - one coordinate of a message: the noise on one entry;
+        - the participation of a user, which is not hidden: ``NonPrivateDpEvent``;
+        - all other data: the noise on all entries.
+
+        If n numbers are clipped together by L2, the sensitivity is the diameter of their ball in L1
+        norm, which is sqrt(n) times that in L2 norm. Opposite corners of the cube in the ball
+        attain it.
         """
         if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()
@@ -178,7 +184,9 @@ class RatingGraphSystem(System):
         return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name: a message has all weights."""
+        """Returns keyword arguments of ``TrainingCost.estimate``: a message has all weights of the
+        model.
+        """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.count_weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
@@ -196,7 +204,8 @@ class RatingGraphSystem(System):
         return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
 
     def get_model_arrays(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """Returns the item table "item" and the layer "gnn.A" of a broadcast.
+        """Returns the two arrays of the model in a broadcast: the item table "item", and the layer
+        "gnn.A".
 
         Raises InputError if one of the two arrays is missing or has a wrong shape.
         """
@@ -206,16 +215,18 @@ class RatingGraphSystem(System):
     def average_items(
         self, ratings: sparse.csr_array, model: Broadcast, neighbours: Floats | None
     ) -> tuple[Floats, float]:
-        """Returns the mean embedding of each user's items and neighbours, and the items' weight.
+        """Returns the mean embedding m of each user's items (and neighbours), and the weight of the
+        items.
 
         ``ratings``: ratings of n users, one row per user.
         ``model``: arrays by name, with the item table "item".
         ``neighbours``: mean embedding of each user's neighbours, shape (n, d); None without
             neighbours.
 
-        Without ``neighbours``, the first result (n, d) is the mean of the user's item embeddings,
-        and the weight is 1. With them, it is the average of that mean and of ``neighbours``, and
-        the weight of the items' mean is 0.5.
+        - Without ``neighbours``: m, of shape (n, d), is the mean of the embeddings of the user's
+          items, and the weight is 1.
+        - With ``neighbours``: m is the average of the items' mean and of ``neighbours``, and the
+          weight is 0.5, the share of the items' mean in m.
         """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
         mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts

@@ -30,12 +30,15 @@ _WORDS = {
 
 
 def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of epsilons of an entry with noise in two local epochs: claimed, and computed.
+    """Yields a pair: the claimed and the computed epsilon of an entry with noise in two local
+    epochs.
 
-    The computed epsilon is the largest over 2,000 simulated trainings of one entry, whose values
-    are on a grid of 9 levels. The second epoch starts from the noisy result of the first, and moves
-    each level to a random level, with probabilities that depend on the user's data. All trainings
-    are drawn at random, except two that end at opposite ends of the grid.
+    The computed epsilon is the largest log-ratio over 2,000 possible trainings of one entry on
+    different data of a user. In a training, the first epoch gives the entry a noisy value, which is
+    one of 9 values on a grid. The second epoch moves each value to another one, with probabilities
+    that depend on the user's data, and adds noise again. The probabilities are drawn at random.
+    Only two trainings are chosen: one moves every value to the lower end of the grid, and one to
+    the upper end.
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
@@ -119,10 +122,11 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_finite_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: whether a system has a finite epsilon, as claimed, and as computed.
+    """Yields two pairs: whether a system without noise has a finite epsilon, as claimed and as
+    computed.
 
-    The numbers are 1 (finite) and 0 (infinite). The first pair is for a deep, the second for a
-    shallow recommender; both have no noise.
+    The numbers are 1 (finite) and 0 (infinite). The first pair is for a deep recommender, the
+    second for a shallow one.
     """
     systems = (("FedRec, of several layers", FedRec(), 1.0), ("FedMF, of none", FedMf(), 0.0))
     for said, system, claimed in systems:

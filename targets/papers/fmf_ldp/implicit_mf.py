@@ -99,7 +99,7 @@ def compute_implicit_gradients(
 def _batched(
     whitened: Floats, root: Floats, profiles: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
-    """Returns the user vectors, and the predictions of all interactions, over 1 + alpha.
+    """Returns the user vectors, and the predictions of all interactions, divided by 1 + alpha.
 
     The user vectors are (n, F), for n users and F factors; there is one prediction per stored entry
     of ``profiles``. ``whitened`` is Z (n_items, F) and ``root`` is L, as defined at the top of this
@@ -210,7 +210,8 @@ class ImplicitMf(System):
         return None
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         Every step of the server counts as one pass over the interactions.
         """

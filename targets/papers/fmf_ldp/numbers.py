@@ -115,9 +115,10 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
 def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields three pairs: 1, and a user's epsilon under FMF-LDP divided by that under DPLCF-SP.
 
-    The paper claims that the ratio is at most 1. DPLCF-SP is a competing system, which flips bits.
-    The pairs differ in the number k of reports per round and in the size of the catalogue. A report
-    of FMF-LDP and a bit of DPLCF-SP have an equal epsilon.
+    The first number is the claimed ratio: FMF-LDP's epsilon is claimed to be at most as large.
+    DPLCF-SP is a competing system, which flips bits. The pairs differ in the number k of reports
+    per round and in the size of the catalogue. A report of FMF-LDP and a bit of DPLCF-SP have an
+    equal epsilon.
     """
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -126,9 +127,10 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_report_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, and the ratio of the exact epsilons of a report and of a flipped bit.
+    """Yields a pair: 1, and the exact epsilon of one report divided by that of one flipped bit.
 
-    The paper claims that the ratio is at most 1. Both mechanisms have a stated epsilon of 1.
+    The first number is the claimed ratio: the epsilon of a report is claimed to be at most as
+    large. Both mechanisms have a stated epsilon of 1.
     """
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])

@@ -45,14 +45,14 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     that of a report. The paper states "k epsilon for a user", which is the epsilon of one round.
 
     ``epsilon``: epsilon of one report.
-    ``reports``: number k of reports per user and round.
-    ``colluding``: share of users who reveal their messages to the server. They do not hide the
-        other users' messages behind the proxy; the paper mentions no such users.
+    ``reports``: number k of reports that each user sends per round.
+    ``colluding``: share of users who collude: they reveal their messages to the server, and so do
+        not hide the other users' messages behind the proxy. The paper mentions no such users.
 
     The printed text cannot be followed in four places:
 
-    - The projection to [-1, 1] is elementwise here, because otherwise the Bernoulli rate leaves
-      [0, 1].
+    - The projection to [-1, 1] is elementwise here, because otherwise the Bernoulli rate leaves [0,
+      1].
     - The server averages over the k reports of all N users, not over N (equation 9), because
       otherwise the mean is k times the gradient.
     - Equation 5 is an ascent direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2
@@ -132,8 +132,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns the smallest history length for which two users' projected gradients are +1 and
         -1.
 
-        The length is the number of interactions of each user, and the item matrix is that of a
-        malicious server, ``make_opposing_items``.
+        The length is the number of interactions of each user. The item matrix is that of a
+        malicious server (``make_opposing_items``).
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
@@ -157,7 +157,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         # (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user with the
         # next m items has these entries negated. v^2 = 3 lambda / ((2 + alpha) m F) maximizes the
         # entries on the next m rows. All entries grow with sqrt(m / lambda) and exceed 1 from
-        # ``find_history_length()`` on.
+        # ``find_opposing_history_length()`` on.
         fewest = self.find_opposing_history_length()
         m = fewest if length is None else length
         if not fewest <= m <= n_items // 2:
@@ -225,10 +225,11 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the next item matrix, from the mean of all reports of the round.
+        """Returns the next item matrix, after a step along the mean of all reports of the round.
 
-        The mean is that of equation 9, but over the k reports of all N users. The step is line 12
-        of Algorithm 2, as an ascent.
+        The mean is taken over all k N reports of the N users, whereas equation 9 divides by N
+        alone. The step is that of line 12 of Algorithm 2 with the opposite sign of the gradient,
+        because equation 5 points uphill.
         """
         mean = uploads.components["reports"].sum_all() / len(uploads.users)
         return self.take_ascent_steps(items, mean)
@@ -241,9 +242,11 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
     def count_shuffled_users(self, population: Population) -> int:
-        """Counts the users whose reports hide one another: those who do not collude.
+        """Counts the users whose reports hide one another in the shuffled reports: all who do not
+        collude.
 
-        A proxy shuffles the reports of all users, but colluding users reveal theirs.
+        The proxy shuffles the reports of all users, but colluding users reveal which reports are
+        theirs.
         """
         return count_anonymity_set(population.n_users, self.colluding)
 
@@ -344,7 +347,11 @@ class MfNp(system.CentralSystem):
         return self.epochs
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name: one pass per epoch."""
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
+
+        The training passes over all interactions once per epoch.
+        """
         return {"width": self.factors, "passes": self.epochs}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:

@@ -153,7 +153,7 @@ class Devices:
         ``dtype``: data type of the tensors.
 
         A minibatch is at most as large as the catalogue, rounded up to a multiple of
-        ``BATCH_SIZE_DIVISOR``, because a device has each item at most once.
+        ``BATCH_SIZE_MULTIPLE``, because a device has each item at most once.
         """
         n, width = examples.item_ids.shape
         divisor = network.BATCH_SIZE_MULTIPLE
@@ -252,9 +252,10 @@ def compute_maml_update(devices: Devices, local: LocalTrainingSettings) -> Weigh
     A random half of a device's examples (rounded down) is the support set, on which the device
     takes ``local.n_epochs`` steps of full gradients. The remaining examples are the query set. The
     meta-gradient is the gradient of the query loss after these steps with respect to the weights
-    before them (second order). Losses are means over examples. A product takes ``batch_size``
-    examples at a time, to which padding adds exact zeros. A device whose gradient overflows returns
-    zeros. The result has tensors by name, with a leading device axis.
+    before them (second order). Losses are means over examples. Gradients are computed in blocks of
+    ``batch_size`` examples; examples that pad a shorter device's blocks add exact zeros. A device
+    whose gradient overflows returns zeros. The result has tensors by name, with a leading device
+    axis.
     """
     size, width = devices.batch_size, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}

@@ -224,14 +224,15 @@ class MetaLearnedSystem(system.NoiselessSystem):
     A subclass defines how its devices train (``compute_updates``) and the network.
 
     ``rounds``: number of rounds, E1 in the paper.
-    ``clients``: number of users per round, M in the paper; all users if there are fewer.
+    ``clients``: number of clients (users) that are drawn per round, M in the paper; all users if
+        there are fewer.
     ``local_epochs``: passes of a device over its examples, E2 in the paper.
     ``batch``: examples per step of a device.
     ``negatives``: negatives per positive, drawn once per upload from items without an interaction
         of the user.
     ``local_rate``: learning rate of a device, alpha1 in the paper.
     ``server_rate``: learning rate of the server, alpha3 in the paper.
-    ``embedding``: dimension of the embedding of a feature.
+    ``embedding``: dimension (number of entries) of the embedding of a feature.
     ``width``: outputs of the first hidden layer; each next layer has half as many.
     ``payload``: payload of a message, a change of the model or a gradient (class attribute).
 
@@ -255,7 +256,8 @@ class MetaLearnedSystem(system.NoiselessSystem):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         They follow from the sizes of the layers, the drawn clients and their local epochs. Dense
         layers are assumed to be ten times as fast as embeddings.
@@ -273,7 +275,9 @@ class MetaLearnedSystem(system.NoiselessSystem):
 
     @property
     def upload_learning_rate(self) -> float:
-        """Learning rate of the local training whose result is uploaded: ``local_rate``."""
+        """Learning rate of the local training whose result a device uploads: the setting
+        ``local_rate``.
+        """
         return self.local_rate
 
     @property

@@ -35,7 +35,7 @@ USER, ITEM, GENRE = "user.", "item", "genre"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkConfig:
-    """Sizes of the recommender network, and the features that it reads.
+    """Configuration of the recommender network: its sizes, and the features that it reads.
 
     ``embedding_size``: dimension of an embedding.
     ``width``: number of outputs of the first hidden layer.
@@ -121,9 +121,9 @@ def make_genre_flags(interactions: Interactions) -> NDArray[np.float32]:
     return interactions.genres.astype(np.float32)
 
 
-# Divisor of the numbers of examples in minibatches.
+# Number by which the number of examples in a minibatch must be divisible.
 BATCH_SIZE_MULTIPLE = 16
-"""Divisor of minibatch sizes.
+"""Number of which every minibatch size must be a multiple.
 
 If an array does not fill whole vectors, torch rounds the sigmoids of its last entries differently.
 These entries would depend on the number of devices."""

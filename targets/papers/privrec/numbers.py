@@ -78,9 +78,10 @@ def compute_lower_bound(*, clients: int, n_users: int, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedEpsilon:
-    """One epsilon that the paper prints in Table 3 or 4, with its settings and with bounds.
+    """One epsilon that the paper prints in Table 3 or 4, and the settings for which it is printed.
 
-    All epsilons are for 1000 rounds and noise multiplier 1.
+    All epsilons are for 1000 rounds and noise multiplier 1. Properties compute the authors' epsilon
+    and two bounds for the same settings.
 
     ``table``: number of the table, 3 or 4.
     ``clients``: number of clients M per round.
@@ -96,8 +97,11 @@ class PrintedEpsilon:
     printed: float
 
     @property
-    def authors_epsilon(self) -> float:
-        """Epsilon by the authors' accounting, truncated after four decimals as in the paper."""
+    def counted(self) -> float:
+        """Epsilon by the accounting that the authors seem to use, truncated after four decimals.
+
+        The accounting is ``compute_printed_epsilon``, and the paper also truncates.
+        """
         epsilon = compute_printed_epsilon(
             clients=self.clients,
             n_users=self.n_users,
@@ -108,13 +112,15 @@ class PrintedEpsilon:
         return math.floor(epsilon * 1e4) / 1e4
 
     @property
-    def lower_bound(self) -> float:
-        """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
+    def lower(self) -> float:
+        """Lower bound on the true epsilon of these settings, which two neighbouring data sets
+        attain.
+        """
         return compute_lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
-    def upper_bound(self) -> float:
-        """Proved upper bound on epsilon for these settings."""
+    def upper(self) -> float:
+        """Proved upper bound on the true epsilon of these settings."""
         return compute_upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
@@ -179,10 +185,14 @@ def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of expected and computed numbers on the adaptive clipping bound S.
 
-    A client's bit b states whether its change fits S, but lines 22 and 23 of Algorithm 2 compute it
-    after the clipping. The first pair is 0, the right bit for a change of length 2 S, and the bit
-    that the algorithm computes. The second pair is infinity, and the number of rounds until S
-    reaches 0 by lines 8 to 11 without noise.
+    A client's bit b states whether its change fits S (b = 1), but lines 22 and 23 of Algorithm 2
+    compute b after the clipping.
+
+    First pair: the bit b for a change of length 2 S: 0 as expected, and as the algorithm computes
+    it.
+
+    Second pair: the number of rounds until S reaches 0 by lines 8 to 11 without noise: infinity as
+    expected, and computed.
     """
     system = DpPrivrec()
     one = _round(system)
@@ -222,7 +232,8 @@ def compare_sampling() -> Iterator[ClaimedAndComputed]:
     clients per round.
 
     The paper assumes Poisson sampling, but draws a fixed number of clients. The second epsilon is a
-    proved upper bound. The first is a lower bound for the fixed number, which also attains it.
+    proved upper bound. The first is attained by two neighbouring data sets also if the number is
+    fixed, so that it is a lower bound in that case.
     """
     for n, m in _TRAINED:
         of = {"clients": m, "n_users": n}
@@ -238,7 +249,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
-            yield cell.printed, cell.upper_bound, asdict(cell)
+            yield cell.printed, cell.upper, asdict(cell)
 
 
 def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
@@ -248,13 +259,15 @@ def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
     (``compute_printed_epsilon``).
     """
     for cell in printed_epsilons():
-        yield cell.printed, cell.authors_epsilon, asdict(cell)
+        yield cell.printed, cell.counted, asdict(cell)
 
 
 def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of probabilities that the server sees a client's true upload: 1, and computed.
+    """Yields a pair: the stated and the computed probability that the server sees a client's true
+    upload.
 
-    The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
+    The stated probability is 1. The upload is a client's clipped change, to which DP-PrivRec's
+    devices add no noise.
     """
     before = DpPrivrec().get_mechanism(_SERVER, _MOVIELENS)
     assert before is not None
@@ -314,20 +327,21 @@ def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_undrawn_clients() -> Iterator[ClaimedAndComputed]:
-    """Yields three pairs on users who are not drawn: a pair of shares, and two pairs of epsilons.
+    """Yields three pairs on what the drawing of clients hides: one of shares, and two of epsilons.
 
-    First pair: the shares of users who are not drawn in one round, and in a whole training.
+    First pair: the share of users who are not drawn in one round, and the share of users who are
+    not drawn in a whole training.
 
-    Second and third pair: the proved epsilon against an adversary who is not a client, and that
-    against 1 or 94 colluding clients.
+    Second and third pair: the proved epsilon of a training against an adversary who is not a
+    client, and against colluding clients: 1 client in the second pair, 94 in the third. Colluding
+    clients know that they were not drawn themselves.
     """
     (n, m), system = _TRAINED[0], DpPrivrec()
     rounds = system.rounds
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
 
     def bound_against(colluding: int) -> float:
-        one = system.make_round_mechanism(_MOVIELENS)
-        others = 943 - colluding
+        one, others = system.make_round_mechanism(_MOVIELENS), 943 - colluding
         return _proved(_training(others, one.batch, rounds, 1.0 / one.mu), 1e-8)
 
     for colluding in (1, 94):
@@ -341,9 +355,9 @@ def compare_training_users() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair of epsilons at delta 0 per data set: printed, and a lower bound.
+    """Yields one pair per data set: the printed epsilon at delta 0, and a lower bound on it.
 
-    The paper's tables print infinity.
+    The paper's tables print infinity at delta 0.
     """
     for n, m in _TRAINED:
         yield math.inf, compute_lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
@@ -357,15 +371,17 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper_bound)):
+    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
         best = statements.compute_guess_probability(epsilon, cell.delta)
         yield 0.5, best, {"said": said, "epsilon": epsilon}
 
 
 def compare_attribute_exposure() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of probabilities that an upload reveals a user attribute: 1, and computed.
+    """Yields a pair: the stated and the computed probability that an upload reveals a user
+    attribute.
 
-    The upload is that of a PrivRec device, whose network reads the user's attributes.
+    The stated probability is 1. The upload is that of a PrivRec device, whose network reads the
+    user's attributes.
     """
     before = Privrec().get_mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None

@@ -103,10 +103,11 @@ class DpPrivrec(Privrec):
     ``rounds``: number of rounds, E1 in the paper.
     ``server_rate``: alpha3, learning rate of the server; chosen here.
     ``initial_clip``: S in the first round: 40 on MovieLens, 35 on Frappe.
-    ``multiplier``: noise multiplier z, the deviation of the noise over the sensitivity.
+    ``multiplier``: noise multiplier z, the deviation of the noise divided by the sensitivity.
     ``quantile``: gamma, share of changes within S at which S stays as it is.
-    ``balance``: h, share of the privacy budget for the bits.
-    ``clip_rate``: alpha4, learning rate of S; chosen here.
+    ``balance``: h, share of the privacy budget that is spent on the bits b; the rest is for the
+        changes.
+    ``clip_rate``: alpha4, learning rate of the clipping bound S; chosen here.
     ``as_published``: whether the algorithm has the two flaws of the printed algorithm.
 
     The other defaults are the paper's (sections 4.3, 4.4). At alpha3 = 1 it does not matter whether
@@ -263,8 +264,9 @@ class DpPrivrec(Privrec):
     def compute_joint_multiplier(self, population: Population) -> float:
         """Returns the noise multiplier of a round's two averages together.
 
-        The multiplier is the deviation of the noise over the sensitivity. The averages are those of
-        the clients' changes of the model, and of the bits that state whether a change was clipped.
+        The multiplier is the deviation of the noise divided by the sensitivity. The averages are
+        those of the clients' changes of the model, and of the bits that state whether a change was
+        clipped.
         """
         return 1.0 / self.make_round_mechanism(population).mu
 
@@ -304,10 +306,12 @@ class PrivrecCen(system.CentralSystem, Privrec):
 
 @dataclass(frozen=True, kw_only=True)
 class FcfMeta(Fcf):
-    """FCF as PrivRec's baseline: federated collaborative filtering, measured on new devices.
+    """FCF as PrivRec's baseline: federated collaborative filtering, whose utility is that on new
+    devices.
 
-    FCF (section 4.1) under PrivRec's protocol differs from the system ``fcf`` only in the
-    measurement of its utility.
+    The system is not meta-learned; it is called "meta" because it is measured as the meta-learned
+    systems of the paper are. FCF (section 4.1) differs from the system ``fcf`` only in this
+    measurement.
 
     A new device, which took no part in the training, fits its user vector to half of its data
     (equation 4 of the FMF-LDP paper). The settings are those of the FMF-LDP paper, because

@@ -26,13 +26,13 @@ from tests.attacks.synthetic import Flip, make_view
 USERS, ITEMS = 1500, 200
 SHARES = 0.6 / (1 + np.arange(ITEMS) / 10)
 ODDS = logit(SHARES)
-HELD = np.random.default_rng(0).random((USERS, ITEMS)) < SHARES
+OWN = np.random.default_rng(0).random((USERS, ITEMS)) < SHARES
 
 
-def bits(epsilon: float) -> NDArray[np.float64]:
+def get_llr(epsilon: float) -> NDArray[np.float64]:
     """Log-likelihood ratios +-epsilon of randomized response of each entry."""
-    truth = np.random.default_rng(1).random(HELD.shape) < np.exp(epsilon) / (1 + np.exp(epsilon))
-    return np.where(truth == HELD, epsilon, -epsilon)
+    truth = np.random.default_rng(1).random(OWN.shape) < np.exp(epsilon) / (1 + np.exp(epsilon))
+    return np.where(truth == OWN, epsilon, -epsilon)
 
 
 def scaled(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDArray[np.float64]:
@@ -43,14 +43,14 @@ def scaled(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDAr
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, MAX_LOG_RATIO])
 def test_correct_ratios_stay_unchanged(epsilon: float) -> None:
-    ratio = bits(epsilon)
+    ratio = get_llr(epsilon)
     assert scaled(ratio) is ratio
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
     said: list[str] = []
-    evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(bits(epsilon)) * MAX_LOG_RATIO)
+    evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(get_llr(epsilon)) * MAX_LOG_RATIO)
     found = calibrate(evidence, ODDS, said.append).log_ratio
     assert found is not None
     assert np.abs(found) == pytest.approx(epsilon, abs=0.25)
@@ -59,16 +59,16 @@ def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
 
 @pytest.mark.parametrize("scale", [3.0, MAX_LOG_RATIO])
 def test_confident_ratios_of_noise_are_scaled_to_nothing(scale: float) -> None:
-    assert np.abs(scaled(scale * np.random.default_rng(2).normal(size=HELD.shape))).max() < 0.3
+    assert np.abs(scaled(scale * np.random.default_rng(2).normal(size=OWN.shape))).max() < 0.3
 
 
 def test_reversed_evidence_is_scaled_to_nothing() -> None:
-    assert not scaled(-np.sign(bits(1.0)) * MAX_LOG_RATIO).any()
+    assert not scaled(-np.sign(get_llr(1.0)) * MAX_LOG_RATIO).any()
 
 
 def test_proved_entries_stay_and_items_of_unknown_share_are_scaled_too() -> None:
-    ratio, odds = np.sign(bits(1.0)) * MAX_LOG_RATIO, ODDS.copy()
-    ratio[:, :3], ratio[:, 3] = np.where(HELD[:, :3], np.inf, -np.inf), np.inf
+    ratio, odds = np.sign(get_llr(1.0)) * MAX_LOG_RATIO, ODDS.copy()
+    ratio[:, :3], ratio[:, 3] = np.where(OWN[:, :3], np.inf, -np.inf), np.inf
     odds[::2] = np.nan
     found = scaled(ratio, odds)
     np.testing.assert_array_equal(found[:, :4], ratio[:, :4])
@@ -95,7 +95,7 @@ def test_items_of_equal_shares_refute_nothing() -> None:
 
 @dataclass(frozen=True)
 class FlippingDevice:
-    """The code of a device that flips each bit with odds of exp(-``epsilon``)."""
+    """Code of a device that flips each bit with odds exp(-``epsilon``)."""
 
     epsilon: float
     call_seconds: float = 0.0
@@ -115,15 +115,15 @@ class FlippingDevice:
         return Uploads(np.arange(len(met)), {"bits": Dense(bits, self.kind)})
 
 
-def of_stated(
+def read_bits(
     stated: float, true: float = 1.0, **code: Any
 ) -> tuple[Evidence, Evidence, tuple[str, ...]]:
-    """Evidence of bits before and after calibration, and the notes about it."""
+    """Evidence from bits before and after calibration to ``stated``, and the notes about it."""
     device = FlippingDevice(true)
-    round_ = Round(None, device(HELD[:300], None, np.random.default_rng(4)))
+    round_ = Round(None, device(OWN[:300], None, np.random.default_rng(4)))
     channel = Flip(expit(stated), expit(-stated))
     client = replace(device, **code)
-    public = {"noise_channel": channel, "popularity": HELD.mean(axis=0), "device_code": client}
+    public = {"noise_channel": channel, "popularity": OWN.mean(axis=0), "device_code": client}
     view = make_view(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
     return reading.read_evidence(view, users), read_calibrated(view, users), tuple(view.notes)
@@ -131,7 +131,7 @@ def of_stated(
 
 @pytest.mark.parametrize("true", [0.2, 1.0, 3.0])
 def test_evidence_that_shadows_support_stays_bit_by_bit(true: float) -> None:
-    before, after, how = of_stated(true, true)
+    before, after, how = read_bits(true, true)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
@@ -141,7 +141,7 @@ def test_evidence_that_shadows_support_stays_bit_by_bit(true: float) -> None:
 @pytest.mark.parametrize("factor", [2.0, 4.0])
 def test_evidence_that_is_too_large_by_a_factor_is_scaled_back(factor: float) -> None:
     """A reader that assumes too little noise is scaled to the noise of the devices' code."""
-    before, after, how = of_stated(factor)
+    before, after, how = read_bits(factor)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(np.sign(after.log_ratio), np.sign(before.log_ratio))
@@ -153,26 +153,26 @@ def test_evidence_that_is_too_large_by_a_factor_is_scaled_back(factor: float) ->
 def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
     """This holds also for correct ratios; proved entries do not influence either scale."""
     rng = np.random.default_rng(5)
-    ratio = bits(1.0)
+    ratio = get_llr(1.0)
     noise = rng.normal(scale=2.0, size=USERS)
     evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity_log_odds=noise)
-    of_ratio, of_activity, _ = fit_calibration(evidence, HELD, ODDS)
+    of_ratio, of_activity, _ = fit_calibration(evidence, OWN, ODDS)
     assert of_ratio == pytest.approx(1.0, abs=0.05)
     assert of_activity < 0.05
-    proved = np.where(HELD, np.inf, -np.inf)
+    proved = np.where(OWN, np.inf, -np.inf)
     evidence = Evidence(users=np.arange(USERS), log_ratio=proved, activity_log_odds=noise)
-    assert fit_calibration(evidence, HELD, ODDS) == IDENTITY_CALIBRATION
+    assert fit_calibration(evidence, OWN, ODDS) == IDENTITY_CALIBRATION
 
 
 def test_shadows_with_unread_messages_scale_nothing() -> None:
-    before, after, _ = of_stated(1.0, kind=Payload.CHANGE)
+    before, after, _ = read_bits(1.0, kind=Payload.CHANGE)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
 
 
 def test_popularity_supports_evidence_against_shadows_unlike_users() -> None:
-    before, after, how = of_stated(3.0, 3.0, epsilon=0.2)
+    before, after, how = read_bits(3.0, 3.0, epsilon=0.2)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     bent = before.log_ratio / (1 + np.abs(before.log_ratio) / 16)
@@ -181,13 +181,13 @@ def test_popularity_supports_evidence_against_shadows_unlike_users() -> None:
 
 
 def test_large_ratios_that_are_often_wrong_are_bent() -> None:
-    """A weak report and, for every tenth pair, a confident one that is wrong once in ten times."""
+    """A weak report, and for every tenth pair a confident one that is wrong once in ten times."""
     rng = np.random.default_rng(6)
-    wrong = rng.random(HELD.shape) < 0.1
-    sure = np.where(HELD ^ wrong, MAX_LOG_RATIO, -MAX_LOG_RATIO)
-    ratio = np.where(rng.random(HELD.shape) < 0.1, sure, bits(1.0))
+    wrong = rng.random(OWN.shape) < 0.1
+    sure = np.where(OWN ^ wrong, MAX_LOG_RATIO, -MAX_LOG_RATIO)
+    ratio = np.where(rng.random(OWN.shape) < 0.1, sure, get_llr(1.0))
     evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity_log_odds=np.zeros(USERS))
-    by = fit_calibration(evidence, HELD, ODDS)
+    by = fit_calibration(evidence, OWN, ODDS)
     weak, strong = by.rescale(np.array([1.0, MAX_LOG_RATIO]))
     assert 0.4 < weak <= 1.0
     assert strong < 2 * np.log(9)

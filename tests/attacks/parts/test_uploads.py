@@ -1,4 +1,4 @@
-"""Messages as changes of the model, and the fit of profiles and of participants of sums."""
+"""Messages as model changes; fits of profiles and of participants in sums."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.attacks.synthetic import SKEWED, Flip, make_view, report, score, send
 
 
-def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
+def shuffle(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
     """A shuffled view of the users' bits, each wrong with probability ``flip``."""
     bits = (truth ^ (rng.random(truth.shape) < flip)).astype(np.int8)
     return make_view(
@@ -64,7 +64,7 @@ def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
     )
 
 
-def played(
+def run_game(
     truth: np.ndarray, view: View, play: Callable[[AttackTrial], tuple[AttackRow, ...]]
 ) -> AttackRow:
     whole = play is membership.run_attack
@@ -82,7 +82,7 @@ def played(
 
 
 def test_known_items_identify_a_message() -> None:
-    """Bayes' rule by hand: two messages that contain a known item with probability .9 and .3."""
+    """By Bayes' rule: two messages that contain a known item with probability .9 and .3."""
     posterior = np.array([[0.9, 0.5], [0.3, 0.5]])
     known = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))
     found = compute_sender_probs(posterior, known)
@@ -92,9 +92,9 @@ def test_known_items_identify_a_message() -> None:
 def test_sets_and_memberships_come_back_and_weaken_with_flipping() -> None:
     sets, areas = [], []
     for flip in (0.001, 0.05, 0.2, 0.5):
-        view = shuffled(SKEWED, np.random.default_rng(2), flip)
-        sets.append(played(SKEWED, view, reconstruction.run_attack).value)
-        areas.append(played(SKEWED, view, membership.run_attack).value)
+        view = shuffle(SKEWED, np.random.default_rng(2), flip)
+        sets.append(run_game(SKEWED, view, reconstruction.run_attack).value)
+        areas.append(run_game(SKEWED, view, membership.run_attack).value)
     assert sets[0] > 0.8
     assert sets == sorted(sets, reverse=True)
     assert areas[0] > 0.95
@@ -102,18 +102,18 @@ def test_sets_and_memberships_come_back_and_weaken_with_flipping() -> None:
     assert sets[-1] == 0
 
 
-def test_messages_of_others_do_not_beat_popularity() -> None:
-    """Messages that depend on the popularity of items only, and not on a user's set."""
+def test_messages_of_popular_items_do_not_beat_popularity() -> None:
+    """Messages that depend on the popularity of items only, not on a user's set."""
     rng = np.random.default_rng(3)
     other = np.stack([rng.permutation(column) for column in SKEWED.T], axis=1)
-    row = played(SKEWED, shuffled(other, rng, 0.01), membership.run_attack)
+    row = run_game(SKEWED, shuffle(other, rng, 0.01), membership.run_attack)
     assert row.gain_over_baseline.ci_low <= 0.0
     assert "The adversary knows 5 items per user" in row.note
-    assert played(SKEWED, shuffled(other, rng, 0.01), reconstruction.run_attack).value < 0.02
+    assert run_game(SKEWED, shuffle(other, rng, 0.01), reconstruction.run_attack).value < 0.02
 
 
 def test_unlinked_messages_are_numbered_and_reports_left_out() -> None:
-    hidden = assign_pseudonyms(shuffled(SKEWED, np.random.default_rng(4), 0.1))
+    hidden = assign_pseudonyms(shuffle(SKEWED, np.random.default_rng(4), 0.1))
     (only,) = hidden.rounds
     assert only.uploads.users.tolist() == list(range(len(SKEWED)))
     assert assign_pseudonyms(report(SKEWED, np.random.default_rng(0))) is None
@@ -127,7 +127,7 @@ def test_known_items_are_not_candidates() -> None:
     assert np.array_equal(np.diff(met.indptr), np.minimum(membership.N_KNOWN_ITEMS, sizes // 2))
 
 
-def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> None:
+def test_several_rounds_are_read_if_few_users_send_in_each() -> None:
     """With a sixth of the users per round, the last six rounds are read, not only the last one."""
     rng = np.random.default_rng(8)
     senders = [np.sort(rng.permutation(120)[:20]) for _ in range(6)]
@@ -140,7 +140,7 @@ def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> N
     hidden = assign_pseudonyms(view)
     assert len(hidden.rounds) == 6
     assert hidden.public.n_users == 6 * 20
-    row = played(SKEWED, view, reconstruction.run_attack)
+    row = run_game(SKEWED, view, reconstruction.run_attack)
     assert row.value == pytest.approx(len(set().union(*senders)) / 120, abs=0.01)
     assert "of the last 6 rounds" in row.note
 
@@ -167,7 +167,7 @@ def server_view(*messages: ComponentView, users: int = 3) -> View:
     [
         (ComponentView.create(BASE + STEP, Payload.MODEL, 0.1), 1),
         (ComponentView.create(STEP, Payload.CHANGE, 0.1), 1),
-        (ComponentView.create(STEP, Payload.GRADIENT, 0.5), 1),  # already downhill
+        (ComponentView.create(STEP, Payload.GRADIENT, 0.5), 1),  # downhill already
         (ComponentView.create(STEP, Payload.GRADIENT, -1.0), -1),
     ],
 )
@@ -179,18 +179,18 @@ def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int
 
 
 @pytest.mark.parametrize(
-    ("wire", "said"),
+    ("wire", "expected"),
     [
         (
             ComponentView.create(np.zeros((3, 5, 3)), Payload.MODEL),
             "sent (kind model, size 5 x 3)",
-        ),  # of an unknown part
+        ),  # an unknown part
         (ComponentView.create(STEP, "hashes"), "sent (kind hashes, size 5 x 2)"),
     ],
 )
-def test_messages_of_unknown_form_are_refused(wire: ComponentView, said: str) -> None:
+def test_messages_of_unknown_form_are_refused(wire: ComponentView, expected: str) -> None:
     assert not read_model_messages(server_view(wire))
-    assert said in reading.explain_refusal(server_view(wire))
+    assert expected in reading.explain_refusal(server_view(wire))
 
 
 def test_rounds_are_read_up_to_one_message_per_user() -> None:
@@ -256,20 +256,20 @@ RATINGS = np.where(RNG.random((N, M)) < 0.4, RNG.integers(1, 6, (N, M)), 0).asty
 PUBLIC = PublicInfo(algorithm="made", n_users=N, n_items=M)
 
 
-def peers(*tables: np.ndarray, **more: np.ndarray) -> View:
+def make_peers_view(*tables: np.ndarray, **more: np.ndarray) -> View:
     rounds = tuple(RoundView(broadcast={"items": table, **more}) for table in tables)
     return View(vantage=Vantage.PEERS, public=PUBLIC, rounds=rounds)
 
 
-def vector(table: np.ndarray, held: np.ndarray) -> np.ndarray:
+def fit_user(table: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Ridge regression of 0 and 1 on the rows, by its normal equations."""
     ridge = 0.01 * np.square(table).sum() / D
-    return np.linalg.solve(table.T @ table + ridge * np.eye(D), table.T @ held)
+    return np.linalg.solve(table.T @ table + ridge * np.eye(D), table.T @ own)
 
 
 def test_features_follow_their_definitions() -> None:
     users = RNG.normal(size=(4, D))
-    found = measure_profile_fit(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
+    found = measure_profile_fit(make_peers_view(*TABLES, users=users), sparse.csr_array(RATINGS))
     assert found.shape == (N, 3)
     last = TABLES[-1]
     for row, ratings in zip(found, RATINGS, strict=True):
@@ -281,7 +281,7 @@ def test_features_follow_their_definitions() -> None:
         rated = best @ (own.T @ ratings[held > 0]) / np.square(ratings).sum()
         predicted = users @ last.T
         cosines = predicted @ held / np.linalg.norm(predicted, axis=1) / np.sqrt(size)
-        explained = held @ last @ vector(last, held) / size
+        explained = held @ last @ fit_user(last, held) / size
         np.testing.assert_allclose(row, [explained, rated, cosines.max()])
 
 
@@ -329,7 +329,7 @@ def test_messages_of_parties_are_separate_steps() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"negatives": 4.0}, {"alpha": 1.0}])
-def test_the_order_of_popularity_is_found_where_users_agree(settings: dict[str, float]) -> None:
+def test_the_order_of_popularity_is_found_if_users_agree(settings: dict[str, float]) -> None:
     """Users' vectors share a direction; each moves the rows of its own items along its vector.
 
     A loss over all items moves all rows by the model itself, too.
@@ -341,7 +341,7 @@ def test_the_order_of_popularity_is_found_where_users_agree(settings: dict[str, 
     moved = TABLES[0] + truth.T @ vectors / 400
     if "alpha" in settings:
         moved -= TABLES[0] @ np.diag([3.0, 1.0, 1.0])
-    view = peers(TABLES[0], moved)
+    view = make_peers_view(TABLES[0], moved)
     found = estimate_popularity(replace(view, public=replace(PUBLIC, settings=settings)))
     assert np.corrcoef(found, truth.sum(axis=0))[0, 1] > (0.8 if "alpha" in settings else 0.98)
 
@@ -355,11 +355,11 @@ MEMBERS = np.random.default_rng(1).random(DATA.n_users) < 0.5
 FACTORS = 6
 
 
-def first(n_items: int) -> np.ndarray:
+def init_model(n_items: int) -> np.ndarray:
     return np.random.default_rng(2).normal(size=(n_items, FACTORS))
 
 
-def step(history: Any, model: Any) -> np.ndarray:
+def compute_step(history: Any, model: Any) -> np.ndarray:
     """Gradient of a squared loss over the user's ratings, with the user vector that fits them."""
     rows = model[history.items]
     vector = np.linalg.solve(rows.T @ rows + np.eye(FACTORS), rows.T @ history.ratings)
@@ -368,19 +368,19 @@ def step(history: Any, model: Any) -> np.ndarray:
     return moved - 0.01 * np.outer(model @ vector, vector)
 
 
-def exact(history: Any, model: Any, rng: Any) -> np.ndarray:
-    return step(history, model)
+def send_step(history: Any, model: Any, rng: Any) -> np.ndarray:
+    return compute_step(history, model)
 
 
-def trained(history: Any, model: Any, rng: Any) -> np.ndarray:
-    return model + 0.1 * step(history, model)
+def send_model(history: Any, model: Any, rng: Any) -> np.ndarray:
+    return model + 0.1 * compute_step(history, model)
 
 
-def noisy(history: Any, model: Any, rng: Any) -> np.ndarray:
-    return step(history, model) + rng.normal(size=model.shape)
+def send_noisy_step(history: Any, model: Any, rng: Any) -> np.ndarray:
+    return compute_step(history, model) + rng.normal(size=model.shape)
 
 
-def decaying(model: np.ndarray, uploads: Any) -> np.ndarray:
+def decay(model: np.ndarray, uploads: Any) -> np.ndarray:
     return 0.99 * model + 0.02 * np.sum(list(uploads), axis=0)
 
 
@@ -395,17 +395,17 @@ class Momentum:
         return np.asarray(model + self.velocity)
 
 
-def signs(model: np.ndarray, uploads: Any) -> np.ndarray:
+def sum_signs(model: np.ndarray, uploads: Any) -> np.ndarray:
     """A server whose step is not a function of the sum."""
     return np.asarray(model + 0.01 * np.sum(np.sign(list(uploads)), axis=0))
 
 
-def seen_training(
+def view_training(
     client: Callable[..., Any], vantage: Vantage = Vantage.PEERS, **settings: Any
 ) -> View:
     """The view of a training on the members, for an adversary with the devices' code."""
     settings = {"rounds": 4, "kinds": {"": Payload.GRADIENT}, **settings}
-    system: Target = WrappedSystem(client=client, model=first, **settings)
+    system: Target = WrappedSystem(client=client, model=init_model, **settings)
     run = system.run(DATA.take_users(np.flatnonzero(MEMBERS)), np.random.default_rng(3))
     view = run.transcript.view(vantage, np.random.default_rng(4))
     public = replace(view.public, device_code=SimulatedClient.from_data(system, DATA))
@@ -415,13 +415,13 @@ def seen_training(
 @pytest.mark.parametrize(
     "view",
     [
-        seen_training(exact, server=decaying),
-        seen_training(exact, server=Momentum()),
-        seen_training(trained, kinds={"": Payload.MODEL}),
-        seen_training(exact, share=0.4, rounds=15, server=decaying),
-        seen_training(exact, Vantage.SHUFFLED),
-        seen_training(trained, Vantage.AGGREGATE, kinds={"": Payload.MODEL}),
-        seen_training(exact, Vantage.AGGREGATE, share=0.4, rounds=15),
+        view_training(send_step, server=decay),
+        view_training(send_step, server=Momentum()),
+        view_training(send_model, kinds={"": Payload.MODEL}),
+        view_training(send_step, share=0.4, rounds=15, server=decay),
+        view_training(send_step, Vantage.SHUFFLED),
+        view_training(send_model, Vantage.AGGREGATE, kinds={"": Payload.MODEL}),
+        view_training(send_step, Vantage.AGGREGATE, share=0.4, rounds=15),
     ],
     ids=["decay", "momentum", "averaging", "turns", "shuffled", "sum of models", "sums of turns"],
 )
@@ -433,17 +433,17 @@ def test_members_are_distinguished_for_any_linear_server(view: View) -> None:
 
 def test_unknown_profiles_act_as_noise() -> None:
     """With half of the profiles known, the result is better than chance but not exact."""
-    view, known = seen_training(exact, server=decaying), np.arange(0, DATA.n_users, 2)
+    view, known = view_training(send_step, server=decay), np.arange(0, DATA.n_users, 2)
     area = metrics.get_auc(solve_participation(view, DATA.ratings[known]), MEMBERS[known])
     assert 0.6 < area < 1.0
 
 
 def test_views_without_computable_sums_are_refused() -> None:
-    view = seen_training(exact, server=decaying)
-    assert not can_solve_participation(seen_training(noisy, server=decaying))  # drawn at random
+    view = view_training(send_step, server=decay)
+    assert not can_solve_participation(view_training(send_noisy_step, server=decay))  # random steps
     assert not can_solve_participation(replace(view, public=replace(view.public, device_code=None)))
-    single_model = replace(view, rounds=view.rounds[-1:])  # which shows no step
+    single_model = replace(view, rounds=view.rounds[-1:])  # no step between models
     assert not can_solve_participation(single_model)
-    assert not can_solve_participation(view, 10**6)  # more than fit memory
-    found = solve_participation(seen_training(exact, server=signs), DATA.ratings)
+    assert not can_solve_participation(view, 10**6)  # more than fits in memory
+    found = solve_participation(view_training(send_step, server=sum_signs), DATA.ratings)
     assert metrics.get_auc(found, MEMBERS) < 1.0

@@ -44,13 +44,13 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
 
 
 def test_an_item_needs_all_of_its_rows() -> None:
-    """A single 0 in a Bloom filter without noise proves that an item is not the user's."""
+    """One 0 in a Bloom filter without noise proves that an item is not the user's."""
     rng = np.random.default_rng(0)
     own, rows = rng.random((N, M)) < 0.1, rng.permutation(3 * M).reshape(M, 3)
     bits = np.zeros((N, 3 * M), np.int8)
     for column in rows.T:
         bits[:, column] = own
-    bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # of another item
+    bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # row of another item
     seen = make_view(
         send({"b": Dense(bits, Payload.BITS)}), users=N, items=M, item_rows=rows
     ).align_items()
@@ -60,7 +60,7 @@ def test_an_item_needs_all_of_its_rows() -> None:
 
 
 def test_an_item_needs_all_of_its_rows_in_one_round() -> None:
-    """Devices enter a new part of their items in each round, so that rounds differ."""
+    """Devices enter another part of their items in each round, so that rounds differ."""
     rng = np.random.default_rng(0)
     own, rows = rng.random((N, M)) < 0.1, rng.permutation(2 * M).reshape(M, 2)
     rounds = []
@@ -79,7 +79,7 @@ DATA = Synthetic(n_users=60, n_items=50, profile=10).load()
 
 
 @pytest.mark.parametrize("epsilon", [30.0, 40.0, 600.0])
-def test_reports_with_little_noise_are_informative_but_no_proof(epsilon: float) -> None:
+def test_reports_with_little_noise_inform_without_proving(epsilon: float) -> None:
     target = FmfLdp(epsilon=epsilon, rounds=4)
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     _, found = read_all(view)
@@ -105,7 +105,7 @@ def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(read_all(view)[1], expected, atol=1e-12)
 
 
-def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -> None:
+def test_popularity_gives_the_direction_if_noise_hides_the_spectrum() -> None:
     gains = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -132,7 +132,7 @@ USERS, ITEMS = 30, 160
 EVERYBODY = np.arange(USERS)
 
 
-def played(**settings: float) -> tuple[View, np.ndarray]:
+def run_round(**settings: float) -> tuple[View, np.ndarray]:
     """One round of devices that rate about half of the items uniformly from 1 to 5."""
     rng = np.random.default_rng(0)
     held = (rng.random((USERS, ITEMS)) < 0.5) * rng.integers(1, 6, (USERS, ITEMS))
@@ -140,25 +140,25 @@ def played(**settings: float) -> tuple[View, np.ndarray]:
     return run.transcript.view(Vantage.SERVER), held
 
 
-def ratings_told(view: View) -> np.ndarray:
+def read_ratings(view: View) -> np.ndarray:
     return RatingRowsReader().read(view, EVERYBODY).ratings
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_short_steps_reveal_every_rating(rate: float) -> None:
-    view, held = played(learning_rate=rate)
-    np.testing.assert_array_equal(ratings_told(view), held)
+    view, held = run_round(learning_rate=rate)
+    np.testing.assert_array_equal(read_ratings(view), held)
 
 
 def test_steps_that_reach_the_bounds_reveal_nearly_all_ratings() -> None:
     """The rate is the published one; random guesses are right once in five."""
-    view, held = played()
-    right = (ratings_told(view) == held)[held > 0].mean()
+    view, held = run_round()
+    right = (read_ratings(view) == held)[held > 0].mean()
     assert right > 0.9
 
 
 def test_unknown_settings_of_the_steps_are_refused() -> None:
-    view, _ = played()
+    view, _ = run_round()
     assert not RatingRowsReader().refusal(view)
     for name in ("bound", "learning_rate", "local_steps"):
         rest = {key: value for key, value in view.public.settings.items() if key != name}

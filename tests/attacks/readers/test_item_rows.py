@@ -64,7 +64,7 @@ def test_own_items_score_above_sampled_and_untouched_ones(name: str, negatives: 
     assert not found[55:].any()
 
 
-def planted(
+def make_moved_view(
     moved: np.ndarray, users: np.ndarray | None = None, kind: Payload = Payload.CHANGE
 ) -> Round:
     """A view of one round of messages (n, M, d) about an item table."""
@@ -76,7 +76,7 @@ def planted(
 def test_moved_rows_are_read_for_any_kind_of_message(kind: Payload) -> None:
     rng = np.random.default_rng(0)
     own = rng.random((30, 50)) < 0.2
-    one = planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)
+    one = make_moved_view(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)
     readers, found = read_all(make_view(one, users=30, items=50))
     assert readers == ["ItemRowsReader"]
     np.testing.assert_array_equal(found > 0, own)
@@ -92,7 +92,7 @@ def test_an_own_item_need_not_move_in_every_round() -> None:
         users = np.sort(rng.permutation(40)[:10])
         part = own[users] & (rng.random((10, 60)) < 0.5)
         moved[users] |= part
-        rounds.append(planted(part[:, :, None] * rng.normal(size=(10, 60, 6)), users))
+        rounds.append(make_moved_view(part[:, :, None] * rng.normal(size=(10, 60, 6)), users))
     _, found = read_all(make_view(*rounds, users=40, items=60))
     np.testing.assert_array_equal(found > 0, moved)
 
@@ -107,7 +107,7 @@ def test_messages_with_a_few_own_items_each_are_all_read() -> None:
         change = np.zeros((60, 200, 4))
         change[rows, drawn] = rng.normal(size=(60, 4))
         moved[rows, drawn] = True
-        rounds.append(planted(change))
+        rounds.append(make_moved_view(change))
     readers, ratio = read_all(make_view(*rounds, users=60, items=200))
     assert readers == ["ItemRowsReader"]
     np.testing.assert_array_equal(ratio > 0, moved)
@@ -120,9 +120,9 @@ def test_repeated_messages_do_not_limit_the_reading_of_other_devices(idle: int) 
     rng = np.random.default_rng(2)
     own = rng.random((30, 80)) < 0.15
     moved = own[:, :, None] * rng.normal(size=(30, 1, 8)) + 0.2 * rng.laplace(size=(30, 80, 8))
-    _, whole = read_all(make_view(planted(moved), users=30, items=80))
+    _, whole = read_all(make_view(make_moved_view(moved), users=30, items=80))
     moved[idle] = 0
-    readers, found = read_all(make_view(planted(moved), users=30, items=80))
+    readers, found = read_all(make_view(make_moved_view(moved), users=30, items=80))
     assert readers == ["NoisyRowsReader"]
     assert not found[idle].any()
     others = np.arange(30) != idle
@@ -179,14 +179,13 @@ def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
 USERS, ITEMS, WIDTH, NEGATIVES, ROUNDS = 120, 150, 16, 4, 3
 
 
-def played(
+def simulate(
     step: float, seed: int, *, alike: float = 3.0, tilt: float = 0.0, laplace: bool = False
 ) -> tuple[View, np.ndarray, np.ndarray]:
-    """Three rounds of steps under noise of 1, with the true interactions and the best ratio.
+    """Three rounds of steps under noise of scale 1: the view, true interactions and best ratio.
 
-    Users' directions have a common part of length ``alike``. Own items move along them, by
-    ``tilt`` farther than negatives. The best ratio uses the true directions and rates, for normal
-    noise.
+    Users' directions have a common part of length ``alike``. Own items move along them, by ``tilt``
+    farther than negatives. The best ratio uses the true directions and rates, for normal noise.
     """
     rng = np.random.default_rng(seed)
     share = 0.5 / (1 + np.arange(ITEMS)) ** 0.5
@@ -210,15 +209,15 @@ def played(
     return make_view(*rounds, users=USERS, items=ITEMS, settings=settings), met, best
 
 
-def slope(ratio: np.ndarray, met: np.ndarray) -> float:
-    """Slope of the log-odds of the truth against the ratio, for known shares of items."""
-    prior = np.log(met.mean(axis=0).clip(0.01) / (1 - met.mean(axis=0)).clip(0.01))
-    x = np.stack([np.ones(met.size), ratio.ravel(), np.tile(prior, USERS)], axis=1)
+def fit_slope(ratio: np.ndarray, own: np.ndarray) -> float:
+    """Slope of the log-odds of the interactions against the ratio, for known shares of items."""
+    prior = np.log(own.mean(axis=0).clip(0.01) / (1 - own.mean(axis=0)).clip(0.01))
+    x = np.stack([np.ones(own.size), ratio.ravel(), np.tile(prior, USERS)], axis=1)
     weights = np.zeros(3)
     for _ in range(12):  # Newton's method
         chance = expit(x @ weights)
         curvature = (x * (chance * (1 - chance))[:, None]).T @ x
-        weights += np.linalg.solve(curvature, x.T @ (met.ravel() - chance))
+        weights += np.linalg.solve(curvature, x.T @ (own.ravel() - chance))
     return float(weights[1])
 
 
@@ -232,7 +231,7 @@ def test_the_result_is_near_the_ratio_with_known_directions_and_steps(
 
     Negatives may hardly move, as in a trained model, so that more rows move up.
     """
-    view, met, best = played(step, 1, alike=alike, tilt=tilt)
+    view, met, best = simulate(step, 1, alike=alike, tilt=tilt)
     readers, ratio = read_all(view)
     assert readers == ["NoisyRowsReader"]
     reached, ceiling = get_auc(ratio.ravel(), met.ravel()), get_auc(best.ravel(), met.ravel())
@@ -241,7 +240,7 @@ def test_the_result_is_near_the_ratio_with_known_directions_and_steps(
 
 
 def test_known_popularity_helps_with_small_steps() -> None:
-    view, met, _ = played(0.5, 7, tilt=0.5)
+    view, met, _ = simulate(0.5, 7, tilt=0.5)
     public = replace(view.public, popularity=met.mean(axis=0))
     areas = [
         get_auc(read_all(each)[1].ravel(), met.ravel())
@@ -257,13 +256,13 @@ def test_evidence_is_calibrated(laplace: bool) -> None:
     The rest is the model's: directions, steps and shares are estimates of a few messages each.
     """
     for seed in (2, 3):
-        view, met, _ = played(0.7, seed, laplace=laplace)
-        assert 2 / 3 < slope(read_all(view)[1], met) < 3 / 2
+        view, met, _ = simulate(0.7, seed, laplace=laplace)
+        assert 2 / 3 < fit_slope(read_all(view)[1], met) < 3 / 2
 
 
 def test_noise_alone_gives_no_evidence() -> None:
     """Each case fails by chance once in a thousand times."""
-    assert not any(read_all(played(0.0, seed)[0])[1].any() for seed in range(4))
+    assert not any(read_all(simulate(0.0, seed)[0])[1].any() for seed in range(4))
 
 
 @pytest.mark.parametrize(("alike", "doubt"), [(0.0, 0.0), (0.0, 0.1), (3.0, 0.1), (3.0, 2.0)])
@@ -299,13 +298,13 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
 
 @pytest.mark.parametrize("known", [False, True])
 def test_directions_that_turn_are_followed(known: bool) -> None:
-    assert area_of_rounds([0.0, 1.0, 2.0, 3.0], [0.0] * 4, known=known) > 0.85
+    assert get_auc_of_rounds([0.0, 1.0, 2.0, 3.0], [0.0] * 4, known=known) > 0.85
 
 
 def test_overrated_popular_items_do_not_reverse_directions() -> None:
     """In later rounds the mean row of popular items moves backwards, but own items as before."""
-    plain = area_of_rounds([0.0] * 8, [0.0] * 8, known=True)
-    assert area_of_rounds([0.0] * 8, [0.0] * 4 + [1.0] * 4, known=True) > plain - 0.03
+    plain = get_auc_of_rounds([0.0] * 8, [0.0] * 8, known=True)
+    assert get_auc_of_rounds([0.0] * 8, [0.0] * 4 + [1.0] * 4, known=True) > plain - 0.03
 
 
 def test_directions_that_grow_by_round_are_not_turned() -> None:
@@ -327,7 +326,7 @@ def test_directions_that_grow_by_round_are_not_turned() -> None:
     assert np.allclose(turns, np.eye(WIDTH))
 
 
-def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) -> float:
+def get_auc_of_rounds(angles: list[float], overrated: list[float], *, known: bool) -> float:
     """AUC by rounds of one direction at ``angles``, less ``overrated`` times an item's popularity.
 
     ``known``: True if popularity is public.
@@ -401,7 +400,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
 
 
 @pytest.mark.parametrize(("fade", "upside_down"), [(0.05, 0), (1.0, MANY // 2)])
-def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -> None:
+def test_users_are_reversed_if_the_reverse_is_likelier(fade: float, upside_down: int) -> None:
     """If negatives hardly move, the mean of a row is up without any reversed user."""
     rng = np.random.default_rng(1)
     met = rng.random((MANY, FEW)) < SHARE
@@ -421,10 +420,10 @@ def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -
     assert min(get_auc(ratio[half].ravel(), met[half].ravel()) for half in halves) > 0.8
 
 
-def in_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def make_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Changes (6, 200, 16) of 100 rows each, 20 of them own items, and a mask of own items.
 
-    Rows of the second half move by a part that depends on the label, and by one that does not.
+    Rows of the second half move by a part that depends on the label, and by a part that does not.
     """
     change, own = np.zeros((6, 200, 16)), np.zeros((6, 200), dtype=bool)
     for user in range(6):
@@ -441,7 +440,7 @@ def in_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
 
 @pytest.mark.parametrize("halves", [1, 2])
 def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
-    change, own = in_groups(halves, np.random.default_rng(halves))
+    change, own = make_groups(halves, np.random.default_rng(halves))
     found = get_positive_probs(change)
     assert found.min() >= 0
     assert found.max() <= 1 + 1e-9
@@ -452,8 +451,8 @@ def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
 
 
 def test_other_senders_have_no_influence() -> None:
-    change, _ = in_groups(2, np.random.default_rng(0))
-    change[0, 100:] = 0.0  # so that senders moved different numbers of rows
+    change, _ = make_groups(2, np.random.default_rng(0))
+    change[0, 100:] = 0.0  # senders move different numbers of rows
     np.testing.assert_allclose(get_positive_probs(change)[3], get_positive_probs(change[3:4])[0])
 
 

@@ -23,7 +23,7 @@ Lister = Callable[[Ids, np.random.Generator], Ids]
 CODES = np.random.default_rng(9).permutation(10**6)[: 2 * ITEMS].reshape(ITEMS, 2)
 
 
-def histories() -> NDArray[np.bool_]:
+def draw_histories() -> NDArray[np.bool_]:
     """Interactions with very unequal popularity of items and activity of users."""
     rng = np.random.default_rng(1)
     odds = rng.normal(0, 1.5, ITEMS) + rng.normal(0, 0.6, (USERS, 1)) - 3
@@ -32,60 +32,60 @@ def histories() -> NDArray[np.bool_]:
     return held
 
 
-HELD = histories()
+OWN = draw_histories()
 
 
-def others(items: Ids, rng: np.random.Generator) -> Ids:
+def draw_others(items: Ids, rng: np.random.Generator) -> Ids:
     return rng.permutation(np.setdiff1d(np.arange(ITEMS), items))
 
 
-def alone(items: Ids, rng: np.random.Generator) -> Ids:
+def list_own(items: Ids, rng: np.random.Generator) -> Ids:
     return rng.permutation(items)
 
 
-def mixed(items: Ids, rng: np.random.Generator) -> Ids:
+def mix(items: Ids, rng: np.random.Generator) -> Ids:
     """Own items mixed with the same number of others, drawn anew."""
-    return rng.permutation(np.concatenate([items, others(items, rng)[: len(items)]]))
+    return rng.permutation(np.concatenate([items, draw_others(items, rng)[: len(items)]]))
 
 
-def nearly_all_in_order(items: Ids, rng: np.random.Generator) -> Ids:
+def list_most(items: Ids, rng: np.random.Generator) -> Ids:
     """Own items and five others, sorted, so that an own item is often the last."""
-    return np.sort(np.concatenate([items, others(items, rng)[:5]]))
+    return np.sort(np.concatenate([items, draw_others(items, rng)[:5]]))
 
 
-def nothing(items: Ids, rng: np.random.Generator) -> Ids:
+def list_none(items: Ids, rng: np.random.Generator) -> Ids:
     return rng.permutation(ITEMS)[:30]
 
 
-def padded(items: Ids, length: int) -> Ids:
+def pad(items: Ids, length: int) -> Ids:
     return np.concatenate([items, np.full(length, -1)])[:length]
 
 
-def view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object) -> View:
+def make_list_view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object) -> View:
     """A view of lists of items, or of ``codes`` (M, h), with an item's codes one after another."""
     rng = np.random.default_rng(2)
     made = []
     for _ in range(rounds):
-        each = [lister(np.flatnonzero(held), rng) for held in HELD]
+        each = [lister(np.flatnonzero(held), rng) for held in OWN]
         if codes is not None:
             each = [codes[items].ravel() for items in each]
         kind, length = (Payload.ITEMS, LENGTH) if codes is None else (Payload.CODES, codes.size)
-        values = np.stack([padded(items, length) for items in each])
+        values = np.stack([pad(items, length) for items in each])
         made.append(send({"list": Dense(values, kind)}))
     return make_view(*made, users=USERS, items=ITEMS, **public)
 
 
-def f1(seen: View) -> float:
+def get_f1(seen: View) -> float:
     guess = get_sets(seen)
-    return float(metrics.compute_set_f1(guess, HELD).mean())
+    return float(metrics.compute_set_f1(guess, OWN).mean())
 
 
 @pytest.mark.parametrize(
-    ("lister", "rounds", "least"),
-    [(alone, 1, 0.99), (alone, 3, 0.99), (mixed, 5, 0.99), (nearly_all_in_order, 5, 0.99)],
+    ("lister", "rounds", "min_f1"),
+    [(list_own, 1, 0.99), (list_own, 3, 0.99), (mix, 5, 0.99), (list_most, 5, 0.99)],
 )
-def test_own_items_are_distinguished_from_others(lister: Lister, rounds: int, least: float) -> None:
-    assert f1(view(lister, rounds)) >= least
+def test_own_items_are_separated_from_others(lister: Lister, rounds: int, min_f1: float) -> None:
+    assert get_f1(make_list_view(lister, rounds)) >= min_f1
 
 
 def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
@@ -93,29 +93,29 @@ def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
     rng, rounds = np.random.default_rng(2), []
     for number in range(10):
         part, lists = np.arange(ITEMS) % 2 == number % 2, []
-        for held in HELD:
+        for held in OWN:
             own, rest = np.flatnonzero(held & part), np.flatnonzero(part & ~held)
-            lists.append(padded(np.concatenate([own, rng.permutation(rest)[:20]]), LENGTH))
+            lists.append(pad(np.concatenate([own, rng.permutation(rest)[:20]]), LENGTH))
         rounds.append(send({f"list.{number % 2}": Dense(np.stack(lists), Payload.ITEMS)}))
-    assert f1(make_view(*rounds, users=USERS, items=ITEMS)) > 0.95  # one list alone: at most .7
+    assert get_f1(make_view(*rounds, users=USERS, items=ITEMS)) > 0.95  # one list alone: at most .7
 
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_codes_are_read_by_the_public_function(width: int) -> None:
     codes = CODES[:, :width]
-    assert f1(view(alone, 1, codes, item_rows=codes)) >= 0.99
+    assert get_f1(make_list_view(list_own, 1, codes, item_rows=codes)) >= 0.99
 
 
 def test_lists_of_random_items_give_no_evidence() -> None:
     for rounds in (1, 4):
-        ratio = reading.read_evidence(view(nothing, rounds), np.arange(USERS)).log_ratio
+        ratio = reading.read_evidence(make_list_view(list_none, rounds), np.arange(USERS)).log_ratio
         assert ratio is not None
-        assert abs(metrics.get_auc(ratio.ravel(), HELD.ravel()) - 0.5) < 0.03
+        assert abs(metrics.get_auc(ratio.ravel(), OWN.ravel()) - 0.5) < 0.03
 
 
 def test_evidence_on_a_user_does_not_depend_on_the_request() -> None:
     for rounds in (1, 2, 4):
-        seen, few = view(mixed, rounds), np.array([3, 17])
+        seen, few = make_list_view(mix, rounds), np.array([3, 17])
         (reader,) = reading.find_readers(seen)
         among = reader.read(seen, np.arange(USERS)).log_ratio
         assert among is not None
@@ -129,43 +129,43 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     def some(items: Ids, rng: np.random.Generator) -> Ids:
         return items[np.random.default_rng(items).random(len(items)) <= there]
 
-    seen = view(some, 2, CODES[:, :1], popularity=HELD.mean(axis=0))
-    known = to_log_odds(HELD.sum(axis=0), USERS)
+    seen = make_list_view(some, 2, CODES[:, :1], popularity=OWN.mean(axis=0))
+    known = to_log_odds(OWN.sum(axis=0), USERS)
     users, zero = np.arange(USERS), np.zeros(USERS)
-    silent = Evidence(users=users, log_ratio=np.zeros(HELD.shape), activity_log_odds=zero)
+    silent = Evidence(users=users, log_ratio=np.zeros(OWN.shape), activity_log_odds=zero)
     ratio = compute_posterior(reading.read_evidence(seen, users), known)
     guessed = compute_posterior(silent, known)
-    area, prior = (metrics.get_auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
+    area, prior = (metrics.get_auc(each.ravel(), OWN.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
     chosen = (choose_sets(ratio), choose_sets(guessed))
-    sets, popular = (metrics.compute_set_f1(each, HELD).mean() for each in chosen)
+    sets, popular = (metrics.compute_set_f1(each, OWN).mean() for each in chosen)
     assert sets > popular + (0.1 if there == 1 else 0)
     assert seen.notes[1:] == ["Matches codes to items by how many users have each."]
 
 
 def test_without_code_a_note_says_that_orders_and_numbers_are_not_read() -> None:
-    plain = view(alone, 1)
+    plain = make_list_view(list_own, 1)
     assert reading.read_evidence(plain, np.arange(USERS)).log_ratio is not None
     (note,) = plain.notes
     assert note.startswith("Lists are read as sets.")
 
 
 def test_unknown_codes_are_refused_without_known_popularity() -> None:
-    seen = view(alone, 1, CODES[:, :1])
+    seen = make_list_view(list_own, 1, CODES[:, :1])
     assert "consist of “list” (an array of size 150 and" in reading.explain_refusal(seen)
 
 
 @pytest.mark.parametrize("listed", [0, 5])
-def test_uninformative_codes_break_no_tie_of_the_prior(listed: int) -> None:
-    """Rounding does not break ties either, without codes and with codes that occur once."""
+def test_uninformative_codes_keep_ties_of_the_prior(listed: int) -> None:
+    """Rounding does not break ties, without codes and with codes that occur once."""
     codes = np.random.default_rng(3).permutation(10**6)
     parts = np.split(codes[: USERS * listed], USERS)
-    values = np.stack([padded(part, LENGTH) for part in parts])
+    values = np.stack([pad(part, LENGTH) for part in parts])
     seen = make_view(
         send({"list": Dense(values, Payload.CODES)}),
         users=USERS,
         items=ITEMS,
-        popularity=HELD.mean(axis=0),
+        popularity=OWN.mean(axis=0),
     )
     ratio = reading.read_evidence(seen, np.arange(USERS)).log_ratio
     assert ratio is not None

@@ -26,16 +26,16 @@ from tests.attacks.synthetic import make_view, rename, send
 USERS, ITEMS, GENRES = 40, 60, 4
 
 
-EVERYBODY = np.arange(USERS)
+ALL_USERS = np.arange(USERS)
 
 
 GENRE = np.arange(ITEMS) % GENRES
 
 
-TASTE = EVERYBODY % GENRES
+TASTE = ALL_USERS % GENRES
 
 
-def view(**settings: Any) -> View:
+def make_network_view(**settings: Any) -> View:
     """A view of one upload per user; each user has 10 of the 15 items of one genre."""
     rng = np.random.default_rng(0)
     held = np.zeros((USERS, ITEMS))
@@ -53,7 +53,7 @@ def view(**settings: Any) -> View:
 
 @pytest.mark.parametrize("mean", [False, True])
 def test_taste_is_read_and_equal_features_get_equal_evidence(mean: bool) -> None:
-    found = FeatureNetworkReader().read(view(averaged_genres=mean), EVERYBODY)
+    found = FeatureNetworkReader().read(make_network_view(averaged_genres=mean), ALL_USERS)
     by_genre = found.log_ratio[:, :GENRES]
     np.testing.assert_array_equal(found.log_ratio, by_genre[:, GENRE])
     np.testing.assert_array_equal(by_genre.argmax(axis=1), TASTE)
@@ -61,13 +61,13 @@ def test_taste_is_read_and_equal_features_get_equal_evidence(mean: bool) -> None
 
 def test_prior_and_evidence_are_a_ratio_of_densities() -> None:
     """The mean of the ratio over the distribution of negatives is 1."""
-    found = FeatureNetworkReader().read(view(), np.array([7]))
+    found = FeatureNetworkReader().read(make_network_view(), np.array([7]))
     assert np.exp(found.log_ratio[0] + found.item_log_odds).mean() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("mean", [False, True])
 def test_logits_are_those_of_the_target(mean: bool) -> None:
-    seen = view(averaged_genres=mean)
+    seen = make_network_view(averaged_genres=mean)
     form = _form(seen)
     assert form.mean == mean
     rng = np.random.default_rng(1)
@@ -84,28 +84,28 @@ def test_logits_are_those_of_the_target(mean: bool) -> None:
 
 
 def test_form_is_known_without_names() -> None:
-    seen = view()
-    one, other = (FeatureNetworkReader().read(each, EVERYBODY) for each in (seen, rename(seen)))
+    seen = make_network_view()
+    one, other = (FeatureNetworkReader().read(each, ALL_USERS) for each in (seen, rename(seen)))
     np.testing.assert_array_equal(one.log_ratio, other.log_ratio)
 
 
 def test_networks_without_public_features_or_with_item_rows_are_refused() -> None:
-    seen = view()
+    seen = make_network_view()
     blind = replace(seen, public=replace(seen.public, item_features=None))
     assert "public features" in FeatureNetworkReader().refusal(blind)
-    assert FeatureNetworkReader().refusal(view(item_ids=True))
+    assert FeatureNetworkReader().refusal(make_network_view(item_ids=True))
 
 
 def test_sets_are_not_guessed_from_features() -> None:
-    assert "does not reveal whole sets" in InteractionReconstruction().refusal(view())
+    assert "does not reveal whole sets" in InteractionReconstruction().refusal(make_network_view())
 
 
 def test_a_network_with_nan_gives_no_evidence() -> None:
-    seen = view()
+    seen = make_network_view()
     (one,) = seen.rounds
     huge = {k: np.full_like(v, 1e38) for k, v in one.broadcast.items()}
     broken = replace(seen, rounds=(replace(one, broadcast=huge),))
-    found = FeatureNetworkReader().read(broken, EVERYBODY)
+    found = FeatureNetworkReader().read(broken, ALL_USERS)
     assert np.isfinite(found.log_ratio).all()
 
 
@@ -118,12 +118,12 @@ EVERY = np.arange(120)
 D, H, CATALOGUE, N = 6, 16, 30, 25
 
 
-def planted(
+def make_gradients(
     rng: np.random.Generator, *, upright: bool = True, first: bool = True, rank: bool = True
 ) -> tuple[View, np.ndarray]:
     """Gradients of an MLP on [x; v_i] (or [v_i; x]) over 5 examples with errors e: e [x; v_i]^T.
 
-    Components have names that say nothing. Without ``rank`` the errors differ on the user's side.
+    Names of components are arbitrary. Without ``rank`` the errors differ on the user's side.
     """
     x, items = rng.standard_normal((N, 1, D)), rng.standard_normal((N, 5, D))
     errors = rng.standard_normal((N, 5, H))
@@ -152,23 +152,23 @@ def planted(
 @pytest.mark.parametrize("upright", [True, False])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_gradient_of_any_batch_reveals_the_vector_exactly(upright: bool, first: bool) -> None:
-    view, x = planted(np.random.default_rng(0), upright=upright, first=first)
+    view, x = make_gradients(np.random.default_rng(0), upright=upright, first=first)
     assert not FirstLayerReader().refusal(view)
     found = FirstLayerReader().read(view, np.arange(N)).vectors
     np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-5)
 
 
 def test_messages_without_the_rank_are_refused() -> None:
-    view, _ = planted(np.random.default_rng(0), rank=False)
+    view, _ = make_gradients(np.random.default_rng(0), rank=False)
     assert "first layer" in FirstLayerReader().refusal(view)
 
 
-def trained(**settings: Any) -> TrainingRun:
+def train(**settings: Any) -> TrainingRun:
     target: Any = FAMILIES["targets"].load_class("fedncf")(rounds=2, **settings)
     return target.run(DATA, np.random.default_rng(0))
 
 
-def cosines(run: TrainingRun) -> np.ndarray:
+def get_cosines(run: TrainingRun) -> np.ndarray:
     view = run.transcript.view(Vantage.SERVER)
     senders = np.unique(np.concatenate([one.uploads.users for one in view.rounds]))
     found = FirstLayerReader().read(view, senders).vectors
@@ -178,13 +178,13 @@ def cosines(run: TrainingRun) -> np.ndarray:
 
 
 def test_sgd_reveals_vectors_nearly_and_adam_their_signs() -> None:
-    plain, adam = cosines(trained(optimizer="sgd")), cosines(trained())
+    plain, adam = get_cosines(train(optimizer="sgd")), get_cosines(train())
     assert plain.mean() > 0.99
     assert 0.85 < adam.mean() < plain.mean()
 
 
 def test_private_vectors_are_read_without_a_matrix_that_spans_them() -> None:
-    assert cosines(trained(private_user=True, optimizer="sgd")).mean() > 0.97
+    assert get_cosines(train(private_user=True, optimizer="sgd")).mean() > 0.97
 
 
 def test_noise_on_the_layer_is_recognised_by_the_rank() -> None:

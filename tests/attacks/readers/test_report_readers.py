@@ -17,7 +17,7 @@ from tests.attacks.synthetic import SKEWED, flip, reconstruct
 P1, Q1 = np.e / (1 + np.e), 1 / (1 + np.e)  # symmetric flipping at epsilon 1
 
 
-def evidence(view: Any) -> Evidence:
+def read_evidence(view: Any) -> Evidence:
     return FlippedBitsReader().read(view, np.arange(view.public.n_users))
 
 
@@ -41,7 +41,7 @@ def test_log_odds_add_up_over_uploads() -> None:
     view = flip(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
     rounds = [sent.to_dense(np.arange(120)) for _, sent in view.find_linked_rounds("bits")]
     mean = np.mean(rounds, axis=0)
-    np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
+    np.testing.assert_allclose(read_evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
     once = reconstruct(flip(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
     often = reconstruct(view)
     assert compute_set_f1(often.items, SKEWED).mean() > compute_set_f1(once.items, SKEWED).mean()
@@ -52,7 +52,7 @@ def test_posteriors_are_calibrated() -> None:
     rng = np.random.default_rng(3)
     rows = rng.uniform(0.5, 1.5, 800)[:, None] * rng.uniform(0.02, 0.5, 200)[None, :]
     truth = rng.random(rows.shape) < rows
-    found = compute_posterior(evidence(flip(truth, rng, p=0.8, q=0.3)))
+    found = compute_posterior(read_evidence(flip(truth, rng, p=0.8, q=0.3)))
     for low in (0.05, 0.2, 0.4, 0.6):
         bin_ = (found >= low) & (found < low + 0.15)
         count = np.count_nonzero(bin_)
@@ -63,7 +63,7 @@ def test_posteriors_are_calibrated() -> None:
 
 
 def test_an_uninformative_channel_leaves_the_prior() -> None:
-    found = evidence(flip(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
+    found = read_evidence(flip(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
     assert not found.log_ratio.any()
     assert not found.item_log_odds.any()
     assert not found.activity_log_odds.any()
@@ -71,9 +71,9 @@ def test_an_uninformative_channel_leaves_the_prior() -> None:
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.6])
 def test_activity_is_the_likeliest_under_the_fitted_distribution(spread: float) -> None:
-    """Compared with a grid of activities: normal distribution by 400 steps on exact marginals.
+    """Compared with a grid: a normal distribution on 400 steps of exact marginals.
 
-    The law is one of all users, and each user's own place is near the most probable one.
+    The distribution is over all users; each user's activity is near its most probable value.
     """
     rng, grid = np.random.default_rng(5), np.linspace(-8, 8, 401)
     items = rng.normal(-2.5, 1, 800)

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.transcript import Payload, RefusedHistoriesError, RoundView
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
-from tests.attacks.parts.test_shadow_reader import ITEMS, USERS, Device, Parts, histories, view
+from tests.attacks.parts.test_shadow_reader import ITEMS, USERS, Device, Parts, draw_users, observe
 
 N_SENDERS, N_ITEMS = 24, 30
 ROWS = np.arange(N_ITEMS)
@@ -193,7 +193,7 @@ def table(rows: NDArray[np.intp], count: int = ITEMS) -> Callable[..., Parts]:
 def test_rows_in_another_order_are_read_as_the_items(
     form: Callable[..., Callable[..., Parts]], rows: NDArray[np.intp], count: int
 ) -> None:
-    seen = view(Device(form(rows, count), call_seconds=0.0))
+    seen = observe(Device(form(rows, count), call_seconds=0.0))
     found = ClientRowOrder.find_order(seen)
     ((name, order),) = found.item_rows.items()
     assert order.tolist() == rows.tolist()
@@ -201,7 +201,7 @@ def test_rows_in_another_order_are_read_as_the_items(
     assert not found.caveat
     told = reading.read_evidence(found.reorder(seen), np.arange(USERS)).log_ratio
     assert told is not None
-    assert roc_auc_score(histories().ravel(), told.ravel()) > 0.9
+    assert roc_auc_score(draw_users().ravel(), told.ravel()) > 0.9
 
 
 def active(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
@@ -217,7 +217,7 @@ def test_items_in_their_order_and_messages_of_none_are_left_as_they_are(
     message: Callable[..., Parts],
 ) -> None:
     """The number of items that a device has met gives no order, and raises no doubt."""
-    assert ClientRowOrder.find_order(view(Device(message, call_seconds=0.0))) == ClientRowOrder()
+    assert ClientRowOrder.find_order(observe(Device(message, call_seconds=0.0))) == ClientRowOrder()
 
 
 def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
@@ -231,7 +231,7 @@ def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
             return super().__call__(met, broadcast, rng)
 
     device = Listening(table(OWN + 1, ITEMS + 1), call_seconds=0.0)
-    seen = view(device)
+    seen = observe(device)
     rounds = tuple(replace(one, broadcast={"item": raw}) for one in seen.rounds)
     order = ClientRowOrder({"item": OWN + 1})
     read = order.reorder(replace(seen, rounds=rounds))
@@ -239,7 +239,7 @@ def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
     assert first.broadcast is not None
     assert first.broadcast["item"].tolist() == OWN[:, None].tolist()
     assert read.public.device_code is not None
-    sent = read.public.device_code(histories(), first.broadcast, np.random.default_rng(0))
+    sent = read.public.device_code(draw_users(), first.broadcast, np.random.default_rng(0))
     assert sent.components["item"].shape == (ITEMS, 4)
     assert heard[-1]["item"].tolist() == raw.tolist()
 

@@ -49,7 +49,7 @@ class DpSgdMf(NoisyMf):
     ``split``: rule that divides items among parties; not used with a single party.
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``clip``: C, largest norm of a gradient.
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity C.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
     """
 
     parties: int = 1
@@ -88,10 +88,10 @@ class DpSgld(NoisyMf):
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
 
     L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R, for the
-    largest rating R. Its bound is that of embedding clipping, but embeddings may have any sign. Per
-    user, L is the sensitivity of ``trim`` ratings together. The prior is flat within the balls of
-    norm^2 <= R. The noise is about 30 times that of the moments accountant, so that even without
-    amplification the proved epsilon is little more than the claim.
+    largest rating R. L is as large as with embedding clipping, although the entries of embeddings
+    may have any sign here. Per user, L is the sensitivity of ``trim`` ratings together. The prior
+    is flat within the balls of norm^2 <= R. The noise is about 30 times that of the moments
+    accountant, so that even without amplification the proved epsilon is little more than the claim.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -160,7 +160,7 @@ class ObjPertb(System):
     the change 2u(x - u.v) grows with v.
 
     ``factors``: number p of entries of an embedding.
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``epsilon``: claimed epsilon of a rating's value, or of all values of a user.
     ``regularization``: lambda.
     ``sweeps``: number of passes of the least squares; each solves for all users, then for all
@@ -195,7 +195,8 @@ class ObjPertb(System):
         return dp.NonPrivateDpEvent()
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         The only message is the published item table. Each of the ``sweeps`` is one pass over the
         ratings.
@@ -209,7 +210,7 @@ class ObjPertb(System):
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = sgd_mf.get_checked_ratings(interactions, self.bound)
+        ratings = sgd_mf.get_ratings(interactions, self.bound)
         if self.unit == "user":
             user_streams = Streams.spawn(rng, interactions.n_users)
             ratings = sgd_mf.trim_ratings(ratings, self.trim, user_streams)
@@ -228,7 +229,7 @@ class ObjPertb(System):
         A message is the array "items" (m, p), for m items and p factors.
         """
         owners, streams, m = request.sender_rows, request.streams, request.profiles.n_items
-        ratings = sgd_mf.get_checked_ratings(request.interactions, self.bound)
+        ratings = sgd_mf.get_ratings(request.interactions, self.bound)
         if self.unit == "user":
             ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.derive(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
@@ -355,7 +356,8 @@ class GdDr(system.ReportingSystem, LocalMf):
             )
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         A message is one report of 5 bytes. Memory includes two tables of the size of the random
         matrix Phi, ``rows`` x n_items, with which gradients are multiplied.
@@ -449,17 +451,19 @@ class GdDr(system.ReportingSystem, LocalMf):
         return crossed, sgd_mf.project_embeddings(after.astype(np.float32), self.bound)
 
     def draw_broadcast_arrays(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Draws the random matrix Phi, (rows, n_items): the array "projection" of every
-        broadcast.
+        """Draws the random matrix Phi, (rows, n_items), which every broadcast contains as
+        "projection".
         """
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Checks a broadcast, and returns it with the initial item embeddings, named "first".
+        """Checks a broadcast, and returns it with the initial item embeddings "first" filled in if
+        missing.
 
-        Raises InputError if its random matrix Phi, named "projection", is missing or has another
-        shape than (rows, n_items), or if an item table has a wrong shape.
+        If "first" is missing, the current item embeddings ("items") take its place. Raises
+        InputError if the random matrix Phi, named "projection", is missing or has another shape
+        than (rows, n_items), or if an item table has a wrong shape.
         """
         sent = super().fill_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))

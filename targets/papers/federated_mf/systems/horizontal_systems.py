@@ -42,7 +42,7 @@ class FmfHfl(system.NoiselessSystem, PartyMf):
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training.
-    ``tuning_rate``: learning rate of these steps.
+    ``tuning_rate``: learning rate of the fine-tuning steps.
     """
 
     learning_rate: float = 0.5
@@ -71,9 +71,9 @@ class HflLocalSgd(NoUploadSystem, PartyMf):
     HFL-SGDMF is more accurate than this baseline.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``tuning``: number of steps of a party alone at the end of the training; always 0, because
-        parties train alone from the start.
-    ``tuning_rate``: learning rate of these steps; not used.
+    ``tuning``: number of fine-tuning steps of a party alone at the end of the training; always 0,
+        because parties train alone from the start.
+    ``tuning_rate``: learning rate of the fine-tuning steps; not used.
     """
 
     learning_rate: float = 0.1
@@ -100,11 +100,12 @@ class HflSgdmf(NoisyMf):
     on all its ratings, without noise, and keeps them.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity; 1.7 makes epsilon
-        about 0.85 over T T' steps by the authors' package.
-    ``tuning``: number of steps of the last stage; assumed, as the paper does not print it.
-    ``tuning_rate``: learning rate of the last stage; assumed.
-    ``fitting``: number of steps of the first stage; assumed, as the paper does not print it.
+    ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity; 1.7 makes
+        epsilon about 0.85 over T T' steps by the authors' package.
+    ``tuning``: number of fine-tuning steps (last stage); assumed, as the paper does not print it.
+    ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
+    ``fitting``: number of steps that fit user embeddings (first stage); assumed, as the paper does
+        not print it.
     ``train_both``: whether the training is the vanilla variant of Figure 8. There, user embeddings
         begin at random, and take a step without noise whenever item embeddings do (equation 5). The
         claim of the variant is that of HFL-SGDMF.
@@ -137,9 +138,11 @@ class HflSgdmf(NoisyMf):
 
     @property
     def n_fit_steps(self) -> int:
-        """Number of steps that fit user embeddings to the initial item embeddings.
+        """Number of steps that fit user embeddings to the initial item embeddings: ``fitting``, or
+        0.
 
-        The number is 0 with ``train_both``, and in the repaired version if the unit is a rating.
+        The number is 0 if ``train_both`` is set, because user embeddings then begin at random. It
+        is also 0 in the repaired version (``as_published`` false) if the unit is a rating.
         """
         return self.fitting if self.make_noise(1).has_user_fitting and not self.train_both else 0
 
@@ -172,8 +175,9 @@ class HflSgdmf(NoisyMf):
         """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
 
         The mechanism outputs the rows of one user's items in the party's item embeddings of every
-        round, for broadcasts that the server chooses. The bound (``lower_bounds``) is for adding or
-        removing a rating that turns its user's embedding, or for adding or removing a user.
+        round, for broadcasts that the server chooses. The bound (``lower_bounds``) is for one of
+        two changes: adding or removing a user, or adding or removing a rating that changes the
+        direction of its user's embedding.
 
         None if no such mechanism is known: for other changes, for other adversaries than the
         server, without noise, in the repaired version, and with ``train_both``.
@@ -212,9 +216,9 @@ class HflSynsgd(NoisyMf):
     ``rounds``: number T of rounds, each with one step.
     ``local_steps``: number of steps per round, always 1.
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity.
+    ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity.
     ``tuning``: number of fine-tuning steps of a party alone at the end of the training; assumed.
-    ``tuning_rate``: learning rate of these steps; assumed.
+    ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
     """
 
     rounds: int = 1000
@@ -258,18 +262,16 @@ class _ItemsSummed(ItemAveraging):
         """
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
+            own, ratings = party.own_embeddings, party.trimmed_ratings
             steps = mf.make_descent(len(party.member_ids))
-            drawn = steps.sample_ratings(party.trimmed_ratings, party.rng, 1)
+            drawn = steps.sample_ratings(ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
-            own = party.own_embeddings
-            of_users, of_items = descent.sum_gradients(
-                own, shared, party.trimmed_ratings, sampled=drawn
-            )
+            of_users, of_items = descent.sum_gradients(own, shared, ratings, sampled=drawn)
             if self.moves_own_table:
                 rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_scale * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
-            rated = np.unique(party.trimmed_ratings.indices[drawn.data_indices])
+            rated = np.unique(ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
             values.append(of_items[rated])
@@ -303,10 +305,7 @@ class _ItemsSummed(ItemAveraging):
         A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, request)
-        ratings, streams = (
-            sgd_mf.get_checked_ratings(request.interactions, mf.bound),
-            request.streams,
-        )
+        ratings, streams = sgd_mf.get_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_devices(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS), 1)

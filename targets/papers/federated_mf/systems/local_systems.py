@@ -24,10 +24,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     EmbeddingGaussian,
     NoiseReplacement,
 )
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import (
-    NoiseReplacementProtocol,
-    min_variance,
-)
+from fedrec_auditor.targets.mechanisms.parts import secure_aggregation
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, noise_rounds, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     DropoutMechanism,
@@ -56,8 +53,8 @@ class LflLdp(PretrainedMf):
     a table of all items with that noise on every entry, and the server steps on the mean. Secure
     aggregation is not needed and not used.
 
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity; assumed. At 1.64 the local
-        epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; assumed. At 1.64 the
+        local epsilon of T = 10 rounds is about 10, the epsilon of GD-DR.
     """
 
     noise_multiplier: float = 1.64
@@ -138,12 +135,15 @@ class LflSgdmf(PretrainedMf):
 
     ``noise_multiplier``: z; the paper prints none. 12 makes the claimed epsilon of T = 10 rounds
         about 1.
-    ``omega``: tolerated share of dropouts.
+    ``omega``: tolerated share of dropouts: the largest share of devices that may drop out of a
+        round before the server halts it.
     ``dropout``: real share of devices that drop out before each of the two messages; a message is
         in the sum completely or not at all.
-    ``colluding``: share of users who reveal their noise to the server; they never drop out.
-    ``overstated``: number of survivors that a lying server announces, over the true |U1|. Devices
-        believe the number and add less noise.
+    ``colluding``: share of users who collude: they reveal their noise to the server, and never drop
+        out.
+    ``overstated``: factor by which a lying server overstates the number of survivors: the announced
+        number divided by the true |U1|; 1 if the server does not lie. Devices believe the announced
+        number and add less noise.
     ``as_published``: whether the protocol is the paper's; otherwise it is repaired.
 
     By section 1.1 a party has to trust neither colluding users nor the server.
@@ -169,12 +169,14 @@ class LflSgdmf(PretrainedMf):
 
     @property
     def has_collusion(self) -> bool:
-        """Whether users reveal their noise to the server."""
+        """Whether the settings let some users reveal their noise to the server: ``colluding`` is
+        above 0.
+        """
         return self.colluding > 0.0
 
     @property
     def has_lying_server(self) -> bool:
-        """Whether the server announces too large a number of survivors.
+        """Whether the server announces too large a number of survivors: ``overstated`` is above 1.
 
         Survivors are the devices whose first message arrived.
         """
@@ -182,7 +184,7 @@ class LflSgdmf(PretrainedMf):
 
     @property
     def has_dropouts(self) -> bool:
-        """Whether devices drop out."""
+        """Whether the settings let devices drop out of a round: ``dropout`` is above 0."""
         return self.dropout > 0.0
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -195,10 +197,11 @@ class LflSgdmf(PretrainedMf):
         lying server can broadcast such an item embedding, or many other users' low ratings keep it
         at 0. With few such ratings the noise moves V, and a training reveals less.
 
-        A catalogue of one item has users with one rating, which is treated as the user. In any
-        larger catalogue, a rating of a user with another rating moves the message farther
-        (``bound_rating_distance``). If devices drop out at random, the device of the value may also
-        drop out, and the mechanism outputs the numbers of survivors, too.
+        If the catalogue has a single item, each user has at most one rating, so that adding or
+        removing the rating counts as adding or removing the user. In any larger catalogue, adding a
+        rating to a user who has another rating changes the message more
+        (``bound_message_distance``). If devices drop out at random, the device of the value may
+        also drop out, and the mechanism outputs the numbers of survivors, too.
 
         None without noise, for replacing a value, and for other views than that of the securely
         summed messages.
@@ -235,7 +238,8 @@ class LflSgdmf(PretrainedMf):
         adversary of ``scope`` does not know:
 
         - Behind secure aggregation, this is the noise of ``NoiseReplacementProtocol``. If devices
-          drop out, it is that at the worst dropouts with which the round continues.
+          drop out, it is the noise that stays unknown after the worst dropouts with which the round
+          continues.
         - Peers see only the broadcast models, which follow from the last sum.
         - Without secure aggregation, only a device's own noise remains.
 
@@ -255,7 +259,8 @@ class LflSgdmf(PretrainedMf):
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of a device's first noise and of its new noise, over sigma^2.
+        """Returns the variances of a device's first noise and of its new noise, in units of
+        sigma^2.
 
         sigma^2 is the variance of the noise of the result.
 
@@ -314,19 +319,19 @@ class LflSgdmf(PretrainedMf):
         return crossed, sgd_mf.project_embeddings(moved, self.bound)
 
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Checks a broadcast, and returns it with all arrays that a device needs.
+        """Checks a broadcast, and fills in the arrays that a device needs and that are missing.
 
-        Missing numbers "users" and "survivors" (of devices in all, and of devices whose first
-        message arrived) are set to 1. Raises InputError if one of them is below 1, or if an item
-        table has a wrong shape.
+        A missing number "users" (of all devices) or "survivors" (of devices whose first message
+        arrived) is set to 1. Raises InputError if one of them is below 1, or if an item table has a
+        wrong shape.
         """
         sent = dict(super().fill_broadcast(broadcast, profiles))
-        for name in ("users", "survivors"):
+        for name, who in (("users", "all devices"), ("survivors", "devices with a first message")):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
                 raise InputError(
                     f'Expected the broadcast array "{name}" to be a number of at least 1, got '
-                    f"{value!r}. Broadcast the number of these devices."
+                    f"{value!r}. Broadcast the number of {who}."
                 )
         return sent
 
@@ -343,16 +348,16 @@ class LflSgdmf(PretrainedMf):
         if self.dropout == 0:
             shares = self._shares(n_users)
             return shares.variance if joint else shares.claimed_variance
-        return min_variance(
+        return secure_aggregation.min_variance(
             omega=self.omega,
             colluding=self._colluding(n_users) / n_users,
             announced=self.overstated,
             repaired=not (self.as_published and joint),
         )
 
-    def _shares(self, n_users: int) -> NoiseReplacementProtocol:
+    def _shares(self, n_users: int) -> secure_aggregation.NoiseReplacementProtocol:
         """Returns the noise protocol of a round of ``n_users`` devices without dropouts."""
-        return NoiseReplacementProtocol(
+        return secure_aggregation.NoiseReplacementProtocol(
             n_users=n_users,
             omega=self.omega,
             masked=n_users,
@@ -379,8 +384,8 @@ class LflPretrained(NoUploadSystem):
     (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
 
     ``factors``: number p of entries of an embedding.
-    ``bound``: R, the largest possible rating.
-    ``fitting``: number of steps in which a device fits its user embedding to V.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
+    ``fitting``: number of gradient steps in which a device fits its user embedding to V.
     """
 
     factors: settings.EmbeddingSize = 20
@@ -390,15 +395,19 @@ class LflPretrained(NoUploadSystem):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         Each of the ``fitting`` steps that fit user embeddings is one pass over the ratings.
         """
         return {"width": self.factors, "passes": self.fitting}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
-        """Draws the item embeddings V at random; there are no messages."""
-        sgd_mf.get_checked_ratings(interactions, self.bound)
+        """Draws the item embeddings V at random and publishes nothing; devices send no messages.
+
+        V is not trained. Each device fits its user embedding to V when it predicts (``score``).
+        """
+        sgd_mf.get_ratings(interactions, self.bound)
         items = sgd_mf.init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})
@@ -436,7 +445,8 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
     tuned_values = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         A message has the rows of the items that its sender rated. Every local step of a round, and
         each of the ``fitting`` steps that fit user embeddings at the end, is one pass over the
@@ -510,14 +520,15 @@ class LocalOnly(NoisyMf):
 
     Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
     is scaled to a norm of at most C, the sum gets noise of deviation z C, and embeddings are not
-    projected. The paper states no separate claim for this baseline. Its plots presuppose the claim
-    of Proposition 2 without steps on items alone (kappa = 0), and of Theorems 3 and 4.
+    projected. The paper states no separate claim for this baseline. The epsilons in its plots are
+    those of Proposition 2 with kappa = 0 (no steps that move items alone), and of Theorems 3 and 4.
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``trim``: theta, maximum number of ratings of a user per party, if the unit is the user.
+    ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.
+        Not used if the unit is the rating.
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``clip``: C, largest norm of a gradient; 10 is the best of the paper's values.
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity C.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity C.
     """
 
     learning_rate: float = 0.003

@@ -36,7 +36,8 @@ class FmfVfl(NoiselessSystem, PartyMf):
     ``unit``: "user" to use at most ``trim`` ratings of each user; it has no other effect.
     ``trim``: maximum number of ratings of a user per party, if the unit is the user.
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
-    ``tuning``: kappa, number of last steps, on item embeddings alone; 0 in the vanilla paradigm.
+    ``tuning``: kappa, number of steps after the last round, which move item embeddings alone; 0 in
+        the vanilla paradigm.
     """
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
@@ -84,10 +85,12 @@ class VflSgdmf(NoisyMf):
     move items alone, the deviation is z times 2 R^(3/2) (section 4.2).
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
-    ``trim``: theta, maximum number of ratings of a user per party, if the unit is the user.
+    ``trim``: theta, maximum number of ratings of a user per party; further ratings are left out.
+        Not used if the unit is the rating.
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
-    ``tuning``: kappa, number of last steps, on item embeddings alone; assumed.
-    ``noise_multiplier``: z, deviation of the noise over the claimed sensitivity; 1.8 makes a
+    ``tuning``: kappa, number of steps after the last round, which move item embeddings alone;
+        assumed.
+    ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity; 1.8 makes a
         party's epsilon about 0.8.
     """
 
@@ -142,7 +145,8 @@ class VflSgdmf(NoisyMf):
         return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party.
+        """Returns a mechanism that is a lower bound: its privacy curve is at most that of a party's
+        uploads.
 
         The bound is for adding or removing one rating of a user with other ratings. It needs
         trainings in which every step is sent (T' = 1) and item embeddings hardly move from their
@@ -166,11 +170,12 @@ class VflSgdmf(NoisyMf):
         the party sends its user embeddings after every step, and the server broadcasts the user's
         embedding close to 0. The user's other ratings then show in which steps the user's row is
         sampled. In each of these steps the mean of a Gaussian output depends on the rating in
-        question. The bound reaches the epsilon that the accountant charges up to a factor of about
-        sqrt(8), because only user embeddings are visible at every step, and item embeddings begin
-        at random.
+        question. The noise multiplier of this Gaussian is about sqrt(8) times that of the
+        accountant's event, for two reasons: only user embeddings are visible at every step, and
+        item embeddings begin at random.
 
-        None if steps are too long, or if the party has fewer than two items.
+        None if item embeddings may move so far during the training that the bound fails (at large
+        learning rates), or if the party has fewer than two items.
         """
         # The worst case: the party holds ``held`` items, and only this user has ratings at the
         # party, one for each item (or a limited number), all equal to the largest rating R. The

@@ -50,13 +50,13 @@ class FedGnn(RatingGraphSystem):
     ``noise``: scale of the Laplace noise on every number of a message.
     ``norm``: norm that is clipped, "max" (each number; section 3.3) or "l2" (the whole message; as
         in the released code).
-    ``pseudo``: number of pseudo items per message.
+    ``pseudo``: number of pseudo items (random items that the user did not rate) per message.
     ``cohort``: number of clients per round.
     ``rounds``: number of rounds per training.
     ``warm_up``: number of epochs after which the embeddings of neighbouring users (users of a
         common item) are computed, once.
-    ``server``: step of the server along the "mean" gradient, or by "adam" (``FedAdam``); the mean
-        hardly moves an item that few clients of the round rated.
+    ``server``: optimizer of the server: a step along the "mean" gradient, or a step of "adam"
+        (``FedAdam``). The mean hardly moves an item that few clients of the round rated.
 
     Defaults are those of section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
@@ -103,7 +103,8 @@ class FedGnn(RatingGraphSystem):
         return 2.0 * self.clip / self.noise
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         A round has ``cohort`` senders; a message stores the item rows that are sent, and the layer.
         """
@@ -172,7 +173,8 @@ class FedGnn(RatingGraphSystem):
         return (pair,)
 
     def make_malicious_broadcast(self, n_items: int) -> dict[str, np.ndarray]:
-        """Returns a malicious server's broadcast, in which one rating decides all gradients' signs.
+        """Returns a malicious server's broadcast, for which one rating decides the signs of all
+        gradients.
 
         The result has the arrays "item" and "gnn.A". The embedding dimension must be even. All item
         embeddings are t in every entry, and the layer A maps them to +t and -t alternately. Every

@@ -39,7 +39,8 @@ class FedPerGnn(RatingGraphSystem):
     ``clip``: largest L2 norm of a batch's gradient.
     ``epsilon``: epsilon that the paper claims for one upload.
     ``batch``: number of users of a batch.
-    ``pseudo``: number of pseudo items per user, by which the code divides its normal noise.
+    ``pseudo``: number of pseudo items (random items that the user did not rate) per user; the code
+        divides the deviation of its normal noise by the square root of this number.
     ``rounds``: number of batches in a training; 87 are 3 epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
@@ -69,10 +70,9 @@ class FedPerGnn(RatingGraphSystem):
 
     @property
     def noise(self) -> float:
-        """Scale of the Laplace noise on a weight: LR 2 CLIP / sqrt(BATCH_SIZE) / EPS.
+        """Scale of the Laplace noise on each weight: 2 learning_rate clip / (sqrt(batch) epsilon).
 
-        These names of the released code mean the learning rate, ``clip``, ``batch`` and
-        ``epsilon``.
+        The released code writes this scale as LR 2 CLIP / sqrt(BATCH_SIZE) / EPS.
         """
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
@@ -100,7 +100,9 @@ class FedPerGnn(RatingGraphSystem):
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name: one sender (batch) per round."""
+        """Returns keyword arguments of ``TrainingCost.estimate``: one sender (a batch of users) per
+        round.
+        """
         return super().get_training_cost_args(interactions) | {"senders": 1}
 
     def count_batches(self, n_users: int) -> int:

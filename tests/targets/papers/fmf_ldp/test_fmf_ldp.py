@@ -127,7 +127,7 @@ def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
     assert FmfLdp().find_opposing_history_length() == 1
     (pair,) = FmfLdp(regularization=1.0).design_pairs()
     game, half = pair.target, pair.profiles.n_items // 2
-    assert half == game.find_history_length() > 1
+    assert half == game.find_opposing_history_length() > 1
 
 
 def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() -> None:

@@ -41,7 +41,7 @@ def of(number: str) -> tuple[ComputedNumber, ...]:
 def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
     entries = tuple(printed_epsilons())
     assert len(entries) == 36
-    assert [f"{e.authors_epsilon:.4f}" for e in entries] == [f"{e.printed:.4f}" for e in entries]
+    assert [f"{e.counted:.4f}" for e in entries] == [f"{e.printed:.4f}" for e in entries]
     assert all(number.word is NumberLabel.RIGHT for number in of("15b"))
 
 

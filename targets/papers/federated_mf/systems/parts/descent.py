@@ -27,7 +27,9 @@ class ItemSplit:
     "category", there is one party per genre that has items (section 4.3). An item then goes to the
     smallest of its genres or, without a genre, to the smallest genre of all.
 
-    ``is_by_user``: whether the data are divided by users instead.
+    The members of a party are the items that it holds.
+
+    ``is_by_user``: whether the data are divided by users instead; false here.
     """
 
     is_by_user: ClassVar[bool] = False
@@ -44,7 +46,8 @@ class ItemSplit:
         return interactions.n_items if few else int(mf.parties)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
-        """Divides the items among the parties of the system ``mf``; returns their indices.
+        """Divides the items (members) among the parties of the system ``mf``; returns their
+        indices.
 
         The result has one array of ascending item indices per party. Raises InputError for
         ``split`` "category" if the data have no genres, or if the number of genres with items
@@ -87,9 +90,9 @@ class ItemSplit:
 class UserSplit:
     """Division of the data by users: each party holds all ratings of some users.
 
-    Users are divided at random in equal shares.
+    Users are divided at random in equal shares. The members of a party are the users that it holds.
 
-    ``is_by_user``: whether the data are divided by users.
+    ``is_by_user``: whether the data are divided by users; true here.
     """
 
     is_by_user: ClassVar[bool] = True
@@ -105,7 +108,8 @@ class UserSplit:
         return min(int(mf.parties), interactions.n_users)
 
     def divide_members(self, mf: Any, interactions: Interactions, rng: Generator) -> Sequence[Ints]:
-        """Divides the users among the parties of the system ``mf``; returns their indices.
+        """Divides the users (members) among the parties of the system ``mf``; returns their
+        indices.
 
         The result has one array of ascending user indices per party.
         """
@@ -171,10 +175,10 @@ class Clipping:
 
     @classmethod
     def of_projection(cls, bound: float) -> Clipping:
-        """Creates the paper's projection of embeddings (equation 6): entries >= 0 and norm^2 <= R.
+        """Creates the bounds of the paper's projection of embeddings: entries >= 0 and norm^2 <= R.
 
-        R is ``bound``, the largest rating. For a user embedding u and an item embedding v the
-        projection implies 0 <= u.v <= R.
+        This is equation 6, with R the largest rating (``bound``). For a user embedding u and an
+        item embedding v the projection implies 0 <= u.v <= R.
         """
         return cls(max_squared_norm=bound, min_entry=0.0)
 
@@ -196,7 +200,8 @@ class Clipping:
 
     @property
     def replacement_ratio(self) -> float:
-        """Sensitivity to replacing a rating's value, over the sensitivity to removing the rating.
+        """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
+        rating.
 
         The ratio is 1 for projected embeddings. It is 2 for scaled gradients, because the new value
         may reverse the direction of a gradient of full norm.
@@ -235,9 +240,10 @@ class Clipping:
 
     @property
     def max_distance_ratio(self) -> float:
-        """Largest distance between two users' gradient sums, over the sensitivity to one user.
+        """Largest distance between two users' gradient sums, divided by the sensitivity to one
+        user.
 
-        ``get_sensitivity`` is this sensitivity. For embeddings as in equation 6 (entries >= 0,
+        The sensitivity is ``get_sensitivity``. For embeddings as in equation 6 (entries >= 0,
         norm^2 at most the largest rating) the ratio is the golden ratio 1.618, which is attained.
         Without these bounds on embeddings, or with scaled gradients, it is 2.
         """
@@ -256,9 +262,10 @@ class Clipping:
         return GOLDEN_RATIO if nonnegative and not scaled else 2.0
 
     def bound_user_distance(self, n_ratings: int, with_users: bool) -> float:
-        """Returns the largest distance between the gradient sums of two users in different rows.
+        """Returns the largest distance between two users' gradient sums, if users have separate
+        embeddings.
 
-        The rows are those of the table of user embeddings.
+        Each of the two users has an own row in the table of user embeddings.
 
         ``n_ratings``: maximum number of ratings of each user.
         ``with_users``: whether the sums have gradients with respect to user embeddings, besides
@@ -355,9 +362,9 @@ class GradientDescent:
         rating or user is drawn independently.
     ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums with respect
         to user and to item embeddings.
-    ``is_langevin``: whether the noise is at least that of Langevin dynamics. A step of length h on
-        the gradient sum of a batch then counts as a step of length h r on the sum of all data, with
-        sampling rate r, and has noise N(0, h r).
+    ``is_langevin``: whether smaller noise is raised to that of Langevin dynamics, whose variance is
+        the length of the step. A step of length h on a sample's gradient sum has a length of only h
+        r on the sum over all data, with sampling rate r, and so gets noise N(0, h r).
     """
 
     learning_rate: float
@@ -384,8 +391,8 @@ class GradientDescent:
 
         ``users``, ``items``: embeddings before the steps, one row per user or item.
         ``ratings``: the party's ratings, users by items.
-        ``rng``: source of randomness: the ratings of several steps together, within a memory limit,
-            then two noise seeds per step.
+        ``rng``: random generator. For each block of steps (limited by memory) it draws first the
+            sampled ratings, and then two noise seeds per step.
         ``user_scale``, ``item_scale``: factors on the learning rate, for steps on user and on item
             embeddings; at 0 the embeddings do not move.
         ``count``: number of steps.

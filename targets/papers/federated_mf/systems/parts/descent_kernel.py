@@ -201,8 +201,9 @@ def run_device_steps(
     ``items``: item embeddings of all parties, one below the other.
     ``item_starts``: party i has the rows ``item_starts[i]`` to ``item_starts[i + 1]`` - 1 of
         ``items``.
-    ``drawn``: sampled ratings: start of each step's ratings, for one party after the other; party,
-        item and value of each rating. Item 0 is the party's first row of ``items``.
+    ``drawn``: sampled ratings, as four arrays. The first has the index of the first rating of each
+        step: all steps of one party, then those of the next. The others have the party, item and
+        value of each rating; items are counted from the party's first row of ``items``.
     ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each.
     ``clipping``: fields of ``Clipping``, in their order.
     """

@@ -43,7 +43,8 @@ _START = 102  # key of the random stream that draws initial embeddings
 class AveragedExchange(party_mf.Exchange):
     """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
 
-    Parties upload one table of embeddings, which they share, and keep the other, their own table.
+    There are two tables of embeddings, of users and of items. Parties upload one of them (the
+    shared table), and keep the other (their own table).
 
     ``shared_table``: the shared embeddings, "users" or "items".
     ``message_name``: name of the uploaded array with the shared embeddings.
@@ -154,21 +155,19 @@ class UserAveraging(AveragedExchange):
         for party in parties:
             sizes = 0.0, party.step_scale * party.member_share
             last = mf.make_descent(len(shared), with_users=False)
-            tuned = party.train(
-                last, (shared, party.own_embeddings), sizes, mf.steps, self.n_tuning_steps
-            )
-            items[party.member_ids] = tuned[1]
+            tables, count = (shared, party.own_embeddings), self.n_tuning_steps
+            items[party.member_ids] = party.train(last, tables, sizes, mf.steps, count)[1]
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the requested messages: one user embedding each, as a table of one row.
 
-        A party sends such a row for each of its users; the row computed here is that of a party
-        whose other users are absent. The broadcast has one row per user, or one row for all users.
-        The party projects the broadcast to the constraints of its embeddings, because a malicious
-        server could otherwise cause gradients of any length. Raises InputError if the broadcast is
-        missing or has another shape.
+        A party sends such a row for each of its users. Each row is computed as if its user were
+        alone in the party. The broadcast has one row per user, or one row for all users. The party
+        projects the broadcast to the constraints of its embeddings, because a malicious server
+        could otherwise cause gradients of any length. Raises InputError if the broadcast is missing
+        or has another shape.
         """
         sent = (request.broadcast or {}).get("users")
         shape = request.profiles.n_users, mf.factors
@@ -195,9 +194,10 @@ class ItemAveraging(AveragedExchange):
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
     factors; user embeddings never leave a party. The last averaged table is published.
 
-    ``moves_own_table``: whether local steps also change the party's user embeddings.
+    ``moves_own_table``: whether local steps also change the party's own table, which has the user
+        embeddings.
     ``tuning``: number of local steps of a party after the last round; the paper prints none.
-    ``tuning_rate``: learning rate of these steps; the paper prints none.
+    ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
     """
 
     moves_own_table: bool = True
@@ -229,29 +229,27 @@ class ItemAveraging(AveragedExchange):
         equation 6. User embeddings are first fitted to the item embeddings, then both tables take
         ``tuning`` steps.
         """
-        if not self.n_tuning_steps:
+        if not (count := self.n_tuning_steps):
             return items
         last = descent.GradientDescent(
             learning_rate=self.tuning_rate,
-            n_steps=self.n_tuning_steps,
+            n_steps=count,
             sampling_rate=mf.rate,
             clipping=descent.Clipping.of_projection(mf.bound),
         )
         ratings, steps = party.all_ratings, mf.n_fit_steps or 20
         users = sgd_mf.fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
         size = ratings.shape[0] / max(1, ratings.nnz)
-        full = replace(party, ratings=ratings)
-        party.own_embeddings, items = full.train(
-            last, (users, items), (size, size), 0, self.n_tuning_steps
-        )
+        full = replace(party, trimmed_ratings=ratings)
+        party.own_embeddings, items = full.train(last, (users, items), (size, size), 0, count)
         return items
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
-        """Returns the requested messages: item embeddings of parties of one user each.
+        """Returns the requested messages: tables of item embeddings, of parties of one user each.
 
         A message has one row per item. A party of several users adds up their gradients before the
-        noise. The message computed here is that of such a party if its other users have no ratings,
-        except for the number of ratings by which the party divides.
+        noise. The message of such a party equals the message computed here if its other users have
+        no ratings, up to the divisor: a party divides by its number of ratings.
         """
         items, first = get_broadcast_items(mf, request)
 
@@ -364,7 +362,7 @@ def get_broadcast_items(mf: PartyMf, request: UploadRequest) -> tuple[Floats, Fl
 
 
 def init_user_embeddings(
-    mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams
+    mf: PartyMf, full: sparse.csr_array, first: Floats, own: Streams
 ) -> Floats:
     """Returns the initial user embeddings of parties of one user each, one row per party.
 
@@ -373,7 +371,7 @@ def init_user_embeddings(
     """
     if mf.n_fit_steps:
         return sgd_mf.fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
-    return init_embeddings(streams.derive(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
+    return init_embeddings(own.derive(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
 def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
@@ -401,35 +399,34 @@ _NOISE = 1e-13  # probability that may be a rounding error of the Fourier transf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropoutMechanism(Checked):
-    """Mechanism of a device's messages in several rounds in which devices may drop out.
+    """Mechanism of one device's messages in several rounds in which devices may drop out.
 
-    A round is that of ``NoiseReplacement``: a device first sends its gradient with noise, and then
-    a replacement, which exchanges this noise for new noise.
+    In a round (``NoiseReplacement``) a device first sends its gradient with noise, and then a
+    replacement: a second message that exchanges this noise for new noise.
 
     ``sigma``: standard deviation of the noise in a round's result, as the paper claims it.
     ``sensitivity``: largest size of the device's gradient.
     ``n_users``: number of devices n.
-    ``omega``: tolerated share of dropouts.
+    ``omega``: tolerated share of dropouts; a round with at most (1 - omega) n survivors halts.
     ``dropout``: probability with which an honest device drops out before a message.
     ``n_rounds``: number of rounds.
     ``is_repaired``: whether the devices send replacements of the repaired protocol.
     ``n_colluding``: number of those devices that never drop out and reveal their noise.
-    ``overstated``: number of survivors that the server announces, over the true number.
+    ``overstated``: factor by which the server overstates the number of survivors: the announced
+        number divided by the true number.
 
-    In a round each honest device may drop out before the first message, and a survivor may drop out
-    before the second. This includes the device whose gradient is protected. A round with at most (1
-    - omega) n survivors halts. The server knows the survivors and announces ``overstated`` times
-    their number. Dropouts are independent of all data.
+    Dropouts: in a round each honest device may drop out before the first message, and a survivor
+    may drop out before the second. This includes the device whose gradient is protected. Dropouts
+    are independent of all data. The server knows the survivors.
 
-    Given the survivors, the privacy curve is that of a Gaussian whose mu^2 is the sum over the
-    rounds that the device survived, and delta is the mean of these curves. The mean is computed
-    from below: mu^2 of a round is rounded down by at most 1/8192 of its largest value, and numbers
-    of survivors beyond 12 standard deviations are left out.
+    Privacy curve: given the survivors, it is that of a Gaussian whose mu^2 is the sum over the
+    rounds that the device survived. delta is the mean of these curves over the survivors. The mean
+    is computed from below: mu^2 of a round is rounded down by at most 1/8192 of its largest value,
+    and numbers of survivors beyond 12 standard deviations are left out.
 
-    An output has one row [m, r, S, sum of R_i] per round: the number m of devices that sent the
-    first message, the number r of devices that sent the second, the sum S of the first messages,
-    and the sum of the replacements R_i of honest devices. The row is zero if the device was not in
-    the sum.
+    Output: one row [m, r, S, sum of R_i] per round. m is the number of devices that sent the first
+    message, and r the number that sent the second. S is the sum of the first messages, and R_i is
+    the replacement of an honest device. The row is zero if the device was not in the sum.
     """
 
     sigma: PositiveFloat
@@ -484,7 +481,12 @@ class DropoutMechanism(Checked):
         return masked[seen], honest[seen] + self.n_colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws outputs for the gradient size ``value``: float64, (*size, n_rounds, 4)."""
+        """Draws outputs, shape (*size, n_rounds, 4): the four numbers that the adversary sees in
+        each round.
+
+        ``value`` is the size of the device's gradient, a number in [0, ``sensitivity``]. The four
+        numbers are those of ``output_shape``, in float64.
+        """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.list_survivor_counts()
         edges = np.cumsum(probability)
@@ -551,7 +553,8 @@ class DropoutMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round.
 
-        The noise is that at the worst dropouts that do not halt a round.
+        Its noise is the part that the adversary does not know, after the worst dropouts that the
+        protocol tolerates.
         """
         left = self._min_variance()
         if left == 0.0:
@@ -579,7 +582,9 @@ class DropoutMechanism(Checked):
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
 
     def _min_variance(self) -> float:
-        """Returns the least variance of unknown noise at tolerated dropouts, over ``sigma``^2."""
+        """Returns the least variance of unknown noise at tolerated dropouts, in units of
+        ``sigma``^2.
+        """
         return min_variance(
             omega=self.omega,
             colluding=self.n_colluding / self.n_users,

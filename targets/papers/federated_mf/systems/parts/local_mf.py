@@ -38,12 +38,12 @@ class LocalMf(System):
 
     ``factors``: number p of entries of an embedding, as in the paper.
     ``rounds``: number T of rounds, 10 in section 6.3.
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``learning_rate``: initial learning rate gamma, which falls as in section 4.3; the paper does
         not print it.
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
-    ``fitting``: number of steps in which a device fits its user embedding to given item embeddings;
-        the paper does not print it.
+    ``fitting``: number of gradient steps in which a device fits its user embedding to given item
+        embeddings; the paper does not print it.
     """
 
     factors: Annotated[Count, "p, entries of a user's and of an item's vector"] = 20
@@ -56,7 +56,8 @@ class LocalMf(System):
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         A message is stored as one row of the item table and 24 further bytes. Every round, and each
         of the ``fitting`` steps that fit user embeddings, is one pass over the ratings.
@@ -100,7 +101,9 @@ class LocalMf(System):
         """
 
     def draw_broadcast_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
-        """Draws further arrays, by name, that every broadcast contains; by default none."""
+        """Draws further arrays, by name, that every broadcast of a training contains; by default
+        none.
+        """
         return {}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
@@ -109,7 +112,7 @@ class LocalMf(System):
         A round has the broadcast and all devices' messages.
         """
         n, m = interactions.n_users, interactions.n_items
-        ratings = sgd_mf.get_checked_ratings(interactions, self.bound)
+        ratings = sgd_mf.get_ratings(interactions, self.bound)
         first = sgd_mf.init_embeddings(rng.random((m, self.factors)), self.bound, self.spread)
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
@@ -127,13 +130,14 @@ class LocalMf(System):
         return system.TrainingResult({"items": items, "first": first}, {"items": items})
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the requested messages, as if the broadcast came in the first round.
+        """Returns the messages that devices send in their first round, for the requested broadcast.
 
-        Systems that need the number of users read it from the array "users" of the broadcast; if
-        the array is missing, the number is taken to be 1.
+        User embeddings are therefore the initial ones. Systems that need the number of users read
+        it from the array "users" of the broadcast; if the array is missing, the number is taken to
+        be 1.
         """
         model, rows = self.fill_broadcast(request.broadcast, request.profiles), request.sender_rows
-        ratings = sgd_mf.get_checked_ratings(request.profiles, self.bound)
+        ratings = sgd_mf.get_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[rows]
         return self.run_devices(sparse.csr_array(ratings[rows]), users, model, request.streams)[0]
 
@@ -146,11 +150,11 @@ class LocalMf(System):
         return sgd_mf.predict_ratings(asked, items, bound=self.bound, steps=self.fitting)
 
     def fill_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """Checks a broadcast, and returns it with the initial item embeddings, named "first".
+        """Checks a broadcast, and returns it with the initial item embeddings "first" filled in if
+        missing.
 
-        If "first" is missing, the current item embeddings ("items") take its place. Raises
-        InputError if "items" is missing, or if a table does not have one row per item and p columns
-        (``factors``).
+        The current item embeddings ("items") then take their place. Raises InputError if "items" is
+        missing, or if a table does not have one row per item and p columns (``factors``).
         """
         sent = dict(broadcast or {})
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
@@ -171,7 +175,8 @@ class PretrainedMf(LocalMf):
     the server projects V, and each device projects the received V. A user without ratings sends
     only noise.
 
-    ``noise_multiplier``: z, deviation of the noise over the sensitivity; the paper prints none.
+    ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; the paper prints
+        none.
     ``delta``: delta of the claim; the paper prints none.
     """
 
@@ -209,11 +214,13 @@ class PretrainedMf(LocalMf):
         return self.compute_claimed_epsilon(None, self.delta)
 
     def compute_claimed_epsilon(self, population: Population | None, delta: float) -> float:
-        """Returns the claimed epsilon at ``delta``: the exact one of one Gaussian per round.
+        """Returns the claimed epsilon at ``delta``: the exact epsilon of one Gaussian mechanism per
+        round.
 
-        Theorem 5 gives only an order of magnitude, with a constant that does not exist. The exact
-        epsilon of the Gaussian mechanisms is the smallest epsilon that the theorem can mean.
-        Infinite without noise. ``population`` is not used.
+        Theorem 5 states the noise only up to a constant factor, which the paper does not specify;
+        in fact no constant is right for all settings. The exact epsilon of the Gaussian mechanisms
+        is the smallest epsilon that the theorem can mean. Infinite without noise. ``population`` is
+        not used.
         """
         if self.noise_multiplier == 0:
             return math.inf

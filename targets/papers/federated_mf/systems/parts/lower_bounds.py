@@ -19,30 +19,31 @@ from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCur
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    _SLOWING,
-    SHORT_EMBEDDING_NORM,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import _SLOWING
 from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBoundMechanism(Checked):
-    """Lower bound of a system's privacy curve, for a system whose runs mostly follow a mechanism.
+    """Lower bound of a system's privacy curve: that of a mechanism, lowered by the runs that
+    deviate.
 
-    The neighbouring inputs are data with a value, such as a rating, and data without it.
+    The neighbouring inputs are data with a value, such as a rating, and data without it. In some
+    runs of the system, which the adversary can recognize, its view is meant to follow the
+    mechanism. With a small probability such a run deviates from the mechanism after all.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows``: probability that a run is one of those that are meant to follow the mechanism. It
-        is the same with and without the value, and the adversary can recognize these runs.
-    ``p_deviates_present``: largest probability that one of these runs deviates from the mechanism
-        after all, for data with the value.
-    ``p_deviates_absent``: the largest such probability for data without the value.
+    ``p_follows``: probability that a run is one that is meant to follow the mechanism; the same
+        with and without the value.
+    ``p_deviates_present``: largest probability that such a run deviates from the mechanism, for
+        data with the value.
+    ``p_deviates_absent``: largest probability that such a run deviates from the mechanism, for data
+        without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
     set S, that of the system is at least
 
-        p_follows (P(S) - e^eps Q(S)) - error_present - e^eps error_absent.
+        p_follows (P(S) - e^eps Q(S)) - p_deviates_present - e^eps p_deviates_absent.
 
     All other properties are those of ``mechanism``.
     """
@@ -74,13 +75,20 @@ class LowerBoundMechanism(Checked):
         return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of outputs of ``mechanism``; some runs deviate from it."""
+        """Returns the log-density of outputs of ``mechanism``, which is not exactly that of the
+        system.
+
+        Runs of the system that deviate from ``mechanism`` are ignored; only ``delta`` allows for
+        them.
+        """
         return self.mechanism.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
-        """Returns None: at delta 0 the lower bound is not valid.
+        """Returns None, because the mechanism's worst log-ratio is not a valid bound for the
+        system.
 
-        Runs that deviate from the mechanism may hide its largest log-ratio.
+        The outputs with the largest log-ratio may be so rare that they arise in the system mostly
+        from runs that deviate from the mechanism. At delta 0 no lower bound is therefore known.
         """
         return None
 
@@ -93,7 +101,11 @@ class LowerBoundMechanism(Checked):
         return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of ``mechanism``; some runs deviate from it."""
+        """Returns the accounting event of ``mechanism``, which is not exactly that of the system.
+
+        Runs of the system that deviate from ``mechanism`` are ignored; only ``delta`` allows for
+        them.
+        """
         return self.mechanism.event()
 
 
@@ -127,18 +139,20 @@ fall faster, so that the rates within a round do not become more equal."""
 
 
 def find_min_learning_rate_ratio(rounds: int, local_steps: int) -> float:
-    """Finds the smallest ratio, over rounds, of a round's last learning rate to its average rate.
+    """Finds the smallest ratio, over rounds, of a round's last learning rate to its mean learning
+    rate.
 
-    The average is the root mean square. The round with the smallest ratio is the last one in which
-    the rate falls in every step, or the next round, in which the rate becomes constant. The result
-    has a closed form for any number of rounds and local steps.
+    The mean is the root mean square. The round with the smallest ratio is the last one in which the
+    rate falls in every step, or the next round, in which the rate becomes constant. The result has
+    a closed form for any number of rounds and local steps.
     """
     turn = min(rounds - 1, _falling(rounds * local_steps) // local_steps)
     return min(_evenness_of(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
 
 
 def _evenness_of(turn: int, rounds: int, steps: int) -> float:
-    """Returns the last learning rate over the root mean square, in the round with index ``turn``.
+    """Returns the last learning rate divided by the root mean square, in the round with index
+    ``turn``.
 
     The sum of squared rates has a closed form.
     """
@@ -162,14 +176,15 @@ def _falling(total: int) -> int:
 
 
 def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
-    """Returns a lower bound for adding or removing one rating that turns its user's embedding.
+    """Returns a lower bound for one rating that changes the direction of its user's embedding.
 
-    The user has ``count`` other ratings x. In the rows of their items the gradients are -2 u (x -
-    u.v), for item embeddings v. The rating turns the user embedding u, which changes all these
-    gradients: those with and without the rating are about 2 R^(3/2) sqrt(2 count) apart, for the
-    largest rating R. In the direction of the turn they have one sign with the rating and the
-    opposite sign without it. The adversary need not know when the user's row is sampled, because
-    the gradients show it.
+    The change of the data is to add or remove the rating. The user has ``count`` other ratings x.
+    In the rows of their items the gradients are -2 u (x - u.v), for user embedding u and item
+    embeddings v. The rating turns u to another direction, which changes all these gradients: those
+    with and without the rating are about 2 R^(3/2) sqrt(2 count) apart, for the largest rating R.
+    Along the difference of the two user embeddings, the gradients have one sign with the rating and
+    the opposite sign without it. Gradients of this size also show in which steps the user's row is
+    sampled, so that the adversary need not know the samples.
 
     None if no bound is known: for one factor, for fewer than four items, or if steps are so long
     that item embeddings may reach the bounds of the projection.
@@ -177,9 +192,7 @@ def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> 
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = sgd_mf.fit_with_and_without_rating(
-        system.bound, system.factors, system.n_fit_steps, count
-    )
+    users = sgd_mf.fit_with_and_without(system.bound, system.factors, system.n_fit_steps, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -215,7 +228,7 @@ def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Me
     if count < 1:
         return None
     first = np.zeros((count, system.factors))
-    first[:, 0] = SHORT_EMBEDDING_NORM * math.sqrt(system.bound) / count
+    first[:, 0] = sgd_mf.SHORT_EMBEDDING_NORM * math.sqrt(system.bound) / count
     ratings = sparse.csr_array(np.full((1, count), system.bound))
     bound, steps = system.bound, system.n_fit_steps
     users: Floats = sgd_mf.fit_user_embeddings(ratings, first, bound=bound, steps=steps)
@@ -267,7 +280,7 @@ def _at_least(
     """Returns the bound from the sampled sums of the party with the smallest sampling rate.
 
     ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
-    value over that with it, and ``lost`` the probability that a projection happens.
+    value divided by that with it, and ``lost`` the probability that a projection happens.
     """
     sizes = party_mf.get_party_sizes(n_users, system.parties)
     sums = SampledGaussian(

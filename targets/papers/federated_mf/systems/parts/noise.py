@@ -31,7 +31,7 @@ from fedrec_auditor.targets.systems.base import Population
 class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
-    ``noise_multiplier``: noise multiplier z, the deviation of the noise over the claimed
+    ``noise_multiplier``: noise multiplier z, the deviation of the noise divided by the claimed
         sensitivity.
     ``sigma``: standard deviation of the noise: z Delta, with the sensitivity Delta that the paper
         claims for a rating or a user.
@@ -59,9 +59,11 @@ class NoisyMf(party_mf.PartyMf):
     """Base class of systems with noisy gradient steps, each of which the accounting covers.
 
     ``unit``: unit of the claimed epsilon, "rating" or "user".
-    ``trim``: theta, maximum number of ratings of a user; not used if the unit is the rating.
+    ``trim``: theta, maximum number of ratings of a user; further ratings are left out. Not used if
+        the unit is the rating.
     ``delta``: delta of the claim; the paper prints none.
-    ``density``: public guess of tau, the share of observed ratings; used in the repaired version.
+    ``density``: public guess of tau, the share of all pairs of a user and an item that have a
+        rating; used in the repaired version.
     ``as_published``: whether ratings are sampled as printed; otherwise in the repaired version.
     ``is_single_party``: whether the system is central, with a single party.
 
@@ -72,8 +74,8 @@ class NoisyMf(party_mf.PartyMf):
     version every unit (each rating, or each user) is sampled independently, as that accountant
     assumes, and the divisor follows from ``density``.
 
-    Subclasses have a ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a
-    ``clip`` C, the largest norm of a gradient.
+    Subclasses have a ``noise_multiplier`` z, the deviation of the noise divided by the sensitivity,
+    or a ``clip`` C, the largest norm of a gradient.
 
     The accounting assumes that tau is public, as the paper does. Strictly, with ``as_published``
     the scale of the noise reveals the number of ratings.
@@ -105,9 +107,10 @@ class NoisyMf(party_mf.PartyMf):
 
     @property
     def step_counts(self) -> tuple[int, int]:
-        """Numbers of noisy steps of a party: on user and item embeddings, and on items alone.
+        """Numbers of noisy steps of a party in a training, as a pair.
 
-        The first number is T T', for T rounds of T' steps.
+        First number: steps that move user and item embeddings, T rounds of T' steps each. Second
+        number: steps that move item embeddings alone, by default 0.
         """
         return self.steps, 0
 
@@ -249,7 +252,7 @@ class UserItemNoise(GradientNoise):
 class ItemNoise(GradientNoise):
     """Gaussian noise on item gradients alone, for parties that hold users.
 
-    ``has_user_fitting``: whether user embeddings are computed, without noise, from all ratings of
+    ``has_user_fitting``: whether each user embedding is fitted, without noise, to all ratings of
         the user. Then one rating changes the user's embedding, and with it the gradients of all of
         that user's items (``bound_gradient_change``).
     ``has_moving_users``: whether the embeddings of sampled users also move in noisy steps.
@@ -266,8 +269,9 @@ class ItemNoise(GradientNoise):
         """Creates the noise of the system ``mf``, of deviation z Delta.
 
         ``z``: noise multiplier.
-        ``moves``: whether user embeddings move in noisy steps. If ratings are sampled independently
-            (the repair), they stay at their random start until the last stage in any case.
+        ``moves``: whether user embeddings move in noisy steps. Not used if ratings are sampled
+            independently (the repair): user embeddings then keep their random initial values until
+            the last stage.
 
         Delta is the sensitivity of section 5.2: 2 R^(3/2) per rating, for the largest rating R, and
         theta times that per user of at most theta ratings.
@@ -286,7 +290,8 @@ class ItemNoise(GradientNoise):
         """Returns the accounting event of all noisy gradients that depend on the protected data.
 
         ``scope`` states these data, which are at one party. The event has the true sensitivity, not
-        the claimed one. One round is charged with its T' steps.
+        the claimed one. If the horizon is one round, the event covers the T' gradient steps of that
+        round.
         """
         unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
@@ -310,18 +315,21 @@ class ItemNoise(GradientNoise):
 class StepNoise:
     """Noise multipliers of one gradient step, from which its accounting event is made.
 
-    A noise multiplier is the deviation of the noise over the largest change of the step's gradient
-    sum; there is one for each of three changes.
+    A noise multiplier is the deviation of the noise, divided by the largest change of the step's
+    gradient sum that a change of the data causes. There are three such changes of the data:
 
-    ``descent``: the gradient step and its sampling.
-    ``party_sizes``: number of users of each party, one entry per different number.
-    ``multiplier``: noise multiplier for a change of the data that the accounting protects.
+    ``multiplier``: noise multiplier for the change of the data that the accounting protects.
     ``unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating,
         or a user).
     ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
         another.
-    ``has_moving_rows``: whether a step also changes the party's stored embeddings of sampled rows,
-        without noise.
+
+    Further fields:
+
+    ``descent``: the gradient step and its sampling.
+    ``party_sizes``: number of users of each party, one entry per different number.
+    ``has_moving_rows``: whether a step also moves the party's stored user embeddings (rows) of the
+        sampled users, without noise.
     """
 
     descent: GradientDescent
@@ -338,12 +346,12 @@ class StepNoise:
         privacy for a change within one unit. As published, a step samples n' of a party's n rows
         (users). The event then depends on the change:
 
-        - adding or removing a user: that of independent samples, with noise multiplier
-          ``row_multiplier``, because the user takes another user's place
-          (``losses.pairs.FixedSizePair``);
-        - replacing a user: that of a sample of n' of n rows;
-        - smaller changes: that without amplification, because the user's other ratings show when
-          the row is sampled.
+        - Adding or removing a user: the event of independent samples, with noise multiplier
+          ``row_multiplier``. A sample has a fixed size, so that an added user takes the place of
+          another user (``losses.pairs.FixedSizePair``).
+        - Replacing a user: the event of a sample of n' of n rows.
+        - Smaller changes, such as one rating: the event without amplification by sampling. The
+          gradients of the user's other ratings show in which steps the user's row is sampled.
         """
         # If the party ``has_moving_rows``, the users whose places an added user took have missed a
         # step. From then on their gradients differ, too, and the proof uses only that a sum has n'
@@ -379,7 +387,7 @@ class StepNoise:
 
 
 def bound_gradient_change(
-    clipping: Clipping, scope: Scope, n_items: int, max_ratings: int | None, has_fitted_users: bool
+    clipping: Clipping, scope: Scope, n_items: int, max_ratings: int | None, has_user_fitting: bool
 ) -> float:
     """Returns the largest change of a step's sum of item gradients by the protected data.
 
@@ -387,7 +395,7 @@ def bound_gradient_change(
     ``scope``: the protected data (unit), and their change (adjacency).
     ``n_items``: number of items.
     ``max_ratings``: maximum number of ratings of a user; None without trimming.
-    ``has_fitted_users``: whether each user embedding is fitted to the user's ratings.
+    ``has_user_fitting``: whether each user embedding is fitted to the user's ratings.
 
     Let c be the maximum number of ratings of a user, or the number of items without trimming, and R
     the largest rating. The largest change depends on the protected data and their change:
@@ -406,7 +414,7 @@ def bound_gradient_change(
     # at most 2 R^(3/2). The rating itself has one gradient.
     count = n_items if max_ratings is None else min(max_ratings, n_items)
     presence = scope.adjacency is Adjacency.ADD_REMOVE
-    if scope.unit in RATING_UNITS and not has_fitted_users:
+    if scope.unit in RATING_UNITS and not has_user_fitting:
         swapped = scope.unit is not Unit.RATING and not presence
         return (2.0 if swapped else 1.0) * clipping.get_sensitivity(1, False)
     if scope.protects_user_presence:

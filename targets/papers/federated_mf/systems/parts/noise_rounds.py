@@ -18,21 +18,22 @@ _TAIL = 9.0  # bound on the draws of ``draw_normals``, in standard deviations
 
 @dataclass(frozen=True, slots=True)
 class NoiseAdder:
-    """Randomizer of a device's first message in a round: adds normal noise to the gradient.
+    """Randomizer that makes a device's first message of a round: it adds normal noise to the
+    gradient.
 
     ``noise_sigma``: standard deviation of the noise on every entry.
-    ``first_entry``: position in the flattened item table at which the messages begin; one number,
-        or one per client.
+    ``item_table_offset``: position in the flattened item table at which the messages begin; one
+        number, or one per client.
     """
 
     noise_sigma: float
-    first_entry: int | Ints = 0
+    item_table_offset: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the messages of all n clients for their gradients ``values``: (n, *shape),
         float32.
         """
-        noise = _noise(streams, _FIRST, values.shape, self.noise_sigma, self.first_entry)
+        noise = _noise(streams, _FIRST, values.shape, self.noise_sigma, self.item_table_offset)
         return np.asarray(values + noise)
 
     def bound_output(self, largest: float) -> float:
@@ -44,25 +45,31 @@ class NoiseAdder:
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of all clients' messages, given the sum ``total`` of their gradients."""
-        noise = _summed(streams, _FIRST, total.shape, self.noise_sigma, self.first_entry)
+        noise = _summed(streams, _FIRST, total.shape, self.noise_sigma, self.item_table_offset)
         return np.asarray(total + noise)
 
     def skip_entries(self, count: int | Ints) -> NoiseAdder:
-        """Returns a copy for messages that begin ``count`` entries later in the item table."""
-        return replace(self, first_entry=self.first_entry + count)
+        """Returns a randomizer for messages that lack the first ``count`` entries of the current
+        ones.
+
+        The remaining entries get the same noise as before. ``count`` is one number, or one per
+        client.
+        """
+        return replace(self, item_table_offset=self.item_table_offset + count)
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseReplacer:
-    """Randomizer of a device's second message in a round, which replaces the noise of the first.
+    """Randomizer that makes a device's second message of a round: it replaces the first message's
+    noise.
 
     The noise of the first message is xi, and the second message is -xi + xi', with new noise xi'.
 
     ``old_sigma``: standard deviation of xi.
     ``new_sigma``: standard deviation of xi'.
     ``is_repaired``: whether the message is instead -b, for a part b of the noise xi = a + b.
-    ``first_entry``: position in the flattened item table at which the messages begin; one number,
-        or one per client.
+    ``item_table_offset``: position in the flattened item table at which the messages begin; one
+        number, or one per client.
 
     The messages do not depend on the gradients. In the repaired protocol a and b are independent,
     and a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 - rho) ``old_sigma``^2), with
@@ -72,41 +79,49 @@ class NoiseReplacer:
     old_sigma: float
     new_sigma: float
     is_repaired: bool = False
-    first_entry: int | Ints = 0
+    item_table_offset: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Returns the messages of all n clients: (n, *shape), float32.
 
         Only the shape of ``values`` is used.
         """
-        own, last = self.normal_weights
-        xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.first_entry)
-        return xi + _noise(streams, _SECOND, values.shape, last, self.first_entry)
+        own, last = self.normal_draw_weights
+        xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.item_table_offset)
+        return xi + _noise(streams, _SECOND, values.shape, last, self.item_table_offset)
 
     def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of all numbers of a message.
 
         ``largest`` is not used.
         """
-        own, last = self.normal_weights
+        own, last = self.normal_draw_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Returns the sum of all clients' messages; only the shape of ``total`` is used."""
-        own, last = self.normal_weights
-        xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.first_entry)
-        return xi + _summed(streams, _SECOND, total.shape, last, self.first_entry)
+        """Returns the sum of all clients' messages, which consist of noise alone.
+
+        ``total`` is the sum of their gradients, of which only the shape is used.
+        """
+        own, last = self.normal_draw_weights
+        xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.item_table_offset)
+        return xi + _summed(streams, _SECOND, total.shape, last, self.item_table_offset)
 
     def skip_entries(self, count: int | Ints) -> NoiseReplacer:
-        """Returns a copy for messages that begin ``count`` entries later in the item table."""
-        return replace(self, first_entry=self.first_entry + count)
+        """Returns a randomizer for messages that lack the first ``count`` entries of the current
+        ones.
+
+        The remaining entries get the same noise as before. ``count`` is one number, or one per
+        client.
+        """
+        return replace(self, item_table_offset=self.item_table_offset + count)
 
     @property
-    def normal_weights(self) -> tuple[float, float]:
-        """Weights of a client's two standard normal draws in the sum of its two messages.
+    def normal_draw_weights(self) -> tuple[float, float]:
+        """Weights of a client's two standard normal draws in the sum of the client's two messages.
 
-        The first draw makes xi, the noise of the first message. The second makes the new noise, or
-        in the repaired protocol b, which is random given xi.
+        The first draw makes xi, the noise of the first message. The second draw makes the new noise
+        or, in the repaired protocol, the part of b that is still random if xi is known.
         """
         if not self.is_repaired:
             return 0.0, self.new_sigma
@@ -131,7 +146,7 @@ def sum_messages(
     reply, shape = second.randomizer, second.shape
     silent = first.streams.take(np.flatnonzero(~np.isin(first_users, second_users)))
     noise = reply.old_sigma * sum_normals(silent.derive(_FIRST), shape)
-    own, last = reply.normal_weights
+    own, last = reply.normal_draw_weights
     if own:
         noise += own * sum_normals(second.streams.derive(_FIRST), shape)
     noise += last * sum_normals(second.streams.derive(_SECOND), shape)
@@ -139,13 +154,13 @@ def sum_messages(
 
 
 def _noise(
-    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
+    streams: Streams, key: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
-    """Draws the noise of all clients, from their random streams with the key ``purpose``."""
+    """Draws the noise of all clients, from their random streams with the key ``key``."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
-    words, count = streams.derive(purpose).skip_words(start - odd), int(odd.any()) + size
+    words, count = streams.derive(key).skip_words(start - odd), int(odd.any()) + size
     pairs: NDArray[np.float32] = draw_normals(words, (count,))
     drawn = pairs[:, -size:] if odd.all() else pairs[:, :size]
     if odd.any() and not odd.all():
@@ -155,11 +170,11 @@ def _noise(
 
 
 def _summed(
-    streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
+    streams: Streams, key: int, shape: tuple[int, ...], scale: float, at: int | Ints
 ) -> NDArray[np.float64]:
     """Returns the sum of ``_noise`` over all clients, without storing the draws."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
-    odd = int(start) % 2  # equal in all messages
-    drawn = sum_normals(streams.derive(purpose).skip_words(start - odd), (odd + math.prod(shape),))
+    odd = int(at) % 2  # equal in all messages
+    drawn = sum_normals(streams.derive(key).skip_words(at - odd), (odd + math.prod(shape),))
     return scale * drawn[odd:].reshape(shape)

@@ -11,14 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements import (
-    Adjacency,
-    Horizon,
-    Scope,
-    SystemSizes,
-    Unit,
-    Vantage,
-)
+from fedrec_auditor.accountants import statements
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Machine, limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -36,7 +30,7 @@ from fedrec_auditor.targets.transcript import PublicInfo
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
 # Function that returns the initial user and item embeddings of some parties of one user each, from
 # the parties' indices, ratings and random streams.
-EmbeddingInitializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
+TableInitializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 
 
 @dataclass(slots=True)
@@ -46,7 +40,8 @@ class Party:
     ``member_ids``: indices of the party's users (horizontal) or items (vertical) in the whole table
         of ratings.
     ``all_ratings``: all ratings of these users or items, users by items.
-    ``trimmed_ratings``: these ratings after trimming, users by items.
+    ``trimmed_ratings``: these ratings after trimming (at most a maximum number per user), users by
+        items.
     ``own_embeddings``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
     ``member_share``: the party's share of all users (horizontal) or items (vertical).
@@ -66,7 +61,7 @@ class Party:
         self,
         descent: GradientDescent,
         tables: tuple[Floats, Floats],
-        step_scales: tuple[float, float],
+        scales: tuple[float, float],
         first_step: int,
         count: int,
     ) -> tuple[Floats, Floats]:
@@ -74,14 +69,12 @@ class Party:
 
         ``descent``: settings of the steps, with clipping and noise.
         ``tables``: user and item embeddings before the steps.
-        ``step_scales``: factors on the learning rate for steps on users and on items; at 0 the
+        ``scales``: factors on the learning rate for steps on users and on items; at 0 the
             table does not move.
         ``first_step``: index of the first of these steps in the whole training, on which the
             learning rate depends.
         """
-        return descent.train(
-            *tables, self.trimmed_ratings, self.rng, *step_scales, count, first_step
-        )
+        return descent.train(*tables, self.trimmed_ratings, self.rng, *scales, count, first_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +83,9 @@ class StepSampling:
 
     ``unit``: sampled unit: "row" for a fixed number of rows (users) per step; "rating" or "user" if
         each rating or user is sampled independently.
-    ``guessed_rated_share``: public guess of the share of observed ratings, from which the divisor
-        is computed; if None, the divisor is computed from the party's own number of ratings.
+    ``guessed_rated_share``: public guess of the share of pairs of a user and an item that have a
+        rating, from which the divisor is computed; if None, the divisor is computed from the
+        party's own number of ratings.
     """
 
     unit: str = "row"
@@ -101,9 +95,10 @@ class StepSampling:
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``is_single_round``: whether the training generator has a single step, because parties send
-        nothing during their local steps.
-    ``n_tuning_steps``: number of steps that a party takes alone at the end of the training.
+    ``is_single_round``: whether the training yields only once, because parties send nothing between
+        their local steps.
+    ``n_tuning_steps``: number of gradient steps that a party takes alone at the end of the
+        training.
     """
 
     is_single_round: ClassVar[bool] = False
@@ -116,9 +111,9 @@ class Exchange(ABC):
         """
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> Messages:
-        """Returns the requested messages of parties of one user each, as arrays by name.
+        """Returns each party's message of the first round, for parties that hold one user each.
 
-        They are the parties' first messages; the result is empty if parties send nothing.
+        The messages are arrays by name; the result is empty if parties send nothing.
         """
         return {}
 
@@ -134,9 +129,9 @@ class PartyMf(System):
     ``factors``: number p of entries of an embedding, as in the paper (sections 4.3, 5.3).
     ``rounds``: number T of rounds, as in the paper.
     ``local_steps``: number T' of steps of a party per round, as in the paper.
-    ``rate``: share of the rows (users) that a step samples, as in the paper.
+    ``rate``: sampling rate: share of the rows (users) that a step samples, as in the paper.
     ``parties``: number s of parties, as in the paper.
-    ``bound``: R, the largest possible rating.
+    ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``learning_rate``: initial learning rate g, in units that do not depend on the size of the data
         (``sgd_mf``); the paper does not print it.
     ``spread``: width of the distribution of initial embeddings, from 0 (all equal) to 1.
@@ -145,8 +140,8 @@ class PartyMf(System):
     Some subclasses have further settings:
 
     ``split``: rule that divides the items among parties, "random" or "category" (by genre).
-    ``tuning``: number of steps that a party takes alone at the end of the training.
-    ``tuning_rate``: learning rate of these steps.
+    ``tuning``: number of gradient steps that a party takes alone at the end of the training.
+    ``tuning_rate``: learning rate of the steps that a party takes alone.
 
     The learning rates of all systems were chosen by MSE on MovieLens-100K, on the split on which
     utility is reported. A party's ratings are trimmed once, before the training.
@@ -185,13 +180,13 @@ class PartyMf(System):
         return StepSampling()
 
     @property
-    def sizes(self) -> SystemSizes:
+    def sizes(self) -> statements.SystemSizes:
         """Number of rounds, and the maximum number of ratings of a user.
 
         The second number is None if a user's ratings are at several parties, or are not trimmed.
         """
         ratings = self.max_ratings if self.division.is_by_user else None
-        return SystemSizes(rounds=self.rounds, ratings=ratings)
+        return statements.SystemSizes(rounds=self.rounds, ratings=ratings)
 
     @property
     def n_fit_steps(self) -> int:
@@ -204,7 +199,8 @@ class PartyMf(System):
         return 1 if self.exchange.is_single_round else self.rounds
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns arguments of ``TrainingCost.estimate``, by name.
+        """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
+        training.
 
         Each party sends one table per round; the larger of the user and the item table is assumed.
         A step passes over the share of the ratings that it samples.
@@ -239,7 +235,8 @@ class PartyMf(System):
 
         ``n_users``, ``n_items``: numbers of users and items of the party.
         ``ratings``: the party's own number of ratings, or an array of such numbers. They are not
-            used if the sampling has a public ``density``, from which the mean is then computed.
+            used if the sampling has a public ``guessed_rated_share``, from which the mean is then
+            computed.
         """
         if self.sampling.guessed_rated_share is None:
             return self.division.get_step_scale(n_users, ratings)
@@ -256,9 +253,10 @@ class PartyMf(System):
         return replace(super().get_public_info(interactions), n_silos=n_silos)
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the requested messages: first messages of parties that hold one user each.
+        """Returns each party's message of the first round, for parties that hold one user each.
 
-        A party has all items. All randomness of a message comes from its party's own stream.
+        Each party has embeddings of all items. All randomness of a message comes from its party's
+        own random stream.
         """
         return self.exchange.make_messages(self, request)
 
@@ -286,29 +284,25 @@ class PartyMf(System):
             return out
 
     def train_devices(
-        self,
-        request: UploadRequest,
-        steps: int,
-        initializer: EmbeddingInitializer,
-        with_users: bool = True,
+        self, request: UploadRequest, steps: int, draw: TableInitializer, with_users: bool = True
     ) -> tuple[Floats, Floats]:
         """Trains n parties of one user each by ``steps`` steps; returns user and item embeddings.
 
         ``request``: the requested messages, one party per message.
         ``steps``: number of gradient steps.
-        ``initializer``: function that returns the initial embeddings of a block of parties.
+        ``draw``: function that returns the initial embeddings of a block of parties.
         ``with_users``: whether user embeddings move, besides item embeddings.
 
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of about four million embedding entries.
         """
-        full, p = sgd_mf.get_checked_ratings(request.interactions, self.bound), self.factors
+        full, p = sgd_mf.get_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         descent = self.make_descent(1)
         for block in sgd_mf.iter_party_blocks(n, m * p):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
-            first, table = initializer(block, part, own)
+            first, table = draw(block, part, own)
             part = self.trim_devices(part, own)
             scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
             scales = {"user_scale": scale * with_users, "item_scale": scale}
@@ -337,7 +331,7 @@ class PartyMf(System):
             is above 0; None without shared item embeddings.
         ``rng``: source of the division, and of one random generator per party.
         """
-        table = sgd_mf.get_checked_ratings(interactions, self.bound)
+        table = sgd_mf.get_ratings(interactions, self.bound)
         dealt = self.division.divide_members(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:

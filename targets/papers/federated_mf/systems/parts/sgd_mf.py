@@ -38,8 +38,9 @@ _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 1
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
 
 
-def get_checked_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
-    """Checks that all ratings lie in (0, ``bound``], and returns them as float32.
+def get_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
+    """Checks that all ratings lie in (0, ``bound``], and returns them as a float32 table, users by
+    items.
 
     Raises InputError for other ratings.
     """
@@ -55,14 +56,15 @@ def get_checked_ratings(interactions: Interactions, bound: float) -> sparse.csr_
 def init_embeddings(uniform: Floats, bound: float, spread: float = 1.0) -> NDArray[np.float32]:
     """Returns random initial embeddings, whose predicted ratings u.v are R/2 in expectation.
 
+    Entries are uniform in [0, 2a], with p a^2 = R/2, and rows are projected to norm^2 <= R. u and v
+    are a user's and an item's embedding.
+
     ``uniform``: uniform draws in (0, 1), of shape (n, p) for n embeddings of p entries.
     ``bound``: R, the largest rating.
     ``spread``: width of the distribution; a smaller number moves all entries towards a, so that
         predictions are closer to R/2 for items with few ratings.
 
-    u and v are a user's and an item's embedding. Entries are uniform in [0, 2a], with p a^2 = R/2,
-    and rows are projected to norm^2 <= R. The paper states only "randomly". The embeddings do not
-    depend on the data.
+    The paper states only "randomly". The embeddings do not depend on the data.
     """
     # norm^2 is 2R/3 on average. The few longer rows are projected, because otherwise equation 6
     # would not bound the gradients of the first step.
@@ -142,7 +144,7 @@ def get_learning_rate(step: int, steps: float, rate: float) -> float:
 def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Computes the epsilon of sampled Gaussian steps as in the paper's experiments.
 
-    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``rate``: rate of the Poisson sampling.
     ``steps``: number of steps.
     ``delta``: delta of the result.
@@ -150,8 +152,8 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
     The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). The
     package converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020, and
     takes the minimum over the orders ``_ORDERS``. Theorem 1 gives a larger bound
-    (``get_theorem_1_epsilon``). Propositions 2 and 3 give only the order of magnitude of both, with
-    constants that do not exist.
+    (``get_theorem_1_epsilon``). Propositions 2 and 3 state both epsilons only up to a constant
+    factor that they do not specify; in fact no constant is right for all settings.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -166,7 +168,7 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
 def get_theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Computes the epsilon of sampled Gaussian steps by Theorem 1 (moments accountant).
 
-    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``rate``: rate of the Poisson sampling.
     ``steps``: number of steps.
     ``delta``: delta of the result.
@@ -192,7 +194,7 @@ def make_gaussian_event(
 ) -> dp.DpEvent:
     """Returns the accounting event of ``steps`` Gaussian mechanisms.
 
-    ``noise_multiplier``: deviation of the noise over the sensitivity.
+    ``noise_multiplier``: deviation of the noise divided by the sensitivity.
     ``steps``: number of mechanisms.
     ``wrap_sampling``: function that wraps the event of one step in the event of its sampling; None
         without sampling.
@@ -263,15 +265,16 @@ def predict_ratings(interactions: Interactions, items: Floats, bound: float, ste
 
     ``bound`` is the largest rating, and ``steps`` the number of gradient steps of a fit.
     """
-    ratings = get_checked_ratings(interactions, bound)
+    ratings = get_ratings(interactions, bound)
     with limit_to_one_thread():
         return np.asarray(fit_user_embeddings(ratings, items, bound=bound, steps=steps) @ items.T)
 
 
-def fit_with_and_without_rating(
+def fit_with_and_without(
     bound: float, factors: int, n_fit_steps: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns a user's fitted embedding with and without one more rating, which turns it.
+    """Returns a user's fitted embedding with one more rating and without it; the two directions
+    differ.
 
     ``bound``: the largest rating; all ratings have this value.
     ``factors``: number of entries of an embedding.
@@ -300,10 +303,10 @@ def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> floa
     ``factors``: number of entries of an embedding.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
-    The user rated item 1 by R, and item 2 by R or not at all. The server chooses the initial item
-    embeddings: short in one entry for item 1, and long in another entry for item 2. Then it
-    broadcasts item embeddings of 0 in every round. With one factor the distance is 2 R^(3/2), which
-    the only rating of a user attains.
+    The user rated item 1 by R, and item 2 by R or not at all. A malicious server chooses the
+    initial item embeddings: (small, 0) for item 1 and (0, large) for item 2, in two entries of each
+    embedding. Then it broadcasts item embeddings of 0 in every round. With one factor the distance
+    is 2 R^(3/2), which the only rating of a user attains.
     """
     # Without the second rating the fitted user embedding is b, and the message's mean is -2R b in
     # row 1. With the second rating, the user embedding is a, and the mean is -2R a in row 1 or in
@@ -314,7 +317,7 @@ def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> floa
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
         return alone
-    a, b = fit_with_and_without_rating(bound, factors, n_fit_steps, 1)
+    a, b = fit_with_and_without(bound, factors, n_fit_steps, 1)
     one, two = np.concatenate([a - b, np.zeros(factors)]), np.concatenate([-b, a])
     between = two - one
     share = float(np.clip(-(one @ between) / (between @ between), 0.0, 1.0))

@@ -95,7 +95,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
         clipping = target.make_noise(1).clipping
-        most = bound_gradient_change(clipping, scope(), items, None, has_fitted_users=as_published)
+        most = bound_gradient_change(clipping, scope(), items, None, has_user_fitting=as_published)
         if as_published:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
             assert moved <= most == pytest.approx(math.sqrt(2 * items - 1) * ONE)

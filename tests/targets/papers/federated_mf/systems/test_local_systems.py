@@ -274,19 +274,17 @@ def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: b
     run = target.run(DATA, np.random.default_rng(3))
     glimpses = run.transcript.view(Vantage.AGGREGATE).rounds
     models = (*(g.broadcast for g in glimpses[1:]), run.transcript.published_model)
-    for number, (glimpse, after) in enumerate(zip(glimpses, models, strict=True)):
-        crossed = run.transcript.rounds[number]
+    for k, (glimpse, after) in enumerate(zip(glimpses, (m["items"] for m in models), strict=True)):
+        crossed = run.transcript.rounds[k]
         survivors = len(crossed.uploads.users)
         assert glimpse.broadcast["survivors"] == survivors
         assert set(glimpse.cleartext.users) <= set(crossed.uploads.users)
         assert len(glimpse.cleartext.users) < survivors < 40
         total = glimpse.aggregate["update"] + glimpse.cleartext.components["replacement"].sum_all()
-        rate = target.learning_rate * (1 - 0.48 * min(1, number / 3.2))
+        rate = target.learning_rate * (1 - 0.48 * min(1, k / 3.2))
         moved = np.maximum(glimpse.broadcast["items"] - rate / survivors * total, 0)
         norm = np.sqrt(np.square(moved).sum(axis=1, keepdims=True) / 5)
-        np.testing.assert_allclose(
-            moved / np.maximum(norm, 1), after["items"], rtol=1e-4, atol=1e-4
-        )
+        np.testing.assert_allclose(moved / np.maximum(norm, 1), after, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dropout", [0.5, 0.9])

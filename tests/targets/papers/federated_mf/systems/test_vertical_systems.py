@@ -133,9 +133,8 @@ def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
     assert [party.trimmed_ratings.shape for party in parties] == [(30, 5)] * 4
     found = np.zeros((30, 20))
     for party in VflSgdmf(parties=4).make_parties(TABLE, None, np.random.default_rng(0)):
-        found[:, party.member_ids] += (
-            party.trimmed_ratings.toarray()
-        )  # every rating is with one party
+        # Every rating is with one party.
+        found[:, party.member_ids] += party.trimmed_ratings.toarray()
     np.testing.assert_array_equal(found, TABLE.ratings.toarray())
 
 

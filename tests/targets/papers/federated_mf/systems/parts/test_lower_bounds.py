@@ -139,10 +139,10 @@ def test_a_user_moves_the_partys_message_as_far_as_the_law_has_it() -> None:
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
-    there, gone = (np.array(u) for u in sgd_mf.fit_with_and_without_rating(5.0, 2, 20, count))
+    there, gone = (np.array(u) for u in sgd_mf.fit_with_and_without(5.0, 2, 20, count))
     assert np.linalg.norm(gone) == pytest.approx(math.sqrt(5), rel=1e-5)
     assert math.degrees(math.acos(there @ gone / 5.0)) > 75
-    there, gone = (np.array(u) for u in sgd_mf.fit_with_and_without_rating(5.0, 2, 2000, count))
+    there, gone = (np.array(u) for u in sgd_mf.fit_with_and_without(5.0, 2, 2000, count))
     assert math.degrees(math.acos(there @ gone / 5.0)) > 86
 
 
