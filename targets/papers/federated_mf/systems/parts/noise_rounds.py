@@ -156,7 +156,7 @@ def sum_messages(
 def _noise(
     streams: Streams, key: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
-    """Draws the noise of all clients, from their random streams with the key ``key``."""
+    """Draws the noise of all clients, from their random streams with this ``key``."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
