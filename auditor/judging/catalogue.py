@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from fedrec_auditor.accountants.errors import InputError
@@ -335,5 +335,4 @@ def find_papers_with_tables() -> Mapping[str, Paper]:
 
 
 def _table_row(place: int, entry: Any) -> tuple[int, EpsilonTableRow]:
-    bounds = {"lower": entry.lower_bound, "upper": entry.upper_bound}
-    return place, EpsilonTableRow(**asdict(entry), counted=entry.authors_epsilon, **bounds)
+    return place, EpsilonTableRow.model_validate(entry, from_attributes=True)
