@@ -292,9 +292,7 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
     return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
 
 
-def iter_aligned_terms(
-    p: Mixture, q: Mixture
-) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
+def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
     """Yields the terms of the mixture ``p``, then those of ``q``, after rounding errors between
     both mixtures are removed.
 

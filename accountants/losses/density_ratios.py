@@ -20,8 +20,8 @@ from fedrec_auditor.accountants.losses.densities import (
     Lattice,
     Mixture,
     compute_log_integral,
+    get_aligned_terms,
     group_lattices,
-    iter_aligned_terms,
 )
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses
 
@@ -472,7 +472,7 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
     """Splits two measures into parts that cannot overlap: densities, lattices, and single
     points.
     """
-    (terms_p, of_p), (terms_q, of_q) = iter_aligned_terms(p, q)
+    (terms_p, of_p), (terms_q, of_q) = get_aligned_terms(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
         yield _Stretches.from_terms((smooth[0], smooth[1]), apart=apart)

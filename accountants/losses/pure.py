@@ -79,11 +79,9 @@ class ThreePointLoss:
         """
         if self.p_own_output == self.p_other_output:
             return 0.0
-        return (
-            math.log(self.p_own_output) - math.log(self.p_other_output)
-            if self.p_other_output > 0
-            else math.inf
-        )
+        if not self.p_other_output > 0:
+            return math.inf
+        return math.log(self.p_own_output) - math.log(self.p_other_output)
 
     @property
     def p_uninformative(self) -> float:

@@ -257,9 +257,8 @@ class ItemFeatures:
             self.vectors_by_item.append(rows * own)
             self.features_by_item.append(np.einsum("nmk,mk->nm", rows, own))
             lengths = np.linalg.norm(own, axis=1)
-            self.features_by_item.append(
-                np.broadcast_to(lengths, rows.shape[:2]).astype(np.float64)
-            )
+            each = np.broadcast_to(lengths, rows.shape[:2]).astype(np.float64)
+            self.features_by_item.append(each)
 
     def _listed(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
         """Adds features of lists (n, L) that may contain item indices.

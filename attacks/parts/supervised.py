@@ -13,16 +13,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
+from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.parts.inputs import (
     InputTable,
     JointTable,
     KnownProducts,
     add_input_tables,
-)
-from fedrec_auditor.attacks.parts.uploads import (
-    divide_or_zero,
-    list_linked_components,
-    make_refusal,
 )
 from fedrec_auditor.targets.transcript import View
 
@@ -50,7 +46,7 @@ def get_class_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     guesses of the class.
     """
     hits, truth, guessed = np.moveaxis(counts, -2, 0)
-    return divide_or_zero(2.0 * hits, truth + guessed)
+    return uploads.divide_or_zero(2.0 * hits, truth + guessed)
 
 
 def get_macro_f1(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -349,7 +345,8 @@ class SupervisedAttack(ABC):
 
         The attack needs messages that are linked to their users.
         """
-        return "" if list_linked_components(view) else make_refusal(view, "messages of known users")
+        is_linked = uploads.list_linked_components(view)
+        return "" if is_linked else uploads.make_refusal(view, "messages of known users")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         """Learns from users of known class, and guesses the attribute of all other users.

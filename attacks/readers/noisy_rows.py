@@ -302,13 +302,9 @@ def fit_log_ratios(
     """
     users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):
-        none, no_shares = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
+        none, empty = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
         return MixtureFit(
-            mixture=mixture,
-            users=users,
-            log_ratio=none,
-            positive_shares=no_shares,
-            log_likelihood=0.0,
+            mixture=mixture, users=users, log_ratio=none, positive_shares=empty, log_likelihood=0.0
         )
     place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
     if np.isfinite(mixture.direction_flip_threshold):

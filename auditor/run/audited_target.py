@@ -36,11 +36,7 @@ from fedrec_auditor.auditor.run.tasks import (
     make_score_attack,
     shorten_training,
 )
-from fedrec_auditor.auditor.run.workload import (
-    MAX_GAME_RUN_SECONDS,
-    count_half_trainings,
-    limit_runs,
-)
+from fedrec_auditor.auditor.run.workload import MAX_GAME_SECONDS, count_half_trainings, limit_runs
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import RefutationDraws
@@ -437,7 +433,7 @@ def _affordable_runs(
     The reason is a list of one sentence, or empty.
     """
     divisor = canary_game.QUICK_RUNS_DIVISOR if quick else 1
-    affordable, seconds = limit_runs(setup.simulation, runs, MAX_GAME_RUN_SECONDS / divisor)
+    affordable, seconds = limit_runs(setup.simulation, runs, MAX_GAME_SECONDS / divisor)
     if affordable == runs:
         return runs, []
     return affordable, [

@@ -271,7 +271,7 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
 
 # Limit on the processor seconds of all runs of a game on one system, if the plan does not give the
 # number of runs.
-MAX_GAME_RUN_SECONDS = 4 * MAX_SECONDS
+MAX_GAME_SECONDS = 4 * MAX_SECONDS
 _TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
 _EACH = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule
 

@@ -545,9 +545,7 @@ class AccountRequest:
             unit=Unit(self.unit),
             adjacencies=adjacencies,
             claimed_epsilon=claimed_epsilon,
-            report_bit_probs=None
-            if noise is None or self.shuffle is None
-            else noise.report_bit_probs,
+            report_bit_probs=noise.report_bit_probs if noise and self.shuffle else None,
         )
         if self.interactions_per_user is None:
             return (deployment,)
