@@ -38,14 +38,14 @@ OCCUPATIONS = (
 )  # fmt: skip
 # Attributes of users. Both layouts also have a zip code, which is not read.
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=2, cell_name="a gender", categories=joined.MOVIELENS_GENDERS),
+    "gender": UserColumn(position=2, noun="a gender", categories=joined.MOVIELENS_GENDERS),
     "age_group": UserColumn(
         position=1,
-        cell_name="an age",
+        noun="an age",
         categories=AGE_GROUPS,
         category_by_word={str(age): classify_age(age) for age in range(1, 121)},
     ),
-    "occupation": UserColumn(position=3, cell_name="an occupation", categories=OCCUPATIONS),
+    "occupation": UserColumn(position=3, noun="an occupation", categories=OCCUPATIONS),
 }
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")

@@ -23,16 +23,13 @@ OCCUPATIONS = (
     "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
 )  # fmt: skip
 ATTRIBUTE_COLUMNS = {
-    "gender": UserColumn(position=1, cell_name="a gender", categories=joined.MOVIELENS_GENDERS),
+    "gender": UserColumn(position=1, noun="a gender", categories=joined.MOVIELENS_GENDERS),
     "age_group": UserColumn(
-        position=2,
-        cell_name="an age code",
-        categories=AGE_GROUPS,
-        category_by_word=AGE_GROUP_BY_CODE,
+        position=2, noun="an age code", categories=AGE_GROUPS, category_by_word=AGE_GROUP_BY_CODE
     ),
     "occupation": UserColumn(
         position=3,
-        cell_name="an occupation code",
+        noun="an occupation code",
         categories=OCCUPATIONS,
         category_by_word={str(code): code for code in range(len(OCCUPATIONS))},
     ),

@@ -183,7 +183,7 @@ class TrainingJob:
     """Data, parameters and random streams of the devices that are trained in one call.
 
     ``shapes``: shape of each component (named array) of the model.
-    ``local_settings``: settings of the local training.
+    ``training``: settings of the local training.
     ``streams``: one random stream per device.
     ``examples``: training examples of the devices.
     ``tables``: data of the devices, and their parameters, which are trained in place.
@@ -193,7 +193,7 @@ class TrainingJob:
     """
 
     shapes: dict[str, tuple[int, ...]]
-    local_settings: LocalSettings
+    training: LocalSettings
     streams: Streams
     examples: Examples
     tables: kernel.DeviceTables
@@ -325,7 +325,7 @@ def _work(
     copies = (2 if local.epoch_noise else 0,)
     return TrainingJob(
         shapes=shapes,
-        local_settings=local,
+        training=local,
         streams=clients.streams,
         examples=examples,
         tables=tables,
@@ -368,14 +368,12 @@ def _disturb(work: TrainingJob, epoch: int) -> None:
     place.
     """
     for name, values in split_params(work.tables.dense_params, work.shapes).items():
-        if name in work.local_settings.epoch_noise:
-            values[:] = work.local_settings.epoch_noise[name](
-                values, _epoch_streams(work, name, epoch)
-            )
-    if "item" in work.local_settings.epoch_noise:
+        if name in work.training.epoch_noise:
+            values[:] = work.training.epoch_noise[name](values, _epoch_streams(work, name, epoch))
+    if "item" in work.training.epoch_noise:
         streams, examples = _epoch_streams(work, "item", epoch), work.examples
         rows = work.tables.item_rows
-        rows[:] = work.local_settings.epoch_noise["item"].add_noise_to_rows(
+        rows[:] = work.training.epoch_noise["item"].add_noise_to_rows(
             rows, streams, examples.indptr, examples.item_ids
         )
 
@@ -386,11 +384,9 @@ def _disturbed(work: TrainingJob, rows: SparseRows) -> Component:
     """
     none, indptr = np.zeros(0, dtype=np.int64), np.zeros_like(rows.indptr)
     table: Component = replace(rows, indptr=indptr, row_ids=none, values=rows.values[none])
-    for epoch in range(work.local_settings.epochs - 1):
+    for epoch in range(work.training.epochs - 1):
         streams = _epoch_streams(work, "item", epoch)
-        table = components.RandomizedMessages(
-            table, work.local_settings.epoch_noise["item"], streams
-        )
+        table = components.RandomizedMessages(table, work.training.epoch_noise["item"], streams)
     return table
 
 
@@ -406,9 +402,7 @@ def _run(work: TrainingJob, epochs: range, compute: Machine) -> None:
         for place, epoch in enumerate(epochs):
             order[place] = draw_visit_orders(streams, sizes, epoch)
         block = kernel.DeviceBlock(devices, examples.indptr[devices], sizes, order)
-        batch = min(
-            work.local_settings.batch, int(sizes.max())
-        )  # scratch arrays have this many rows
+        batch = min(work.training.batch, int(sizes.max()))  # rows of scratch arrays
         kernel.train_block(block, work.tables, work.settings._replace(batch=batch), moments)
 
     blocks = work.iter_device_blocks(_ORDERED // max(1, len(epochs)) // compute.threads)

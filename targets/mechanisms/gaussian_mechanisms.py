@@ -164,7 +164,7 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): for each sum, a mark that shows whether the row is drawn, and the sum."""
+        """Shape (count, 2): for each sum, a mark of whether the row is drawn, and the sum."""
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
@@ -567,16 +567,15 @@ class NoiseReplacement(NoiseReplacementProtocol, bases.GaussianDpMechanism):
         """
         values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.replaced - self.colluding)
-        stays = rng.normal(0.0, self.sigma * math.sqrt(self.round_2_variance), shape)
+        before, after = self.round_1_variance, self.round_2_variance
+        stays = rng.normal(0.0, self.sigma * math.sqrt(after), shape)
         if self.repaired:
-            goes = rng.normal(
-                0.0, self.sigma * math.sqrt(self.round_1_variance - self.round_2_variance), shape
-            )
+            goes = rng.normal(0.0, self.sigma * math.sqrt(before - after), shape)
             first, messages = goes + stays, -goes
         else:
-            first = rng.normal(0.0, self.sigma * math.sqrt(self.round_1_variance), shape)
+            first = rng.normal(0.0, self.sigma * math.sqrt(before), shape)
             messages = stays - first
-        dropped = self.sigma * math.sqrt((self.masked - self.replaced) * self.round_1_variance)
+        dropped = self.sigma * math.sqrt((self.masked - self.replaced) * before)
         total = values + first.sum(axis=-1) + rng.normal(0.0, dropped, values.shape)
         return np.concatenate([total[..., None], messages], axis=-1)
 
@@ -587,11 +586,8 @@ class NoiseReplacement(NoiseReplacementProtocol, bases.GaussianDpMechanism):
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         messages = out[..., 1:]
-        spread = (
-            self.round_1_variance - self.round_2_variance
-            if self.repaired
-            else self.round_1_variance + self.round_2_variance
-        )
+        before, after = self.round_1_variance, self.round_2_variance
+        spread = before - after if self.repaired else before + after
         sent = scipy.stats.norm.logpdf(messages, 0.0, self.sigma * math.sqrt(spread)).sum(axis=-1)
         center = gradient - self.round_2_weight * messages.sum(axis=-1)
         left = self.sigma * math.sqrt(self.variance)

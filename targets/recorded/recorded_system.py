@@ -441,9 +441,7 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
             raise file.make_error(f"{index.shape[1]} values 1 or -1 per sender", got="other values")
         if not inside.all():
-            raise file.make_error(
-                f"indices in a {matrix} matrix", str(sent.row_indices[~inside][0])
-            )
+            raise file.make_error(f"indices in shape {matrix}", str(sent.row_indices[~inside][0]))
         index[at] = sent.row_indices.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

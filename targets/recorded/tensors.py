@@ -239,9 +239,7 @@ class SafetensorsFile(ArrayFile):
                 f"{header:.60}. Give one sender per message."
             )
         longest = max(map(len, names), default=0)
-        check_sender_lengths(
-            np.empty(0, f"<U{max(1, longest)}"), self.path
-        )  # before memory is allocated
+        check_sender_lengths(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before allocation
         return np.array(names, dtype=np.str_)
 
     @contextmanager
@@ -476,9 +474,7 @@ class MessageFile:
             base, _, role = name.partition(":")
             if role:
                 if base not in heads or role not in (*PARTIAL_TABLE_FORMS, COUNTS_SUFFIX):
-                    raise self.make_error(
-                        "only names X, X:rows, X:moved, X:counts", got=f"{name!r}"
-                    )
+                    raise self.make_error("only names X, X:rows, X:moved, X:counts", repr(name))
                 continue
             if not head.shape:
                 raise self.make_error(f"{name!r} with one entry per message", got="one number")

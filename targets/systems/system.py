@@ -37,16 +37,10 @@ from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
 from fedrec_auditor.targets.own_modules import name_option
-from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numeric_fields
+from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_num_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import base
-from fedrec_auditor.targets.systems.base import (
-    DEFAULT_MACHINE,
-    Model,
-    Population,
-    Target,
-    TrainingRun,
-)
+from fedrec_auditor.targets.systems.base import DEFAULT_MACHINE, Model, Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Transcript, Uploads
 
 
@@ -186,9 +180,8 @@ class System(Checked, Target, ABC):
             "senders": 0 if self.is_central else interactions.n_users,
             "reports": self.sizes.reports or 0,
         }
-        return base.TrainingCost.estimate(
-            interactions, **usual | self.get_training_cost_args(interactions)
-        )
+        changed = usual | self.get_training_cost_args(interactions)
+        return base.TrainingCost.estimate(interactions, **changed)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
         """Returns the system with the settings that these data require, and notes on the changes.
@@ -235,7 +228,7 @@ class System(Checked, Target, ABC):
         progress: base.ProgressCallback | None = None,
         compute: Machine = DEFAULT_MACHINE,
         n_kept_rounds: int | None = None,
-    ) -> TrainingRun:
+    ) -> base.TrainingRun:
         """Trains the system, and returns the final model and the messages of the training.
 
         ``interactions``: training data.
@@ -271,8 +264,8 @@ class System(Checked, Target, ABC):
             published_model=trained.release,
             max_vantage=self.max_vantage,
         )
-        model = Model(arrays=trained.scoring_arrays)
-        return TrainingRun(transcript=transcript, model=model, user_vectors=trained.user_vectors)
+        model, vectors = Model(arrays=trained.scoring_arrays), trained.user_vectors
+        return base.TrainingRun(transcript=transcript, model=model, user_vectors=vectors)
 
     @property
     def n_steps(self) -> int:
@@ -300,7 +293,7 @@ class System(Checked, Target, ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=get_numeric_fields(self),
+            settings=get_num_fields(self),
             item_features=interactions.genres,
         )
 

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.settings import (
     describe_setting,
     get_allowed_values,
     get_field_types,
-    get_numeric_fields,
+    get_num_fields,
 )
 from tests.contracts.laws import check_ranges
 
@@ -114,7 +114,7 @@ def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> Non
 
 
 def test_numbers_are_what_is_published() -> None:
-    assert get_numeric_fields(Several(flag=False)) == {
+    assert get_num_fields(Several(flag=False)) == {
         "count": 3.0,
         "rate": 0.5,
         "flag": 0.0,

@@ -170,14 +170,14 @@ class UserColumn:
     """Column with an attribute of users, such as gender, in a file of users.
 
     position: position of the column, from 0
-    cell_name: name of a cell in error messages, such as "a gender"
+    noun: noun for a cell in error messages, such as "a gender"
     categories: names of the attribute's categories
     category_by_word: index in ``categories`` of each word in the column; if empty, the words are
         the names of the categories
     """
 
     position: int
-    cell_name: str
+    noun: str
     categories: tuple[str, ...]
     category_by_word: Mapping[str, int] = field(default_factory=dict)
 
@@ -188,7 +188,7 @@ class UserColumn:
         The function returns the index of the category, and raises KeyError for an unknown word.
         """
         words = self.category_by_word or {name: place for place, name in enumerate(self.categories)}
-        return f"{self.cell_name}, one of {', '.join(words)},", words.__getitem__
+        return f"{self.noun}, one of {', '.join(words)},", words.__getitem__
 
 
 def make_genre_parser(position: int, names: Sequence[str], separator: str = "|") -> CellParsers:
@@ -271,11 +271,7 @@ def join_files(
 
 
 def _read_cells(
-    file: TextTable,
-    cells: CellParsers,
-    pairs: InteractionRows,
-    wanted: EncodedIds,
-    what: str,
+    file: TextTable, cells: CellParsers, pairs: InteractionRows, wanted: EncodedIds, what: str
 ) -> list[list[Any]]:
     """Reads some columns of a file for the wanted identifiers; returns one list per column.
 

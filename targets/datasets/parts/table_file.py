@@ -65,16 +65,14 @@ class TextTable:
     encoding: str = "utf-8"
 
     @classmethod
-    def create(
-        cls, source: DataFiles, name: str, *, in_memory: bool = False, **layout: Any
-    ) -> Self:
-        """Creates the table of the file ``name`` in ``source``, which is opened when it is read.
+    def create(cls, files: DataFiles, name: str, *, in_memory: bool = False, **layout: Any) -> Self:
+        """Creates the table of the file ``name`` in ``files``, which is opened when it is read.
 
         in_memory: whether the caller keeps all of the file in memory, which lowers the maximum size
         layout: values of further fields of the class, such as ``separator``
         """
-        read = partial(source.read_blocks, name, in_memory=in_memory)
-        return cls(label=source.describe_file(name), open_blocks=read, **layout)
+        read = partial(files.read_blocks, name, in_memory=in_memory)
+        return cls(label=files.describe_file(name), open_blocks=read, **layout)
 
     def read_names(self) -> tuple[str, ...]:
         """Reads the column names in the header; returns "1", "2", ... if the file has no header.
