@@ -147,7 +147,7 @@ class AttackTrial:
             return ""
         return (
             f"Messages without senders are searched together: their {size:,} entries (users times "
-            f"items) exceed the {MAX_UNLINKED_USER_ITEMS:,} that memory can hold. Audit fewer users."
+            f"items) exceed the {MAX_UNLINKED_USER_ITEMS:,} that fit in memory. Audit fewer users."
         )
 
     def make_skipped_row(self, reason: str) -> SkippedRow:
