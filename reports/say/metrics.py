@@ -224,7 +224,7 @@ def widen_limits(
     return low, row.value + wider * max(0.0, row.ci_high - row.value)
 
 
-def select_quoted_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
+def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
     """Selects the utility row that reports state: the first metric, last cutoff; None without rows.
 
     The cutoff is the k of HR@k. Results that the paper also prints have precedence.
@@ -243,7 +243,7 @@ def describe_utility(section: Section, record: Contents) -> str:
     The line also states whether the training had settings with which the system learns. It quotes
     the same system without protection if that is in the audit, and both have default settings.
     """
-    row = select_quoted_row(section.utility)
+    row = select_headline_row(section.utility)
     if row is None:
         return ""
     guess = "by guessing the mean rating" if row.metric in ERROR_METRICS else "by random ranking"
@@ -285,7 +285,7 @@ def describe_shortfall(section: Section) -> str:
 
     The text is "" if the utility beats both.
     """
-    row, (level, verdict) = select_quoted_row(section.utility), _verdict(section)
+    row, (level, verdict) = select_headline_row(section.utility), _verdict(section)
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random

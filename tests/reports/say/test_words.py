@@ -234,7 +234,7 @@ def test_the_quoted_row_has_the_largest_cutoff_of_the_paper() -> None:
         vary(utility("fcf", 0.5, paper), metric=metric)
         for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
     ]
-    named = metrics.select_quoted_row(rows)
+    named = metrics.select_headline_row(rows)
     assert named.metric == "HR@20"
 
 
