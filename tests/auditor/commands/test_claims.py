@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.plan.families import load_papers
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from tests.command import cli, refusal
-from tests.reports.record.test_gate import check
+from tests.reports.record.test_gate import check_sarif
 
 TABLE_MODULE = """
 from types import SimpleNamespace
@@ -63,7 +63,7 @@ def test_an_entry_prints_the_verdict_first_then_wrong_numbers(tmp_path: Path) ->
     code, out, _ = cli("claims", "9", *files)
     assert code == 0
     log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
-    check(log)
+    check_sarif(log)
     assert {result["ruleId"] for result in log["runs"][0]["results"]} == {"CHECK"}
     cases = ET.parse(tmp_path / "found.xml").getroot().findall("testsuite/testcase")
     assert sum(case.find("failure") is not None for case in cases) == len(log["runs"][0]["results"])

@@ -15,7 +15,7 @@ import pytest
 
 from fedrec_auditor.auditor.verification import CheckResult, CheckStatus
 from tests.command import cli, refusal
-from tests.reports.record.test_gate import check
+from tests.reports.record.test_gate import check_sarif
 
 USER_MODULE = """
 import numpy as np
@@ -85,7 +85,7 @@ def test_sarif_and_junit_files_have_the_verdict(
     code, out, _ = cli(*words, "--sarif", "found.sarif", "--junit", "found.xml")
     assert (code, out.split(":")[0]) == (1, "False")
     log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
-    check(log)
+    check_sarif(log)
     (result,) = log["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("VIOLATED", "error")
     place = result["locations"][0]["physicalLocation"]
