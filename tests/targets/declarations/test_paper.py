@@ -158,9 +158,9 @@ def test_repeated_entries_are_not_second_claims(paper: Callable[..., Paper]) -> 
 
 def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Paper]) -> None:
     first, second = paper().get_reported_metrics("one")
-    assert (first.metric, first.value, first.note) == ("HR@1", 0.1, "note; large")
+    assert (first.metric, first.value, first.note) == ("HR@1", 0.1, "note; data: large")
     assert (second.metric, second.value) == ("HR@2", 0.2)
-    assert second.note == "note; large; the paper has 0.3 on small"
+    assert second.note == "note; data: large. The paper also prints 0.3, for small"
     assert [each.value for each in paper().get_reported_metrics("other")] == [0.1, 0.2]
 
 
