@@ -279,7 +279,7 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Doc
     few = f" {n_small} other results beat guessing by less." if n_small else ""
     blocks: list[Block] = [
         Paragraph(
-            f"After correction for multiple testing, {len(leaking)} of {glance.n_results:,} attack "
+            f"Corrected for multiple testing, {len(leaking)} of {glance.n_results:,} attack "
             f"results close at least {margin} of the gap between guessing and certainty.{few}{but}"
         )
     ]

@@ -494,13 +494,13 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     if witness is None:
         return
     yield "inputs", f"Input a is “{witness.input_a}”, and input b is “{witness.input_b}”."
-    yield "output", f"The adversary looks for this output: {witness.output}."
+    yield "output", f"The adversary looks for: {witness.output}."
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."
     yield "ratio of the larger to the smaller", describe_probability_ratio(measured)
     if witness.copies > 1:
-        yield "parts", f"The same holds for each of {witness.copies:,} independent parts."
+        yield "parts", f"This holds for each of {witness.copies:,} independent parts."
     if witness.note:
         yield "note", witness.note
 
