@@ -37,7 +37,7 @@ def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     A candidate is a pair of user and item. A member is a candidate that is an interaction in the
     data; all other candidates are non-members. The candidates are up to 20 members and equally many
     non-members per user, drawn uniformly from the user's items and from all other items, for up to
-    2,000 users (``Game.max_users``).
+    2,000 users (``AttackTrial.max_users``).
 
     Members are more popular than random non-members, so that a good guess is possible without
     uploads. The baseline ``popularity`` therefore scores a pair by the number of other users who
@@ -228,7 +228,7 @@ def run_user_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     Each training on half of the users is attacked in turn, by an adversary who has run all other
     trainings. The adversary knows the ratings of all users with ratings. If there are more than
     ``MAX_PROFILES`` such users, the adversary knows only the ratings of the scored users, at most
-    2,000 (``Game.max_users``).
+    2,000 (``AttackTrial.max_users``).
 
     The baseline is the number of a user's ratings, and the gain over it is paired by users. Each
     user is included with probability 1/2, so that no prior can help the attack, and the baseline

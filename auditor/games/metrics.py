@@ -453,8 +453,8 @@ class Guesses:
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
     ``random_guess_probs``: probabilities with which a random guesser names each class in a draw (r,
-        C), or None. If given, ``right_true_guess_counts`` has expected numbers of right guesses, and
-        ``guessed_codes`` only marks known users.
+        C), or None. If given, ``right_true_guess_counts`` has expected numbers of right guesses,
+        and ``guessed_codes`` only marks known users.
     """
 
     true_codes: NDArray[np.int64]

@@ -104,8 +104,8 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, FactValue]]:
     yield "Claim", say.make_claim_quantity(claim)
     yield "Unit of privacy", f"The protected data are {say.UNIT_TEXTS[scope.unit]}."
     yield ("Neighbouring inputs", f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.")
-    time = say.HORIZON_TEXTS[scope.horizon]
-    yield "Adversary and horizon", f"The adversary is {say.VANTAGE_TEXTS[scope.vantage]}, {time}."
+    whom, time = say.VANTAGE_TEXTS[scope.vantage], say.HORIZON_TEXTS[scope.horizon]
+    yield "Adversary and horizon", f"Epsilon is judged against {whom}, {time}."
     yield "Proved upper bound", say.make_finding_upper_quantity(finding)
     yield "Shown lower bound", say.make_finding_lower_quantity(finding)
     if math.isfinite(claim.epsilon):
@@ -279,7 +279,7 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Doc
     few = f" {n_small} other results beat guessing by less." if n_small else ""
     blocks: list[Block] = [
         Paragraph(
-            f"After correction for multiple testing, {len(leaking)} of {glance.n_results:,} attack "
+            f"Corrected for multiple testing, {len(leaking)} of {glance.n_results:,} attack "
             f"results close at least {margin} of the gap between guessing and certainty.{few}{but}"
         )
     ]

@@ -494,13 +494,13 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     if witness is None:
         return
     yield "inputs", f"Input a is “{witness.input_a}”, and input b is “{witness.input_b}”."
-    yield "output", witness.output
+    yield "output", f"The adversary looks for: {witness.output}."
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."
     yield "ratio of the larger to the smaller", describe_probability_ratio(measured)
     if witness.copies > 1:
-        yield "number of independent parts", f"{witness.copies:,}"
+        yield "parts", f"This holds for each of {witness.copies:,} independent parts."
     if witness.note:
         yield "note", witness.note
 
@@ -551,7 +551,7 @@ def describe_probability_ratio(measured: Bound) -> str:
         return "The ratio is infinite: one of the two inputs can never give this output."
     together = f" of all {witness.copies:,} independent parts" if witness.copies > 1 else ""
     if small == 0.0 or math.isinf(large):
-        text = "The ratio is finite, but a probability is outside the range of double precision"
+        text = "The ratio is finite, but a probability is too large or small for double precision"
         if measured.delta > 0.0 or endless:
             return f"{text}."
         return f"{text}; the log-ratio{together} is {format_number(measured.epsilon)}."

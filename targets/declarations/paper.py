@@ -471,11 +471,11 @@ class Paper:
         for table in self.printed_numbers.table:
             rows = [row for row in table.rows if system in table.get_system_names(row)]
             for metric, value in table.get_row(rows[0]).items() if table.protocol and rows else ():
-                key, beside = (metric, table.protocol), table.beside.get(rows[0], "")
-                note = "; ".join(filter(None, (table.note, table.data, beside)))
+                key, data = (metric, table.protocol), table.data and f"data: {table.data}"
+                note = "; ".join(filter(None, (table.note, data, table.beside.get(rows[0], ""))))
                 if key in figures:
-                    note = f"{figures[key].note}; the paper has {value:g} on {table.data}"
-                    value = figures[key].value
+                    also = f"The paper also prints {value:g}, for {table.data}"
+                    note, value = f"{figures[key].note}. {also}", figures[key].value
                 figures[key] = ReportedMetric(
                     metric=metric, protocol=table.protocol, value=value, note=note
                 )

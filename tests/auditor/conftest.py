@@ -1,4 +1,4 @@
-"""Fixtures that make audits of tests short, where no test is about what is made smaller."""
+"""Fixtures that shorten audits in tests whose subject is not the reduced quantity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 
 @pytest.fixture(autouse=True)
 def few_votes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Votes of coordinates that are learned from a 32nd of the messages."""
+    """Sets the maximum number of messages that choose voting coordinates to 128."""
     monkeypatch.setattr(round, "_VOTING", 128)
 
 

@@ -1,4 +1,4 @@
-"""What the auditor command refuses: one clear line, exit code 2, nothing written."""
+"""Tests of refusals of the auditor command: one clear line, exit code 2, and no files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.command import cli, refusal
 
-BROKEN = {
+BAD_COMMANDS = {
     "unknown target": (("run", "dplcf-app"), "Did you mean dplcf-ap"),
     "unknown data": (("run", "--data", "ml-100kk"), "Did you mean ml-100k"),
     "unknown attack": (("run", "--attacks", "linkag"), "Did you mean linkage"),
@@ -61,12 +61,12 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("words", "said"), BROKEN.values(), ids=BROKEN)
-def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
-    assert said in refusal(*words)
+@pytest.mark.parametrize(("words", "message"), BAD_COMMANDS.values(), ids=BAD_COMMANDS)
+def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], message: str) -> None:
+    assert message in refusal(*words)
 
 
-LIGHT = (
+FAST_REFUSALS = (
     "unknown target",
     "unknown data",
     "too few runs",
@@ -74,25 +74,25 @@ LIGHT = (
     "no jobs",
     "unwritable",
 )
-LIGHT += ("unknown reproduction", "unknown target to record", "unknown device")
-HEAVY = ("torch", "scipy", "dp_accounting.dp_event", "numpy", "numba", "pyarrow", "sklearn")
+FAST_REFUSALS += ("unknown reproduction", "unknown target to record", "unknown device")
+HEAVY_MODULES = ("torch", "scipy", "dp_accounting.dp_event", "numpy", "numba", "pyarrow", "sklearn")
 
 
-@pytest.mark.parametrize("what", LIGHT)
-def test_what_is_wrong_is_said_before_anything_heavy_is_imported(what: str) -> None:
-    words, said = BROKEN[what]
+@pytest.mark.parametrize("case", FAST_REFUSALS)
+def test_bad_input_is_refused_before_heavy_imports(case: str) -> None:
+    words, message = BAD_COMMANDS[case]
     code = (
         "import sys; from fedrec_auditor.auditor.commands.command_line import main\n"
         f"sys.argv = {['auditor', *words]!r}\n"
         "try: main()\n"
-        f"finally: print(*[name for name in {HEAVY!r} if name in sys.modules])"
+        f"finally: print(*[name for name in {HEAVY_MODULES!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "\n")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_no_words_show_the_help() -> None:
+def test_the_command_alone_shows_the_help() -> None:
     code, out, err = cli()
     assert (code, err) == (2, "")
     assert "doctor" in out
@@ -108,14 +108,14 @@ def test_a_broken_line_of_ratings_is_named(tmp_path: Path) -> None:
     assert "line 2" in err
 
 
-def test_the_columns_of_a_table_are_asked_for_in_words_of_the_command_line(tmp_path: Path) -> None:
+def test_missing_columns_are_requested_as_options(tmp_path: Path) -> None:
     table = tmp_path / "sales.csv"
     table.write_text("customer,article\n1,2\n")
     err = refusal("run", "random", "--data", table, "--out", tmp_path / "out")
     assert "--column item=NAME" in err or "--column user=NAME" in err
 
 
-def test_a_table_of_very_many_columns_asks_which_are_attributes(tmp_path: Path) -> None:
+def test_a_table_of_many_columns_needs_named_attributes(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("user,item\n1,2\n2,3\n3,2\n4,3\n")
     rows = [
         ",".join(f"c{k}" for k in range(10_000)),
@@ -128,9 +128,9 @@ def test_a_table_of_very_many_columns_asks_which_are_attributes(tmp_path: Path) 
     assert cli(*words, "--attribute", "c7")[0] == 0
 
 
-# Files that took minutes to read.
+# Each file once took minutes to read.
 @pytest.mark.parametrize("text", ['"a\\' * 60_000, '"""\\"' * 50_000, "x = 0x" + "f" * 9_000])
-def test_claims_without_an_end_are_refused(tmp_path: Path, text: str) -> None:
+def test_pathological_claim_files_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "claim.toml").write_text(text)
     refusal("run", "os:x", "--claim", tmp_path / "claim.toml", "--data", "nowhere")
 

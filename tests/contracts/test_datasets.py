@@ -55,7 +55,7 @@ def movielens(dataset: Dataset, write: Callable[[Path, written.Rows], Path]) -> 
 
 
 def table(dataset: Dataset, file: str, lines: list[str]) -> DatasetCase:
-    return DatasetCase(dataset, lambda folder: written.lines(folder / file, lines), (), file)
+    return DatasetCase(dataset, lambda folder: written.write(folder / file, lines), (), file)
 
 
 CASES: dict[str, tuple[DatasetCase, ...]] = {

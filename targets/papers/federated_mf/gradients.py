@@ -88,9 +88,9 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
     """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
 
     The additional rating changes the user embedding, which is fitted to the user's ratings, and so
-    the gradients of the user's other ratings. The norm is that for a malicious server, which
-    chooses the initial item embeddings so that the fit changes most (``fit_with_and_without``), and
-    then broadcasts item embeddings of 0.
+    the gradients of the user's other ratings. The server is malicious: it chooses initial item
+    embeddings with which the rating turns the user embedding (``fit_with_and_without``), and then
+    broadcasts item embeddings of 0.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.

@@ -239,8 +239,8 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_divisors() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: 1, and a factor on HFL-SGDMF's noise that comes from the divisor of its
-    sums.
+    """Yields two pairs: 1, and a factor by which the divisor of HFL-SGDMF's gradient sums changes
+    the noise.
 
     HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings. The paper
     implies that both factors are 1.
@@ -280,7 +280,7 @@ def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of changes of a sum of item gradients if one user replaces another.
+    """Yields two pairs: by how much one user who replaces another changes a sum of item gradients.
 
     The first number of a pair is the claimed, the second the largest change. The unit is 2 R^(3/2),
     with R the largest rating. Each of the two users has one rating: of the same item in the first

@@ -355,7 +355,8 @@ def compare_training_users() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair per data set: the printed epsilon at delta 0, and a lower bound on it.
+    """Yields one pair per data set: the printed epsilon at delta 0, and a lower bound on the true
+    epsilon.
 
     The paper's tables print infinity at delta 0.
     """

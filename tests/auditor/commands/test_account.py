@@ -9,13 +9,13 @@ import pytest
 
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.record.rows import Finding
-from tests.auditor.commands.test_claims import no_constant
+from tests.auditor.commands.test_claims import refuse_constant
 from tests.command import cli, refusal
 
 OWN = ("account", "--gaussian", "z=1.1", "--rate", "0.01", "--rounds", "1000", "--delta", "1e-6")
 
 
-def test_the_command_prints_what_python_does() -> None:
+def test_command_prints_the_python_result() -> None:
     code, out, err = cli(*OWN)
     assert (code, err) == (0, "")
     found = account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)
@@ -23,7 +23,7 @@ def test_the_command_prints_what_python_does() -> None:
     assert " ".join(out.split()).endswith(f" {found.statement}")
 
 
-def test_the_figure_to_state_is_rounded_up_and_has_its_scope() -> None:
+def test_stated_epsilon_is_rounded_up_and_has_a_scope() -> None:
     stated = account(laplace=3, adjacency="replace", rounds=2).statement
     assert stated == (
         "State: (epsilon = 1.34, delta = 0.0) for all data of one user, over the whole "
@@ -31,10 +31,10 @@ def test_the_figure_to_state_is_rounded_up_and_has_its_scope() -> None:
     )
 
 
-def test_noise_of_ones_own_gives_findings_as_json() -> None:
+def test_given_noise_yields_findings_as_json() -> None:
     code, out, _ = cli(*OWN, "--sampling", "fixed", "--users", "4800", "--json")
     assert code == 0
-    found = json.loads(out, parse_constant=no_constant)
+    found = json.loads(out, parse_constant=refuse_constant)
     rows = [Finding.model_validate(row) for row in found["findings"]]
     assert [row.scope.adjacency for row in rows] == ["replace"] * 2 + ["add-remove"] * 2
     total = found["findings"][0]
@@ -53,7 +53,7 @@ def test_an_event_is_read_from_a_file(tmp_path: Path) -> None:
     assert cli("account", "--event", path, *words) == cli(*OWN)
 
 
-def test_the_noise_for_a_target_is_found() -> None:
+def test_noise_is_solved_for_a_target_epsilon() -> None:
     words = ("--laplace", "b", "--rounds", "10", "--target-epsilon", "2")
     code, out, _ = cli("account", *words)
     assert code == 0
@@ -63,7 +63,7 @@ def test_the_noise_for_a_target_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "got 0 of them"),
         (("--rate", "0.1"), "got 0 of them"),
@@ -75,8 +75,8 @@ def test_the_noise_for_a_target_is_found() -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -> None:
-    assert said in refusal("account", *words)
+def test_bad_options_are_refused_in_one_line(words: tuple[object, ...], message: str) -> None:
+    assert message in refusal("account", *words)
 
 
 def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

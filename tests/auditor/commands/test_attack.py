@@ -13,7 +13,7 @@ from tests.command import cli
 from tests.reports.conftest import sample
 
 
-def test_with_a_baseline_only_what_got_worse_fails(
+def test_only_findings_worse_than_the_baseline_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = sample()
@@ -23,15 +23,15 @@ def test_with_a_baseline_only_what_got_worse_fails(
     before.save(tmp_path / "before")
     (tmp_path / "manifest.json").write_text('{"algorithm": "mine", "n_items": 3}')
     words = ("attack", tmp_path, "--baseline", tmp_path / "before" / "report.json")
-    for found, expected, said in (
+    for found, expected, message in (
         (before, 0, "Comparison with the baseline: Nothing is worse."),
         (record, 1, "worse: fcf: membership (server) reaches AUC = 1 "),
     ):
-        monkeypatch.setattr(recorded_uploads, "attack_recording", answering(found))
+        monkeypatch.setattr(recorded_uploads, "attack_recording", replace_command(found))
         code, out, _ = cli(*words, "--out", tmp_path / "out")
-        assert (code, said in out) == (expected, True), out
+        assert (code, message in out) == (expected, True), out
     assert cli("attack", tmp_path, "--baseline", tmp_path / "none")[0] == 2
 
 
-def answering(record: Record) -> Callable[..., Record]:
+def replace_command(record: Record) -> Callable[..., Record]:
     return lambda *given, **settings: record

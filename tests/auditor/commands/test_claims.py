@@ -14,9 +14,9 @@ from fedrec_auditor.auditor.plan.families import load_papers
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from tests.command import cli, refusal
-from tests.reports.record.test_gate import check
+from tests.reports.record.test_gate import check_sarif
 
-TABLED = """
+TABLE_MODULE = """
 from types import SimpleNamespace
 
 def all():
@@ -39,14 +39,14 @@ def test_theorem_5_of_lfl_at_any_parameters() -> None:
     assert first["measured"]["epsilon"] == pytest.approx(3.14, abs=0.005)
 
 
-def test_an_entry_is_told_in_full() -> None:
+def test_an_entry_is_printed_in_full() -> None:
     code, out, _ = cli("claims", "6")
     assert code == 0
-    for said in ("false", "section 3.2.1", "ln(p/q)", "1.90048", "keep=0.731", "holds: proved"):
-        assert said in out
+    for text in ("false", "section 3.2.1", "ln(p/q)", "1.90048", "keep=0.731", "holds: proved"):
+        assert text in out
 
 
-def test_a_heading_is_told_with_all_its_parts_as_json() -> None:
+def test_an_entry_number_prints_all_its_parts_as_json() -> None:
     code, out, _ = cli("claims", "9", "--json")
     assert code == 0
     assert [(row["number"], row["arithmetic"]) for row in json.loads(out)] == [
@@ -55,13 +55,15 @@ def test_a_heading_is_told_with_all_its_parts_as_json() -> None:
     ]
 
 
-def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(tmp_path: Path) -> None:
-    """Equation 6: two wrong entries and one line for the 14 that agree; no error text anywhere."""
+def test_an_entry_prints_the_verdict_first_then_wrong_numbers(tmp_path: Path) -> None:
+    """Equation 6 has two wrong entries and one line for the 14 that agree; no error text is
+    printed.
+    """
     files = ("--sarif", tmp_path / "found.sarif", "--junit", tmp_path / "found.xml")
     code, out, _ = cli("claims", "9", *files)
     assert code == 0
     log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
-    check(log)
+    check_sarif(log)
     assert {result["ruleId"] for result in log["runs"][0]["results"]} == {"CHECK"}
     cases = ET.parse(tmp_path / "found.xml").getroot().findall("testsuite/testcase")
     assert sum(case.find("failure") is not None for case in cases) == len(log["runs"][0]["results"])
@@ -75,7 +77,7 @@ def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(tmp_path: Path)
     assert "Threat model: against participating clients" in " ".join(out.split())
 
 
-def test_nothing_is_called_measured_where_nothing_was() -> None:
+def test_entries_without_measurements_never_say_measured() -> None:
     code, out, _ = cli("claims", "fmf-ldp")
     assert code == 0
     assert "measured" not in out
@@ -88,8 +90,8 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
     assert len(others) == 5
 
 
-def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Verdicts may have any spelling; files for CI contain all entries."""
+def test_only_selects_entries_by_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Option --only accepts any spelling of a verdict; files for CI contain all entries."""
     some = tuple(e for e in catalogue.list_entries() if e.number in ("6", "7b", "8", "20b"))
     monkeypatch.setattr(catalogue, "list_entries", lambda _: some)
     for given, expected in (
@@ -107,14 +109,14 @@ def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> No
         assert [row["number"] for row in found] == expected
 
 
-def test_the_entries_of_a_paper() -> None:
+def test_paper_option_selects_the_entries_of_a_paper() -> None:
     code, out, _ = cli("claims", "--paper", "fedgnn", "--json")
     assert code == 0
     found = {row["number"] for row in json.loads(out)}
     assert found == {entry.number for entry in load_papers()["fedgnn"].entries if entry.number}
 
 
-def no_constant(name: str) -> float:
+def refuse_constant(name: str) -> float:
     raise AssertionError(f"{name} is not JSON")
 
 
@@ -123,7 +125,7 @@ def test_infinities_are_strings_in_json(asked: str) -> None:
     """The densities of the worst upload of entry 17b exceed the range of doubles."""
     code, out, _ = cli("claims", asked, "--json")
     assert code == 0
-    rows = json.loads(out, parse_constant=no_constant)
+    rows = json.loads(out, parse_constant=refuse_constant)
     if asked == "7":
         assert rows[0]["exact_lower_epsilon"] == "inf"
 
@@ -138,8 +140,8 @@ def test_a_target_is_followed_by_its_entries() -> None:
     assert "\n8 dplcf-sp: " not in out
 
 
-def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of 36 rows is tested, to be fast; docs/claims.md has all rows."""
+def test_printed_tables_are_compared_with_true_epsilons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs one of the 36 rows, to be fast; docs/claims.md has all rows."""
     few = [c for c in numbers.printed_epsilons() if c.clients == 30 and c.delta == 1e-6]
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: few)
     code, out, _ = cli("claims", "dp-privrec", "--tables", "--jobs", "1")
@@ -150,7 +152,7 @@ def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A table that a paper declares is listed with ours, for its system, and on the page."""
+    """A table declared by a third-party paper is listed with the built-in ones, for its system."""
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: ())
     head = Path(numbers.__file__).with_name("claims.toml").read_text().partition("[[claim]]")[0]
     folder = tmp_path / "tabled_paper"
@@ -160,7 +162,7 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
     (folder / "printed.toml").write_text(
         '[epsilons]\nentries = "all"\nsystem = "Theirs"\ntitle = "Table 7"\n'
     )
-    (folder / "numbers.py").write_text(TABLED)
+    (folder / "numbers.py").write_text(TABLE_MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(
         catalogue, "load_papers", lambda: {**load_papers(), "x": Paper.load("tabled_paper")}
@@ -180,7 +182,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "one of a target"),
         (("6", "--all"), "one of a target"),
@@ -217,8 +219,8 @@ def test_an_epsilon_of_millions_is_printed() -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -> None:
-    assert said in refusal("claims", *words)
+def test_bad_options_are_refused_in_one_line(words: tuple[object, ...], message: str) -> None:
+    assert message in refusal("claims", *words)
 
 
 def test_the_catalogue_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,22 +42,22 @@ PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far")
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A quick audit of a plan on synthetic data, with two workers."""
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a quick audit of a plan on synthetic data, with two workers."""
     out = tmp_path_factory.mktemp("run")
     (out / "plan.toml").write_text(PLAN)
-    code, said, told = cli("run", "--plan", out / "plan.toml", "--jobs", 2, "--out", out)
-    for name, text in (("code", str(code)), ("stdout", said), ("stderr", told)):
+    code, stdout, stderr = cli("run", "--plan", out / "plan.toml", "--jobs", 2, "--out", out)
+    for name, text in (("code", str(code)), ("stdout", stdout), ("stderr", stderr)):
         (out / name).write_text(text)
     return out
 
 
-def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None:
-    assert (done / "code").read_text() == "1"
+def test_a_run_writes_reports_and_exits_with_1_for_a_false_claim(run_folder: Path) -> None:
+    assert (run_folder / "code").read_text() == "1"
     for name in ("report.json", "report.html", "report.md", "junit.xml"):
-        assert (done / name).stat().st_size > 500
-    assert not (done / ".tasks").exists()
-    record = Record.read(done)
+        assert (run_folder / name).stat().st_size > 500
+    assert not (run_folder / ".tasks").exists()
+    record = Record.read(run_folder)
     verdicts = {
         (finding.target, finding.scope.unit.value, finding.scope.horizon.value): finding.verdict
         for finding in record.findings
@@ -79,8 +79,8 @@ def test_a_run_leaves_its_reports_and_exits_with_the_finding(done: Path) -> None
     }
 
 
-def test_the_record_shows_the_counterexample_of_asymmetric_flipping(done: Path) -> None:
-    raw = json.loads((done / "report.json").read_text())
+def test_the_record_shows_the_counterexample_of_asymmetric_flipping(run_folder: Path) -> None:
+    raw = json.loads((run_folder / "report.json").read_text())
     violated = next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")
     assert violated["measured"]["epsilon"] == "inf"
     witness = violated["measured"]["witness"]
@@ -88,8 +88,8 @@ def test_the_record_shows_the_counterexample_of_asymmetric_flipping(done: Path) 
     assert min(witness["probability_a"], witness["probability_b"]) == 0.0
 
 
-def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
-    record = Record.read(done)
+def test_the_record_has_the_epsilon_of_a_training_and_of_a_user(run_folder: Path) -> None:
+    record = Record.read(run_folder)
     items = record.provenance.data.n_items
     training = next(
         f
@@ -102,16 +102,16 @@ def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
     assert user.accounted.epsilon == pytest.approx(items * 1.0)
 
 
-def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> None:
+def test_a_plan_sets_the_protection_and_the_route_of_uploads(run_folder: Path) -> None:
     """FedMF sends plain models; the plan adds noise of epsilon 2 per entry, and a shuffler."""
-    found = [f for f in Record.read(done).findings if f.target == "fedmf"]
+    found = [f for f in Record.read(run_folder).findings if f.target == "fedmf"]
     assert {"server", "shuffled"} == {finding.scope.vantage for finding in found}
     for row in (found[0].claim, found[0].accounted, found[0].measured):
         assert row.epsilon == pytest.approx(2.0)
 
 
-def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
-    record = Record.read(done)
+def test_every_attack_has_an_interval_and_a_baseline(run_folder: Path) -> None:
+    record = Record.read(run_folder)
     families = {(row.target, row.family) for row in record.attacks}
     assert ("fcf", "reconstruction") in families
     for target in ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"):
@@ -125,24 +125,24 @@ def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
     assert exact.value > 0.99
 
 
-def test_progress_is_plain_lines(done: Path) -> None:
-    lines = (done / "stderr").read_text().splitlines()
+def test_progress_is_plain_lines(run_folder: Path) -> None:
+    lines = (run_folder / "stderr").read_text().splitlines()
     said = [found for line in lines if (found := PROGRESS.fullmatch(line))]
     # A line repeats the number if no task ends for a long time.
     assert list(dict.fromkeys(int(f[1]) for f in said)) == list(range(1, int(said[0][2]) + 1))
-    assert "\x1b" not in (done / "stderr").read_text()
-    assert "\x1b" not in (done / "stdout").read_text()
+    assert "\x1b" not in (run_folder / "stderr").read_text()
+    assert "\x1b" not in (run_folder / "stdout").read_text()
 
 
 def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
-    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One job is interrupted after five tasks, loses two, and resumes: equal except for timing."""
+    """One job stops after five tasks, loses two results, and resumes to an equal record."""
     from fedrec_auditor.auditor.plan.plan import read_plan
     from fedrec_auditor.auditor.run import runner
     from fedrec_auditor.auditor.run.resources import make_resources
 
-    plan = read_plan(done / "plan.toml")
+    plan = read_plan(run_folder / "plan.toml")
     ran: list[str] = []
     real = AuditedTarget.run_step
 
@@ -174,7 +174,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
         provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
         return store.encode_record(one.model_copy(update={"provenance": provenance}))
 
-    assert stripped(record).splitlines() == stripped(Record.read(done)).splitlines()
+    assert stripped(record).splitlines() == stripped(Record.read(run_folder)).splitlines()
 
 
 def test_an_interrupt_is_one_line_and_exit_code_3(
@@ -236,13 +236,13 @@ def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     assert {finding.target for finding in record.findings} == {"random"}
 
 
-def test_report_renders_the_same_files_again(done: Path, tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_bytes((done / "report.json").read_bytes())
+def test_report_renders_the_same_files_again(run_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes((run_folder / "report.json").read_bytes())
     code, out, _ = cli("report", tmp_path)
     assert code == 0
     assert "report.html" in out
     for name in ("report.json", "report.html", "report.md", "junit.xml"):
-        assert (tmp_path / name).read_bytes() == (done / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (run_folder / name).read_bytes()
 
 
 def test_listings_in_text_and_json() -> None:
@@ -255,7 +255,7 @@ def test_listings_in_text_and_json() -> None:
     assert set(listed) == {*FAMILIES, "reproductions"}
 
 
-def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
+def test_a_target_is_listed_with_its_settings_and_their_values() -> None:
     code, said, _ = cli("list", "fmf-ldp")
     assert code == 0
     assert said.startswith("fmf-ldp: FMF-LDP: federated matrix factorization with randomized")
@@ -294,7 +294,7 @@ def test_doctor() -> None:
     assert {f"cached {name}" for name in ("ml-100k", "ml-1m")} <= set(facts)
 
 
-def test_it_says_its_version() -> None:
+def test_version_option() -> None:
     said = f"fedrec-auditor {version('fedrec-auditor')}\n"
     assert cli("--version") == cli("-V") == (0, said, "")
 
@@ -307,8 +307,8 @@ def test_a_shell_completes_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, out.split()) == (0, ["record", "report", "reproduce"])
 
 
-def test_a_command_that_ends_the_program_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An imported module may call sys.exit(0)."""
+def test_a_command_that_calls_exit_is_not_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An imported module may call sys.exit(0), which must not look like a passed audit."""
 
     def ended(*words: object, **options: object) -> None:
         raise SystemExit(0)
@@ -328,7 +328,7 @@ def test_help_lists_every_command() -> None:
 LIST = [*COMMAND, "list", "targets"]
 
 
-def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
+def test_output_is_ascii_for_a_terminal_without_unicode() -> None:
     done = subprocess.run(
         [*COMMAND, "claims", "dplcf-sp"],
         capture_output=True,
@@ -340,7 +340,7 @@ def test_a_terminal_without_unicode_is_spoken_to_in_ascii() -> None:
     assert b"?" not in done.stdout
 
 
-def test_a_reader_that_goes_away_is_no_finding() -> None:
+def test_a_closed_pipe_is_not_reported_as_a_finding() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(LIST, stdout=writing, stderr=subprocess.PIPE, check=False)
@@ -357,7 +357,7 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
         assert subprocess.run([*LIST, "x"], stderr=full, check=False).returncode == 2
 
 
-LOST = [
+LOST_OUTPUTS = [
     later("exec 1>&-", ""),
     ("exec 0<&- 1>&- 2>&-", ""),
     later("exec 1>/dev/full", "No space left on device. Read "),
@@ -367,9 +367,9 @@ LOST = [
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize(("redirect", "said"), LOST)
-def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
-    tmp_path: Path, redirect: str, said: str
+@pytest.mark.parametrize(("redirect", "message"), LOST_OUTPUTS)
+def test_an_audit_with_lost_output_is_still_saved_and_sets_its_exit_code(
+    tmp_path: Path, redirect: str, message: str
 ) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
     plan.write_text('targets = ["dplcf-ap"]\nattacks = []\ngames = []\ndata = "synthetic"\n')
@@ -384,14 +384,14 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     assert (out / "report.json").exists()
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert sorted(path.name for path in out.iterdir()) == sorted(store.RUN_FILE_NAMES)
 
 
 @pytest.mark.parametrize(
     ("redirect", "lines"), [("1>/dev/full", 1), later("1>&-", 0), later("1> >(:)", 0)]
 )
-def test_a_verdict_that_cannot_be_printed_is_the_exit_code(redirect: str, lines: int) -> None:
+def test_the_exit_code_has_the_verdict_if_output_is_lost(redirect: str, lines: int) -> None:
     words = [*COMMAND, "verify", "bit-flip", "--epsilon", "0.5", "--samples", "1000"]
     words += ["--set", "p=0.7", "--set", "q=0.3"]
     script = f'exec {redirect}; sleep 0.1; exec "$@"'

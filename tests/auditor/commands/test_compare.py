@@ -14,7 +14,7 @@ from tests.reports.conftest import sample
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two runs: one without its refuted findings, one with them and another seed."""
+    """Records of two runs: one without refuted findings, one with them and another seed."""
     whole = sample()
     rest = tuple(f for f in whole.findings if f.verdict is not Verdict.VIOLATED)
     before = whole.model_copy(update={"findings": rest})
@@ -40,15 +40,15 @@ def test_a_new_violation_exits_with_1_and_its_loss_with_0(runs: tuple[Path, Path
     assert (code, text.startswith("Both audits have the same plan, data")) == (0, True)
 
 
-def test_json_holds_the_same(runs: tuple[Path, Path]) -> None:
+def test_json_has_the_same_changes(runs: tuple[Path, Path]) -> None:
     code, text, _ = cli("compare", *runs, "--json")
     assert code == 1
-    told = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    printed = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     names = {"changes", "differences", "incomparable", "n_findings", "n_rows", "has_claims"}
-    assert set(told) == {*names, "is_complete", "unassessed", "newly_unassessed"}
-    (worst,) = (each for each in told["changes"] if each["trend"] == "worse")
+    assert set(printed) == {*names, "is_complete", "unassessed", "newly_unassessed"}
+    (worst,) = (each for each in printed["changes"] if each["trend"] == "worse")
     assert (worst["subject"], worst["target"], worst["now"]) == ("verdict", "dplcf-ap", "VIOLATED")
 
 
-def test_what_is_no_run_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_folder_without_a_record_is_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
     assert "report.json" in refusal("compare", runs[0], tmp_path)

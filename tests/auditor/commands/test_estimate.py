@@ -50,13 +50,13 @@ def test_json_holds_the_bound_and_the_verdict(scores: str) -> None:
 
 
 @pytest.mark.parametrize("extra", [(), ("--one-run",), ("--curve",)])
-def test_json_says_how_many_scores_are_left_over_as_the_terminal_does(
+def test_json_and_terminal_show_the_same_number_of_unused_scores(
     scores: str, extra: tuple[str, ...]
 ) -> None:
     found = json.loads(cli("estimate", scores, "--delta", "1e-5", *extra, "--json")[1])
     lines = cli("estimate", scores, "--delta", "1e-5", *extra)[1].splitlines()
-    told = [line.split()[1] for line in lines if line.split()[0] == "unused"]
-    assert told == ([f"{found['unused']:,}"] if found["unused"] else [])
+    printed = [line.split()[1] for line in lines if line.split()[0] == "unused"]
+    assert printed == ([f"{found['unused']:,}"] if found["unused"] else [])
     assert found["unused"] == 40_000 - found["bound"]["samples"]
     assert bool(found["unused"]) is not bool(extra)
 
@@ -65,13 +65,13 @@ def test_a_missing_file_is_bad_input() -> None:
     assert "Expected a file of arrays at" in refusal("estimate", "none.npz")
 
 
-def test_a_seed_and_what_is_allowed_are_checked(scores: str) -> None:
-    for words, told in (
+def test_bad_seed_and_allow_options_are_refused(scores: str) -> None:
+    for words, message in (
         (("--seed", "-1"), "a seed of at least 0"),
         (("--seed", "-1", "--curve"), "a seed of at least 0"),
         (("--allow", "everything"), "not-tested"),
     ):
-        assert told in refusal("estimate", scores, *words)
+        assert message in refusal("estimate", scores, *words)
 
 
 def test_scores_of_one_training(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_scores_of_one_training(tmp_path: Path) -> None:
     assert "auto, guesses, trade-off" in refusal(*words, "--estimator", "joint-binomial")
 
 
-def test_the_curve_and_divergences_hold_with_the_bound(scores: str) -> None:
+def test_the_curve_and_divergences_agree_with_the_bound(scores: str) -> None:
     words = ("estimate", scores, "--delta", "0.02", "--curve", "--renyi", "8", "--renyi", "2")
     code, out, _ = cli(*words, "--json")
     found = json.loads(out)
@@ -106,7 +106,7 @@ def test_the_curve_and_divergences_hold_with_the_bound(scores: str) -> None:
     assert f"{band.bound_renyi(2.0):.4g} of order 2, " in out
 
 
-def test_only_what_is_asked_for_is_shown(scores: str) -> None:
+def test_curve_and_divergences_are_shown_only_on_request(scores: str) -> None:
     found = json.loads(cli("estimate", scores, "--renyi", "2", "--json")[1])
     assert (found["curve"], len(found["renyi"])) == ([], 1)
     assert set(json.loads(cli("estimate", scores, "--json")[1])) == {"bound", "unused"}

@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_users: None) -> 
         sys.modules.pop(name, None)
 
 
-def test_a_begun_system_is_consistent_and_passes_its_test(folder: Path) -> None:
+def test_a_new_system_is_consistent_and_passes_its_test(folder: Path) -> None:
     code, out, _ = cli("new", "system", "my-own")
     assert code == 0
     assert "auditor run my_own:system" in out
@@ -45,7 +45,7 @@ def test_a_begun_system_is_consistent_and_passes_its_test(folder: Path) -> None:
     test.test_the_claim_of_my_own_is_not_refuted()
 
 
-def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
+def test_claims_of_a_file_replace_those_of_the_system(folder: Path) -> None:
     assert cli("new", "system", "my-own")[0] == 0
     (folder / "plan.toml").write_text("attacks = []\ngames = []\n")
     (folder / "claim.toml").write_text("epsilon = 0.001\nhorizon = 'round'\n")
@@ -57,7 +57,7 @@ def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("run", "nowhere:system"), "Expected a module 'nowhere'"),
         (("run", "my_own:none"), "Expected 'none' in my_own, got"),
@@ -70,8 +70,8 @@ def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
         (("new", "system", "x", "--folder", "none"), "Expected an existing --folder"),
     ],
 )
-def test_what_is_wrong_is_a_line(folder: Path, words: tuple[str, ...], said: str) -> None:
+def test_bad_arguments_are_refused(folder: Path, words: tuple[str, ...], message: str) -> None:
     assert cli("new", "system", "my-own")[0] == 0
     (folder / "claim.toml").write_text("epsilon = 1\n")
-    assert said in refusal(*words)
+    assert message in refusal(*words)
     assert not (folder / "audit").exists()

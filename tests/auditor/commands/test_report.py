@@ -15,7 +15,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sample().save(tmp_path_factory.mktemp("run"))
 
 
-def test_a_run_is_a_directory_or_its_record(run: Path) -> None:
+def test_a_run_is_given_by_its_folder_or_its_record(run: Path) -> None:
     said = cli("report", run, "dplcf-ap")
     assert said == cli("report", run / "report.json", "dplcf-ap")
     code, text, _ = said
@@ -25,7 +25,7 @@ def test_a_run_is_a_directory_or_its_record(run: Path) -> None:
     assert 'id="dplcf-ap"' in (run / "report.html").read_text()
 
 
-def test_without_a_system_the_summary_says_how_to_go_on(run: Path) -> None:
+def test_the_summary_names_the_command_for_details(run: Path) -> None:
     code, text, _ = cli("report", run)
     assert (code, text.startswith("PRIVACY AUDIT")) == (0, True)
     (pointer,) = (line for line in text.splitlines() if line.startswith("Details: auditor "))
@@ -33,7 +33,7 @@ def test_without_a_system_the_summary_says_how_to_go_on(run: Path) -> None:
     assert (code, text.split(":")[0]) == (0, pointer.split()[-1])
 
 
-def test_an_unknown_system_is_refused_with_those_there_are(run: Path) -> None:
+def test_an_unknown_system_is_refused_with_the_known_names(run: Path) -> None:
     assert "got 'DPLCF'. Did you mean dplcf-ap or dplcf-sp?" in refusal("report", run, "DPLCF")
     assert "It has: " in refusal("report", run, "xyz")
     assert cli("report", run / "nowhere")[0] == 2
@@ -42,7 +42,7 @@ def test_an_unknown_system_is_refused_with_those_there_are(run: Path) -> None:
 @pytest.mark.parametrize(
     "option", [("--fail-on", "leak"), ("--leak-margin", ".5"), ("--tables", "t")]
 )
-def test_a_system_is_shown_without_rendering_and_refuses_what_that_would_ask(
+def test_details_of_a_system_write_no_files_and_refuse_render_options(
     option: tuple[str, str], tmp_path: Path
 ) -> None:
     out = sample().save(tmp_path / "run")

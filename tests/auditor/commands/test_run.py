@@ -1,4 +1,4 @@
-"""Tests of the gate of `auditor run` and `auditor report`: leaks, and worse findings."""
+"""Tests of the gate of `auditor run` and `auditor report`: leaks, and findings that got worse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
 
-def run(target: str, out: Path, *words: object) -> tuple[int, str, str]:
+def run_audit(target: str, out: Path, *words: object) -> tuple[int, str, str]:
     plan = out.with_suffix(".toml")
     plan.write_text(
         f'targets = ["{target}"]\ndata = "synthetic"\nquick = true\n'
@@ -20,17 +20,17 @@ def run(target: str, out: Path, *words: object) -> tuple[int, str, str]:
     return cli("run", "--plan", plan, "--jobs", "1", "--out", out, *words)
 
 
-def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_path: Path) -> None:
+def test_fail_on_leak_fails_a_leak_and_does_not_pass_a_silent_system(tmp_path: Path) -> None:
     out = tmp_path / "fcf"
-    code, text, _ = run("fcf", out, "--fail-on", "leak")
+    code, text, _ = run_audit("fcf", out, "--fail-on", "leak")
     assert code == 1
     *_, last, pointer = text.strip().splitlines()
     assert "\nThe worst leak is in fcf: attack “interaction-reconstruction” (server)" in text
     assert "report.md, overview.svg, junit.xml, report.sarif, report.json" in last
     assert pointer == f"Details: auditor report {out} fcf"
-    assert run("fcf", out)[0] == 0
-    code, text, _ = run("random", tmp_path / "random", "--fail-on", "leak")
-    assert code == 3  # without uploads no attack runs, which is not that none succeeds
+    assert run_audit("fcf", out)[0] == 0
+    code, text, _ = run_audit("random", tmp_path / "random", "--fail-on", "leak")
+    assert code == 3  # a system without uploads is not attacked, which is not the same as resisting
     text = " ".join(text.split())
     assert "not assessed: random: leak (" in text
     assert " attacks could not run here). Exit 3; --allow not-assessed" in text
@@ -43,12 +43,12 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
 
     before = tmp_path / "before.json"
     before.write_bytes((out / "report.json").read_bytes())
-    code, text, _ = run("fcf", out, "--fail-on", "leak", "--baseline", before)
+    code, text, _ = run_audit("fcf", out, "--fail-on", "leak", "--baseline", before)
     assert (code, "Nothing is worse" in text) == (0, True)
     record = json.loads(before.read_text())
     for row in record["attacks"]:
         row["value"], row["ci_low"], row["ci_high"] = 0.1, 0.05, 0.15
-    del record["severity"]  # a stored value would not be that of these rows
+    del record["severity"]  # so that the severity is computed from the edited rows
     before.write_text(json.dumps(record))
     code, text, _ = cli("report", out, "--baseline", before)
     assert code == 1
@@ -57,17 +57,17 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
     assert "was 0.1 [0.05, 0.15]" in text
 
 
-def test_a_baseline_with_nothing_in_common_is_no_pass(tmp_path: Path) -> None:
+def test_a_baseline_without_common_systems_does_not_pass(tmp_path: Path) -> None:
     """A renamed system has no counterpart in the baseline, so the gate does not pass."""
-    run("fmf-ldp", tmp_path / "old")
-    run("dplcf-sp", tmp_path / "new")
+    run_audit("fmf-ldp", tmp_path / "old")
+    run_audit("dplcf-sp", tmp_path / "new")
     code, text, _ = cli("report", tmp_path / "new", "--baseline", tmp_path / "old")
     assert (code, "Nothing could be compared" in text) == (3, True)
     assert cli("report", tmp_path / "new", "--baseline", tmp_path / "new")[0] == 0
 
 
 @pytest.mark.parametrize("command", ["run", "report"])
-def test_a_baseline_that_is_none_is_refused_before_any_work(tmp_path: Path, command: str) -> None:
+def test_a_missing_baseline_is_refused_before_any_work(tmp_path: Path, command: str) -> None:
     out = tmp_path / "out"
     words = ("fcf", "--out", out) if command == "run" else (out,)
     assert "report.json" in refusal(command, *words, "--baseline", tmp_path / "none.json")
@@ -89,7 +89,7 @@ CLIENT = "\n".join(
         "",
     )
 )
-ENDS = {
+EXITS = {
     "an exit at import": ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
     "an end of the process at import": ("import os\nos._exit(0)\n", "os._exit(0)"),
     "an exit": (CLIENT.format(body="sys.exit(0)"), "SystemExit: 0"),
@@ -103,12 +103,12 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_code_under_audit_cannot_end_it_as_a_success(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+@pytest.mark.parametrize("case", EXITS)
+def test_audited_code_cannot_end_the_audit_as_a_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    source, words = ENDS[end]
-    module = f"ends_{list(ENDS).index(end)}"
+    source, words = EXITS[case]
+    module = f"ends_{list(EXITS).index(case)}"
     (tmp_path / f"{module}.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     out = tmp_path / "out"

@@ -15,9 +15,9 @@ import pytest
 
 from fedrec_auditor.auditor.verification import CheckResult, CheckStatus
 from tests.command import cli, refusal
-from tests.reports.record.test_gate import check
+from tests.reports.record.test_gate import check_sarif
 
-HOMEMADE = """
+USER_MODULE = """
 import numpy as np
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
@@ -57,8 +57,8 @@ def dies(x, rng, size):
 
 
 @pytest.fixture(autouse=True)
-def _homemade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "homemade.py").write_text(HOMEMADE)
+def _write_user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "homemade.py").write_text(USER_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -77,7 +77,7 @@ def test_a_violation_exits_with_1_and_shows_the_witness() -> None:
         assert f"\n  {label} " in out
 
 
-def test_code_scanning_and_test_reports_say_what_was_found(
+def test_sarif_and_junit_files_have_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,12 +85,12 @@ def test_code_scanning_and_test_reports_say_what_was_found(
     code, out, _ = cli(*words, "--sarif", "found.sarif", "--junit", "found.xml")
     assert (code, out.split(":")[0]) == (1, "False")
     log = json.loads((tmp_path / "found.sarif").read_text("utf-8"))
-    check(log)
+    check_sarif(log)
     (result,) = log["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("VIOLATED", "error")
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "homemade.py"
-    line = HOMEMADE.splitlines()[place["region"]["startLine"] - 1]
+    line = USER_MODULE.splitlines()[place["region"]["startLine"] - 1]
     assert line == "def response(x, rng, size):"
     cases = ET.parse(tmp_path / "found.xml").getroot().findall("testsuite/testcase")
     assert [case.get("name") for case in cases if case.find("failure") is not None] == [
@@ -102,7 +102,7 @@ def test_code_scanning_and_test_reports_say_what_was_found(
     )
 
 
-def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for() -> None:
+def test_an_unproved_claim_fails_only_with_fail_on() -> None:
     words = ("verify", "homemade:response", "--epsilon", "1", "--samples", "2000", "--no-trace")
     for more, expected in (
         ((), 0),
@@ -116,21 +116,21 @@ def test_what_is_neither_refuted_nor_proved_is_a_finding_only_where_asked_for() 
     assert cli(*refuted, "--fail-on", "never")[0] == 0
 
 
-def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run() -> None:
+def test_an_inconclusive_sample_exits_with_3_and_names_a_larger_size() -> None:
     words = ("verify", "homemade:clear", "--epsilon", "10", "--no-trace", "--samples", "8000")
     code, out, _ = cli(*words)
-    said = " ".join(out.split())
+    text = " ".join(out.split())
     assert (code, out.split(":")[0]) == (3, "Not tested")
-    assert "these draws is 8.26078, not above the claim of 10" in said
-    assert said.count("--samples 37948") == 1
-    assert "--samples 8000" not in said
+    assert "these draws is 8.26078, not above the claim of 10" in text
+    assert text.count("--samples 37948") == 1
+    assert "--samples 8000" not in text
     assert cli(*words, "--allow", "inconclusive")[0] == 0
     assert cli(*words, "--allow", "not-tested", "--fail-on", "unsubstantiated")[0] == 0
     code, out, _ = cli(*words[:-1], "37948")
     assert (code, out.split(":")[0]) == (1, "False")
 
 
-def test_json_is_json_where_epsilon_is_infinite_too() -> None:
+def test_json_is_valid_for_an_infinite_epsilon() -> None:
     code, out, _ = cli(
         "verify", "homemade:certain", "--epsilon", "1", "--samples", "1000", "--json"
     )
@@ -148,7 +148,7 @@ def test_lists_of_lists_are_arrays_and_prints_do_not_spoil_json() -> None:
     assert json.loads(out)["witness"]["input_a"].startswith("[")
 
 
-def test_inputs_may_be_words() -> None:
+def test_inputs_may_be_strings() -> None:
     words = ("--inputs", '["yes", "no"]', "--samples", "2000")
     code, out, _ = cli("verify", "homemade:answers", "--epsilon", "1", *words)
     assert code == 1
@@ -175,7 +175,7 @@ def test_a_failed_check_exits_with_1_unless_it_is_waived(monkeypatch: pytest.Mon
     assert "one of a name, not-tested, got 'a nam'" in refusal(*words, "--allow", "a nam")
 
 
-BAD = {
+BAD_ARGUMENTS = {
     "epsilon no number": (("tight", "--epsilon", "one"), "'one'"),
     "timeout": (("tight", "--epsilon", "1", "--timeout", "0"), "timeout=0"),
     "timeout NaN": (("tight", "--epsilon", "1", "--timeout", "nan"), "timeout=nan"),
@@ -201,9 +201,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("words", "said"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
-    assert said in refusal("verify", f"homemade:{words[0]}", *words[1:])
+@pytest.mark.parametrize(("words", "message"), BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS)
+def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], message: str) -> None:
+    assert message in refusal("verify", f"homemade:{words[0]}", *words[1:])
 
 
 def test_warnings_of_the_callable_do_not_crowd_the_refusal(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_warnings_of_the_callable_do_not_crowd_the_refusal(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
-def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_command_and_its_children(tmp_path: Path) -> None:
     words = ["verify", "homemade:hangs", "--epsilon", "1"]
     # a background job of a shell ignores the signal, and so would its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -242,7 +242,7 @@ def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
         os.kill(int(started[0]), 0)
 
 
-def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
+def test_no_files_are_left_in_the_working_folder(tmp_path: Path) -> None:
     (tmp_path / "noise.py").write_text(
         "from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace\n"
         "noise = Laplace(scale=1, low=0, high=1)\n"
@@ -254,7 +254,7 @@ def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name != "homemade.py"] == ["noise.py"]
 
 
-def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings() -> None:
+def test_a_built_in_mechanism_is_verified_by_name_and_settings() -> None:
     words = ("verify", "laplace", "--set", "scale=0.5", "--set", "low=0", "--set", "high=1")
     code, out, err = cli(*words, "--epsilon", "2", "--samples", "1000", "--allow", "floating point")
     assert (code, err) == (0, "")
@@ -264,7 +264,7 @@ def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("laplace", "--set", "scale=1"), "got no low, high. Add --set low=VALUE"),
         (("laplace", "--set", "scal=1"), "Did you mean scale?"),
@@ -273,9 +273,9 @@ def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings() -> None:
     ],
 )
 def test_settings_that_a_mechanism_does_not_have_are_refused(
-    words: tuple[str, ...], said: str
+    words: tuple[str, ...], message: str
 ) -> None:
-    assert said in refusal("verify", *words, "--epsilon", "1")
+    assert message in refusal("verify", *words, "--epsilon", "1")
 
 
 FAULTS = {
@@ -314,9 +314,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_however_the_callable_fails_it_is_told_so(tmp_path: Path, fault: str) -> None:
-    """The message never calls it a fault of auditor."""
-    text, told = FAULTS[fault]
+def test_every_failure_of_the_callable_is_reported(tmp_path: Path, fault: str) -> None:
+    """The failure is never reported as a fault of the auditor."""
+    text, message = FAULTS[fault]
     name = f"fault_{fault.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(text)
-    assert told in refusal("verify", f"{name}:f", "--epsilon", 1, "--inputs", "[0, 1]")
+    assert message in refusal("verify", f"{name}:f", "--epsilon", 1, "--inputs", "[0, 1]")

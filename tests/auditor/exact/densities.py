@@ -1,4 +1,4 @@
-"""Distributions as a third party would write them, and a plain call of the search, for tests."""
+"""Distributions written as by a third party, and a short call of the search, for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.exact.search import search_exact_bound
 from fedrec_auditor.targets.mechanisms.base import Domain
 
 Rows = NDArray[np.float64] | Sequence[NDArray[np.float64]]
-FEW = settings(max_examples=25, database=None, derandomize=True)
+FEW_EXAMPLES = settings(max_examples=25, database=None, derandomize=True)
 UNIT = Domain(low=0, high=1)
 # Draws per input to find rare outputs: no distribution here has rarer ones.
 DRAWS = 20_000
@@ -37,7 +37,7 @@ def search(
     seed: int = 0,
     samples: int = DRAWS,
 ) -> Bound:
-    """The search with a third of its usual Hypothesis examples, which suffice here."""
+    """Runs the search with a third of its usual Hypothesis examples, which suffice here."""
     with (
         mock.patch.object(LogRatioSearch, "max_examples", 60),
         mock.patch.object(DivergenceSearch, "max_examples", 30),
@@ -52,8 +52,8 @@ def search(
         )
 
 
-def additive(log_density: Any, noise: Any, domain: Domain | None = UNIT) -> Density:
-    """Noise on a number: the two functions that a third party has."""
+def make_additive(log_density: Any, noise: Any, domain: Domain | None = UNIT) -> Density:
+    """Additive noise on a number, given by the two functions that a third party has."""
     return Density(
         sample=lambda x, rng, size: x + noise(rng, size),
         log_prob=lambda y, x: log_density(np.asarray(y, dtype=float) - x),
@@ -62,7 +62,7 @@ def additive(log_density: Any, noise: Any, domain: Domain | None = UNIT) -> Dens
 
 
 def laplace(scale: float, domain: Domain | None = UNIT) -> Density:
-    return additive(
+    return make_additive(
         lambda z: -np.abs(z) / scale - math.log(2 * scale),
         lambda rng, size: rng.laplace(0, scale, size),
         domain,
@@ -70,26 +70,26 @@ def laplace(scale: float, domain: Domain | None = UNIT) -> Density:
 
 
 def gaussian(sigma: float) -> Density:
-    return additive(
+    return make_additive(
         lambda z: -0.5 * (z / sigma) ** 2 - math.log(sigma * math.sqrt(2 * math.pi)),
         lambda rng, size: rng.normal(0, sigma, size),
     )
 
 
-def table(laws: NDArray[np.float64]) -> Density:
-    """Rows of probabilities: the input is a row, the output a column."""
+def make_table(rows: NDArray[np.float64]) -> Density:
+    """A mechanism given by probabilities: the input is a row, the output a column."""
     with np.errstate(divide="ignore"):
-        logs = np.log(laws)
+        logs = np.log(rows)
 
     def log_prob(output: Any, value: Any) -> Any:
         column = np.asarray(output)
-        inside = (column >= 0) & (column < laws.shape[1])
+        inside = (column >= 0) & (column < rows.shape[1])
         return np.where(inside, logs[int(value), np.where(inside, column, 0)], -np.inf)
 
     return Density(
-        sample=lambda x, rng, size: rng.choice(laws.shape[1], size, p=laws[int(x)]),
+        sample=lambda x, rng, size: rng.choice(rows.shape[1], size, p=rows[int(x)]),
         log_prob=log_prob,
-        domain=Domain(low=0, high=len(laws) - 1, values=tuple(map(float, range(len(laws))))),
+        domain=Domain(low=0, high=len(rows) - 1, values=tuple(map(float, range(len(rows))))),
     )
 
 
@@ -120,7 +120,7 @@ def assert_least(epsilon: float, rows: Rows, delta: float) -> None:
 
 
 @st.composite
-def laws(draw: st.DrawFn) -> NDArray[np.float64]:
+def draw_tables(draw: st.DrawFn) -> NDArray[np.float64]:
     shape = draw(st.tuples(st.integers(2, 4), st.integers(2, 5)))
     size = math.prod(shape)
     weights = draw(st.lists(st.integers(0, 20), min_size=size, max_size=size))
@@ -130,7 +130,7 @@ def laws(draw: st.DrawFn) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class OnIntegers:
+class IntegerNoise:
     """Integer noise from a log-weight, normalised over [-400, 400]."""
 
     log_weight: Any

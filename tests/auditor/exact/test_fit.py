@@ -1,4 +1,4 @@
-"""check_fit: honest samplers pass, and wrong ones fail with the worst cell, at an exact level."""
+"""Tests of check_fit: honest samplers pass, wrong ones fail with the worst cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.points import later
 NUMBERS = [0.0, 0.3, 1.0]
 
 
-def check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> CheckResult:
+def run_check(thing: Any, inputs: list[Any], samples: int = 40_000, seed: int = 0) -> CheckResult:
     law = OutputDistribution.wrap(thing)
     return check_fit(law.sampler, law, inputs, samples=samples, seed=np.random.SeedSequence(seed))
 
@@ -41,8 +41,8 @@ def additive(noise: Any, log_density: Any = log_laplace) -> Density:
     )
 
 
-def of_vectors(noise: Any, length: int = 3) -> Density:
-    """Claims independent Laplace noise of scale 1 on every entry."""
+def iid_vector(noise: Any, length: int = 3) -> Density:
+    """A density that claims independent Laplace noise of scale 1 on every entry."""
     return Density(
         sample=lambda x, rng, size: x + noise(rng, (size, length)),
         log_prob=lambda y, x: log_laplace(np.asarray(y) - x).sum(axis=-1),
@@ -52,12 +52,12 @@ def of_vectors(noise: Any, length: int = 3) -> Density:
 VECTORS = [np.zeros(3), np.ones(3), np.array([0.0, 0.5, -0.5])]
 
 
-def plain(rng: np.random.Generator, size: Any) -> Any:
+def exact(rng: np.random.Generator, size: Any) -> Any:
     return rng.laplace(0.0, 1.0, size)
 
 
 def clipped(top: float) -> Density:
-    """Laplace noise, then clipped to [-1, top]: numbers between, and an atom at either end."""
+    """Laplace noise, then clipped to [-1, top]: a density between two atoms at the ends."""
 
     def log_prob(y: Any, x: Any) -> Any:
         ends = (stats.laplace.logcdf(-1.0 - x), stats.laplace.logsf(2.0 - x))
@@ -79,7 +79,7 @@ HONEST: dict[str, tuple[Any, list[Any]]] = {
     "reports": (OneCoordinate(2.5, 3), [np.ones(3), -np.ones(3), np.array([0.5, 0.0, -1.0])]),
     "many outputs": (Shuffled(1.0, 400), [-1.0, 1.0]),
     "bit vectors": (Product(BitFlip(0.8, 0.3), 3), [np.zeros(3), np.array([0, 1, 1])]),
-    "vectors": (of_vectors(plain), VECTORS),
+    "vectors": (iid_vector(exact), VECTORS),
     "float32": (additive(lambda r, n: r.laplace(0, 1, n).astype(np.float32)), NUMBERS),
     "clipped": (clipped(2.0), NUMBERS),
     "a grid": (DiscreteLaplace(low=0, high=1, step=0.25, scale=0.7), [0.0, 0.25, 1.0]),
@@ -97,16 +97,16 @@ HONEST: dict[str, tuple[Any, list[Any]]] = {
 @pytest.mark.parametrize("seed", [0, later(1), later(2)])
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_samplers_pass(name: str, seed: int) -> None:
-    found = check(*HONEST[name], seed=seed)
+    found = run_check(*HONEST[name], seed=seed)
     assert found.status is CheckStatus.PASSED, found.reason
 
 
-def _no_tail(rng: np.random.Generator, size: Any) -> Any:
+def _cut_tail(rng: np.random.Generator, size: Any) -> Any:
     draws = rng.laplace(0.0, 1.0, size)
     return np.where(np.abs(draws) > 5.0, 0.0, draws)
 
 
-def _redrawn(rng: np.random.Generator, size: Any) -> Any:
+def _redraw_tail(rng: np.random.Generator, size: Any) -> Any:
     draws = rng.laplace(0.0, 1.0, size)
     return np.where(np.abs(draws) > 4.0, rng.laplace(0.0, 1.0, size), draws)
 
@@ -122,7 +122,7 @@ class Leaky(BitFlip):
 
 
 class Impossible(BitFlip):
-    """A flip that sends the bit itself once in 1,000 times, which log_prob excludes for a 0."""
+    """A flip that sends the bit itself once in 1,000 times; log_prob excludes that for a 0."""
 
     def randomize(self, value: Any, rng: np.random.Generator, size: Any = None) -> Any:
         return np.where(rng.random(size) < 1e-3, 1, super().randomize(value, rng, size))
@@ -133,10 +133,10 @@ BROKEN: dict[str, tuple[Any, list[Any], str]] = {
     "probabilities below 1 in all": (Leaky(0.9, 0.3), [0, 1], "occurred 20000 times in 20000"),
     "an impossible output": (Impossible(0.5, 0.0), [0, 1], "impossible"),
     "a tenth less noise": (additive(lambda r, n: r.laplace(0, 0.9, n)), NUMBERS, "an output in"),
-    "a tail set to zero": (additive(_no_tail), NUMBERS, "some outputs repeat"),
-    "a tail drawn again": (additive(_redrawn), NUMBERS, "occurred"),
+    "a tail set to zero": (additive(_cut_tail), NUMBERS, "some outputs repeat"),
+    "a tail drawn again": (additive(_redraw_tail), NUMBERS, "occurred"),
     "a normaliser off by 1%": (
-        additive(plain, lambda z: log_laplace(z) + math.log(1.01)),
+        additive(exact, lambda z: log_laplace(z) + math.log(1.01)),
         NUMBERS,
         r"integrates to 1\.01",
     ),
@@ -154,31 +154,34 @@ BROKEN: dict[str, tuple[Any, list[Any], str]] = {
         "input 1",
     ),
     "noise shared by entries": (
-        of_vectors(lambda r, size: np.repeat(r.laplace(0, 1, (size[0], 1)), size[1], axis=1)),
+        iid_vector(lambda r, size: np.repeat(r.laplace(0, 1, (size[0], 1)), size[1], axis=1)),
         VECTORS,
         "log-ratio",
     ),
     "vectors with less noise": (
-        of_vectors(lambda r, size: r.laplace(0, 0.9, size)),
+        iid_vector(lambda r, size: r.laplace(0, 0.9, size)),
         VECTORS,
         "log-ratio",
     ),
     "another clip": (clipped(1.9), NUMBERS, "some outputs repeat"),
-    "nan": (additive(plain, lambda z: np.where(z > 0, np.nan, log_laplace(z))), NUMBERS, "got nan"),
+    "nan": (additive(exact, lambda z: np.where(z > 0, np.nan, log_laplace(z))), NUMBERS, "got nan"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_ones_fail_and_the_worst_cell_is_named(name: str) -> None:
+def test_broken_samplers_fail_and_the_worst_cell_is_named(name: str) -> None:
     thing, inputs, words = BROKEN[name]
-    found = check(thing, inputs)
+    found = run_check(thing, inputs)
     assert found.status is CheckStatus.FAILED
     assert re.search(words, found.reason), found.reason
 
 
-def test_chi_square_at_5_expected_is_no_test_at_this_level() -> None:
-    """The chi-square p-value is too small by a factor above 100 if an honest cell with 5 expected
-    has 19: so the tests here are binomial, whose p-value is exact."""
+def test_chi_square_is_invalid_at_this_level_for_5_expected() -> None:
+    """The p-values of check_fit are exact binomial ones.
+
+    The chi-square p-value of an honest cell with 5 expected and 20 observed outputs is too small by
+    a factor above 100.
+    """
     cells, expected, count = 10_000, 5.0, 20
     true = stats.binom.sf(count - 1, 50_000, expected / 50_000)
     chi_square = stats.chi2.sf((count - expected) ** 2 / expected, 1)
@@ -191,10 +194,10 @@ def test_chi_square_at_5_expected_is_no_test_at_this_level() -> None:
 
 @pytest.mark.calibration
 def test_the_level_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a level of 20%, honest samplers fail at most that often: one bound for all tests."""
+    """At a level of 20%, at most 20% of checks of honest samplers fail, over all three samplers."""
     monkeypatch.setattr(fit, "FALSE_FAILURE_RATE", 0.2)
     runs = [
-        check(HONEST[name][0], HONEST[name][1][:2], samples=2000, seed=seed).status
+        run_check(HONEST[name][0], HONEST[name][1][:2], samples=2000, seed=seed).status
         for name in ("bits", "numbers", "vectors")
         for seed in range(20)
     ]
@@ -203,18 +206,18 @@ def test_the_level_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_single_input_of_vectors_cannot_be_tested() -> None:
-    assert check(of_vectors(plain), VECTORS[:1]).status is CheckStatus.NOT_RUN
+    assert run_check(iid_vector(exact), VECTORS[:1]).status is CheckStatus.NOT_RUN
 
 
-def test_a_sampler_that_raises_is_an_error_of_input() -> None:
+def test_a_sampler_that_raises_is_an_input_error() -> None:
     def fails(x: Any, rng: Any, size: int) -> Any:
         raise ZeroDivisionError("oh")
 
     with pytest.raises(InputError, match="ZeroDivisionError"):
-        check(Density(sample=fails, log_prob=lambda y, x: y), [0, 1])
+        run_check(Density(sample=fails, log_prob=lambda y, x: y), [0, 1])
 
 
-def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
+def test_a_grid_too_fine_to_repeat_is_not_taken_for_a_density() -> None:
     fine = DiscreteLaplace.calibrate(1.0, low=-1, high=1, step=2.0**-20)
     found = check_fit(
         Sampler.wrap(fine),
@@ -243,4 +246,4 @@ def test_a_log_probability_of_one_output_at_a_time_passes() -> None:
 
     noise = Density(sample=lambda x, rng, size: x + rng.laplace(size=size), log_prob=log_noise)
     for thing in (Density(sample=flip, log_prob=log_flip), noise):
-        assert check(thing, [0, 1], samples=4_000).status is CheckStatus.PASSED
+        assert run_check(thing, [0, 1], samples=4_000).status is CheckStatus.PASSED

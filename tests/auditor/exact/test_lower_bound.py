@@ -1,4 +1,4 @@
-"""Exact lower bounds, against a slow double loop over the definition."""
+"""Tests of exact lower bounds, against a slow double loop over the definition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
-from tests.auditor.exact.densities import assert_least, laws, slow_delta, slow_epsilon
+from tests.auditor.exact.densities import assert_least, draw_tables, slow_delta, slow_epsilon
 from tests.contracts.events import response
 
 SCOPE = make_local_scope(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
@@ -55,8 +55,8 @@ class Table:
         )
 
 
-@given(laws(), st.integers(1, 1000))
-def test_the_largest_log_ratio_is_that_of_the_double_loop(law: np.ndarray, copies: int) -> None:
+@given(draw_tables(), st.integers(1, 1000))
+def test_the_largest_log_ratio_equals_the_double_loop(law: np.ndarray, copies: int) -> None:
     bound = find_exact_bound(Table(law, copies), SCOPE)
     assert bound.epsilon == pytest.approx(copies * slow_epsilon(law), abs=1e-9)
     assert (bound.side, bound.confidence, bound.samples) == (Side.LOWER, 1.0, None)
@@ -70,13 +70,13 @@ def test_the_largest_log_ratio_is_that_of_the_double_loop(law: np.ndarray, copie
         assert copies * ratio == pytest.approx(bound.epsilon)
 
 
-@given(laws(), st.floats(0, 5))
-def test_the_hockey_stick_is_that_of_the_double_loop(law: np.ndarray, epsilon: float) -> None:
+@given(draw_tables(), st.floats(0, 5))
+def test_the_hockey_stick_equals_the_double_loop(law: np.ndarray, epsilon: float) -> None:
     assert compute_delta(Table(law), epsilon) == pytest.approx(slow_delta(law, epsilon), abs=1e-12)
 
 
-@given(laws(), st.floats(1e-6, 0.999))
-def test_epsilon_at_delta_is_the_least_that_holds(law: np.ndarray, delta: float) -> None:
+@given(draw_tables(), st.floats(1e-6, 0.999))
+def test_epsilon_at_delta_is_the_smallest_valid(law: np.ndarray, delta: float) -> None:
     assert_least(find_exact_bound(Table(law), SCOPE, delta).epsilon, law, delta)
 
 
@@ -95,7 +95,7 @@ def test_the_asymmetric_flip_is_refuted_by_an_uploaded_zero() -> None:
     assert compute_delta(flip, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
-def test_what_holds_with_equality_is_not_refuted_by_rounding() -> None:
+def test_a_claim_that_holds_with_equality_survives_rounding() -> None:
     for epsilon in np.linspace(0.05, 5, 200):
         delta = 1 - math.exp(-epsilon)
         assert find_exact_bound(BitFlip.asymmetric(epsilon), SCOPE, delta).epsilon <= epsilon
@@ -148,8 +148,8 @@ KINDS = st.sampled_from(
 )
 
 
-def _joint(mechanism: Mechanism) -> np.ndarray:
-    """The distribution of all outputs under every input, for bits."""
+def _joint_distribution(mechanism: Mechanism) -> np.ndarray:
+    """Probabilities of all outputs under every input of bits (inputs by outputs)."""
 
     def vectors(shape: tuple[int, ...]) -> np.ndarray:
         flat = list(itertools.product([0, 1], repeat=math.prod(shape)))
@@ -161,12 +161,12 @@ def _joint(mechanism: Mechanism) -> np.ndarray:
 
 
 @given(RATES, RATES, KINDS, st.floats(0, 3))
-def test_vectors_of_bits_have_the_curve_of_their_worst_pair(
+def test_the_curve_of_bit_vectors_is_that_of_the_worst_pair(
     p: float, q: float, kind: Callable[[BitFlip], Mechanism], epsilon: float
 ) -> None:
-    """Against all pairs of vectors, also those whose entries differ in opposite directions."""
+    """The reference is the maximum over all pairs, also those whose entries differ both ways."""
     mechanism = kind(BitFlip(p, q))
-    law = _joint(mechanism)
+    law = _joint_distribution(mechanism)
     slow = np.maximum(law[:, None] - math.exp(epsilon) * law[None], 0.0).sum(axis=-1).max()
     assert compute_delta(mechanism, epsilon) == pytest.approx(slow, abs=1e-13)
     if 1e-9 < slow < 1:
@@ -185,15 +185,15 @@ def test_the_worst_vectors_of_asymmetric_bits_differ_either_way() -> None:
     assert "exchanged in 1 of 3" in bound.witness.note
 
 
-def test_millions_of_copies_that_tell_nothing_show_nothing() -> None:
+def test_millions_of_fair_coins_have_epsilon_0() -> None:
     coins = Repeated(BitFlip(0.5, 0.5), 2**20 + 1)
     assert find_exact_bound(coins, SCOPE, 1e-3).epsilon == 0.0
 
 
-def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
+def test_bounds_that_are_not_exact_are_not_called_exact() -> None:
     long = Product(BitFlip(0.7, 0.2), 4000)
     assert "lower bound" in find_exact_bound(long, SCOPE, 1e-6).source
-    near, far = np.array([math.e, 1.0]) / (math.e + 2.0)  # of three categories, 0 and 1 are merged
+    near, far = np.array([math.e, 1.0]) / (math.e + 2.0)  # outputs 0 and 1 of the three are merged
     unlike = Product(Table(((near + far, far), (near + far, far), (2 * far, near))), 4)
     assert "lower bound" in find_exact_bound(unlike, SCOPE, 1e-6).source
     for mechanism in (long, unlike):
@@ -207,7 +207,7 @@ def test_what_is_not_known_exactly_is_not_said_to_be() -> None:
         assert 0.0 <= compute_delta(mechanism, 1.0) <= 1.0
 
 
-def test_a_finite_law_with_a_curve_has_its_witness() -> None:
+def test_a_finite_distribution_with_a_curve_has_a_witness() -> None:
     class Curved(Table):
         def delta(self, epsilon: float) -> float:
             return slow_delta(self.law, epsilon)
@@ -232,17 +232,17 @@ def test_a_finite_law_with_a_curve_has_its_witness() -> None:
     ],
     ids=str,
 )
-def test_curves_of_noise_meet_what_the_accountant_charges(noise: Any, delta: float) -> None:
-    shown = find_exact_bound(noise, SCOPE, delta).epsilon
-    owed = Pld().bound(noise.event(), delta=delta, scope=SCOPE).epsilon
+def test_curves_of_noise_equal_the_accountant(noise: Any, delta: float) -> None:
+    lower = find_exact_bound(noise, SCOPE, delta).epsilon
+    upper = Pld().bound(noise.event(), delta=delta, scope=SCOPE).epsilon
     close = 1e-9 if isinstance(noise, Gaussian) else 1e-4
-    assert shown * (1 - 1e-9) - 1e-9 <= owed == pytest.approx(shown, rel=close, abs=close)
-    if 0 < shown < 1e3:
-        assert compute_delta(noise, shown) == pytest.approx(delta, rel=1e-6)
+    assert lower * (1 - 1e-9) - 1e-9 <= upper == pytest.approx(lower, rel=close, abs=close)
+    if 0 < lower < 1e3:
+        assert compute_delta(noise, lower) == pytest.approx(delta, rel=1e-6)
 
 
-def test_a_curve_is_an_integral() -> None:
-    """Hockey-stick divergences by quadrature."""
+def test_a_curve_equals_its_integral() -> None:
+    """The privacy curve equals the hockey-stick divergence by quadrature."""
     for mechanism in (Gaussian(sigma=0.7, low=0, high=1), Laplace(scale=0.5, low=-1, high=1)):
         low, high = mechanism.domain.low, mechanism.domain.high
         x = np.linspace(-12, 12, 400_001)
@@ -258,11 +258,11 @@ def test_a_curve_is_an_integral() -> None:
     st.integers(2, 4),
     st.floats(1e-6, 0.3),
 )
-def test_many_ratios_in_copies_are_bounded_closely_from_below(
-    one: list[int], two: list[int], copies: int, delta: float
+def test_copies_with_many_ratios_have_a_tight_lower_bound(
+    ps: list[int], qs: list[int], copies: int, delta: float
 ) -> None:
-    """Against every output of all copies, enumerated."""
-    p, q = np.array(one) / sum(one), np.array(two[: len(one)]) / sum(two[: len(one)])
+    """The reference enumerates every output of all copies."""
+    p, q = np.array(ps) / sum(ps), np.array(qs[: len(ps)]) / sum(qs[: len(ps)])
     mechanism = Table((tuple(p), tuple(q)), copies=copies)
     found = find_exact_bound(mechanism, SCOPE, delta).epsilon
     joint = [functools.reduce(np.multiply.outer, [law] * copies).ravel() for law in (p, q)]
@@ -277,7 +277,7 @@ def test_more_than_two_ratios_in_copies_have_no_exact_delta() -> None:
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
-def test_senseless_deltas_are_refused(delta: float) -> None:
+def test_deltas_outside_0_to_1_are_refused(delta: float) -> None:
     with pytest.raises(InputError, match="delta"):
         find_exact_bound(Identity(), SCOPE, delta)
 
@@ -291,7 +291,7 @@ def test_many_copies_at_delta_do_not_underflow_to_an_infinite_bound() -> None:
     assert owed.epsilon == pytest.approx(bound.epsilon, rel=1e-9)
 
 
-def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
+def test_shuffles_of_millions_omit_outputs_below_double_range() -> None:
     """The distribution of the number of ones keeps its mass, and both ends."""
     law = Shuffled(2.5, 10**6 + 1)
     worst_case = law.worst_case()

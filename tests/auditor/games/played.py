@@ -1,4 +1,4 @@
-"""Games as an audit of one target plays them: of an attack on a view, and with a canary."""
+"""Games as an audit of one system runs them: of an attack on a view, and with a canary."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fedrec_auditor.targets.transcript import View
 
 DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
 POPULATION = shrink_data(DATA, 8, 10)
-# A confidence that no test misses by chance.
+# Confidence at which no test fails by chance.
 SURE = 1 - 1e-6
 
 
-def game(
+def make_game(
     attack: Any, view: View, interactions: Interactions, seed: int = 0, **kw: Any
 ) -> AttackTrial:
-    """A quick one at 95%, unless it is said otherwise."""
+    """A quick game at 95% confidence, with the settings ``kw`` replaced."""
     usual: dict[str, Any] = {
         "target_name": "it",
         "attack_name": "scripted",
@@ -35,10 +35,10 @@ def game(
     return AttackTrial(attack=attack, view=view, interactions=interactions, rng=rng, **usual | kw)
 
 
-def play(
+def measure(
     game: CanaryGame, setting: GameSetup, scope: Scope, delta: float = 0.0, seed: int = 1, **kw: Any
 ) -> GameResult:
-    """A setting by the default estimator, from runs of a seed, without accountants."""
+    """Measures a setup by the default estimator, from runs of ``seed``, without accountants."""
     usual: dict[str, Any] = {"accountants": (), "confidence": SURE}
     rng = np.random.default_rng(seed)
     return game.measure(setting, scope, delta, JointBinomial(), rng=rng, **usual | kw)

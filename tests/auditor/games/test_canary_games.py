@@ -55,14 +55,14 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import PublicInfo, Round, Transcript, Uploads
-from tests.auditor.games.played import DATA, POPULATION, SURE, play
+from tests.auditor.games.played import DATA, POPULATION, SURE, measure
 from tests.points import later
 
 USER = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 PRESENCE = replace(USER, adjacency=Adjacency.ADD_REMOVE)
 
 
-def bound(
+def get_bound(
     simulation: Any,
     seen: Vantage,
     *,
@@ -70,7 +70,7 @@ def bound(
     delta: float = 0.0,
     store: ChunkStore | None = None,
 ) -> Bound:
-    """At a confidence that no test misses by chance; what is in ``store`` is not run again."""
+    """Bound at a confidence that no test misses by chance; stored chunks are not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = RunSampler(
         simulation=simulation, game_key="test", chunk_size=20, store=store or MemoryChunkStore()
@@ -91,7 +91,7 @@ def trainings(target: Target, canary: CanarySet, *vantages: Vantage) -> Training
     return TrainingSimulator(target=target, canary=canary, vantages=vantages)
 
 
-def test_nobody_of_the_population_has_rated_a_new_item() -> None:
+def test_new_items_have_no_ratings_in_the_population() -> None:
     assert POPULATION.ratings.shape == (8, 10 + N_NEW_ITEMS)
     held = POPULATION.ratings.toarray() != 0
     assert not held[:, 10:].any()
@@ -109,7 +109,7 @@ def test_nobody_of_the_population_has_rated_a_new_item() -> None:
 
 @pytest.mark.parametrize("unit", canaries.CANARY_UNITS)
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
-def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
+def test_worlds_differ_only_in_the_canary_within_the_scope(
     unit: Unit, adjacency: Adjacency
 ) -> None:
     scope = Scope(unit=unit, adjacency=adjacency, vantage=Vantage.PEERS, horizon=Horizon.TRAINING)
@@ -131,7 +131,7 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
             assert not after[-1].any()
 
 
-def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> None:
+def test_claims_are_measured_at_the_horizon_of_each_game() -> None:
     claims = FmfLdp().get_claims(Population(n_users=9, n_items=9))
     for name, game in CANARY_GAMES.items():
         found = game.get_deltas_by_scope(claims)
@@ -144,8 +144,8 @@ def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> No
         assert all(scope.adjacency is Adjacency.REPLACE for scope in found)
 
 
-def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
-    """By hand: x = (1, -2, 2), m = (1, 0, 0), so c = 1 and r = (0, -2, 2), |r|^2/3 = 8/3.
+def test_the_feature_of_a_move_is_that_of_its_residual() -> None:
+    """Computed by hand: x = (1, -2, 2), m = (1, 0, 0), so c = 1 and r = (0, -2, 2), |r|^2/3 = 8/3.
 
     d = (1, 1, 0): <x, d> = -1, <m, d> = 1, |d|^2 = 2.
     """
@@ -164,8 +164,8 @@ def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     np.testing.assert_allclose(found, [-0.375, 0.375, -unit, unit, -unit, unit])
 
 
-def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
-    """The bias of an output moves alone, and stands in the same broadcast as the users' count."""
+def test_a_scalar_of_the_model_has_a_feature_as_tables_do() -> None:
+    """Only the bias of an output moves; the same broadcast also holds the number of users."""
     first = {"bias": np.array(1.0), "table": np.zeros((2, 1)), "users": np.array(4)}
     second = {"bias": np.array(3.0), "table": np.ones((2, 1)), "users": np.array(4)}
     transcript = Transcript(
@@ -179,8 +179,8 @@ def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
     np.testing.assert_allclose(found[0], 2.0 * 0.5 / ((4 + 1 + 1) / 3))
 
 
-def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
-    """The second is the first's large and useless part, a fiftieth of it, as of unknown steps."""
+def test_a_rule_finds_a_signal_in_a_difference_of_two_features() -> None:
+    """The second feature is the large, uninformative part of the first, scaled by 1/50."""
     rng = np.random.default_rng(0)
 
     def seen(world: int, size: int) -> np.ndarray[Any, Any]:
@@ -193,7 +193,7 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
     assert shift > 1.8
 
 
-def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
+def test_the_shift_of_a_steered_training_is_that_of_its_rounds() -> None:
     """The shift of T rounds of Gaussian noise is sqrt(T) times the shift of one round."""
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
@@ -209,8 +209,8 @@ def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     np.testing.assert_allclose(shifts[1] / shifts[0], 3.0, rtol=0.25)
 
 
-def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
-    """In every round of a training as if it were the first one, but for noise."""
+def test_uploads_of_a_steerable_client_depend_on_data_and_broadcast() -> None:
+    """In every round uploads are those of a first round at the same broadcast, but for noise."""
     system = LflSgdmf(factors=2, rounds=3, noise_multiplier=1e-9)
     assert system.has_independent_rounds
     first = POPULATION.take_users(np.array([0]))
@@ -224,8 +224,8 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
         assert there.any()
 
 
-def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
-    """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
+def test_a_steering_server_reaches_the_sensitivity_of_the_proof() -> None:
+    """At a broadcast of zeros the gradient of a rating is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
     honest = get_first_broadcast(run_round(system, POPULATION, rng))
     sent = crowd_game.alter_broadcast(honest)
@@ -240,7 +240,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
 
-def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
+def test_claims_with_a_formula_are_judged_at_the_test_delta() -> None:
     sizes = Population(n_users=9, n_items=9)
     scopes = CANARY_GAMES["training"].get_deltas_by_scope(LflSgdmf().get_claims(sizes))
     assert set(scopes.values()) == {(1e-5, CURVE_CLAIM_TEST_DELTA)}
@@ -253,7 +253,7 @@ def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed_epsilon)
 
 
-def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
+def test_mean_differences_of_messages_equal_noiseless_ones() -> None:
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
@@ -266,32 +266,32 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     assert not along["replacement"].any()
 
 
-def test_without_a_difference_between_the_worlds_nothing_is_found() -> None:
+def test_equal_worlds_have_a_bound_of_0() -> None:
     first = next(design_extreme_canaries(PRESENCE, POPULATION))
     same = replace(first, histories=first.histories.take_users(np.array([0, 0])))
     played, store = trainings(Fcf(rounds=2, factors=2), same, *Vantage), MemoryChunkStore()
     for vantage in Vantage:
-        assert bound(played, vantage, store=store).epsilon == 0.0, vantage
+        assert get_bound(played, vantage, store=store).epsilon == 0.0, vantage
 
 
-def test_a_training_without_protection_gives_the_canary_away() -> None:
+def test_an_unprotected_training_reveals_the_canary() -> None:
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
-    told = [vantage for vantage in Vantage if vantage is not Vantage.RELEASE]
-    played, store = trainings(Fcf(rounds=2, factors=2), canary, *told), MemoryChunkStore()
-    for vantage in told:
-        assert bound(played, vantage, store=store).epsilon > 1.0, vantage
+    vantages = [vantage for vantage in Vantage if vantage is not Vantage.RELEASE]
+    played, store = trainings(Fcf(rounds=2, factors=2), canary, *vantages), MemoryChunkStore()
+    for vantage in vantages:
+        assert get_bound(played, vantage, store=store).epsilon > 1.0, vantage
 
 
 @pytest.mark.calibration
-def test_noise_that_hides_everything_hides_the_canary() -> None:
+def test_large_noise_hides_the_canary() -> None:
     target = LflSgdmf(factors=2, rounds=2, noise_multiplier=1e6)
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
-    found = bound(trainings(target, canary, Vantage.AGGREGATE), Vantage.AGGREGATE, delta=1e-5)
+    found = get_bound(trainings(target, canary, Vantage.AGGREGATE), Vantage.AGGREGATE, delta=1e-5)
     assert found.epsilon == 0.0
 
 
-def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
-    """The features of a round of reports are one sum: a largest user's would tell too much."""
+def test_features_of_shuffled_reports_ignore_their_senders() -> None:
+    """Features of shuffled reports are sums: the largest message of a user is not visible."""
     canary = next(design_extreme_canaries(USER, POPULATION))
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
     broadcast = get_first_broadcast(run_round(system, POPULATION, rng))
@@ -300,12 +300,12 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     features = rounds(0, 7, np.random.SeedSequence(0))
     assert features["shuffled"].shape == (7, 1 + N_COORDINATE_SCORES)
     assert not features["shuffled"][:, 1:].any()
-    assert features["server"].shape[1] > 1  # whose reports these are is seen
+    assert features["server"].shape[1] > 1  # the server sees the senders
 
 
-def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
+def test_sums_and_largest_messages_equal_those_of_uploads() -> None:
     canary = next(design_extreme_canaries(PRESENCE, POPULATION))
-    system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
+    system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages are deterministic
     broadcast = get_first_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
@@ -322,7 +322,7 @@ def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None
     np.testing.assert_allclose(features["shuffled"][:, :2], both)
 
 
-class _Counted:
+class _CountedRuns:
     """A simulation that counts its runs."""
 
     votes = 0
@@ -335,8 +335,8 @@ class _Counted:
         return {"it": np.random.default_rng(seed).normal(world, 1.0, (size, 2))}
 
 
-def test_runs_depend_on_the_generator_alone_and_are_made_once() -> None:
-    counted, store = _Counted(), MemoryChunkStore()
+def test_runs_depend_only_on_the_generator_and_are_stored() -> None:
+    counted, store = _CountedRuns(), MemoryChunkStore()
 
     def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
         return (function(*each) for each in reversed(arguments))
@@ -347,7 +347,7 @@ def test_runs_depend_on_the_generator_alone_and_are_made_once() -> None:
     assert counted.runs == 10
     np.testing.assert_array_equal(first, again)
     other = RunSampler(
-        simulation=_Counted(), game_key="one", chunk_size=3, run_chunks=backwards, store=None
+        simulation=_CountedRuns(), game_key="one", chunk_size=3, run_chunks=backwards, store=None
     )
     np.testing.assert_array_equal(other.draw_features("it", 0, 10, np.random.default_rng(5)), first)
     assert not np.array_equal(draws.draw_features("it", 1, 10, np.random.default_rng(5)), first)
@@ -381,12 +381,12 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
         for scope, delta in setting.measured_scopes:
             if scope.vantage is not vantage:
                 continue
-            # One seed, so that all bounds use the same runs.
-            result = play(game, setting, scope, delta, 2, runs=40, store=store, accountants=every)
+            # All bounds use the same runs, those of one seed.
+            out = measure(game, setting, scope, delta, 2, runs=40, store=store, accountants=every)
             target, crowd = setting.target, setting.population
             proved = accounting.find_upper_bound(target, scope, crowd, delta, every)
             assert proved is not None
-            assert 0.0 <= result.measured_bounds.bound.epsilon <= proved.epsilon
+            assert 0.0 <= out.measured_bounds.bound.epsilon <= proved.epsilon
             compared += 1
     assert compared
 
@@ -406,7 +406,7 @@ ONE_RUN = PLAN.model_copy(update={"games": ("one-run",), "canaries": 60})
 
 @pytest.fixture(scope="module")
 def record() -> Record:
-    """The plan by two workers."""
+    """Record of an audit of the plan by two workers."""
     return run_plan(PLAN, Resources(jobs=2))
 
 
@@ -421,7 +421,7 @@ def test_every_vantage_of_a_game_has_its_findings(record: Record) -> None:
 @pytest.mark.parametrize(
     ("kind", "plan", "stop"), [(TrainingSimulator, PLAN, 5), (OneRunSimulator, ONE_RUN, 1)]
 )
-def test_an_audit_that_is_cut_off_goes_on_where_it_was_and_ends_as_by_two_workers(
+def test_an_interrupted_audit_resumes_to_the_same_record(
     record: Record,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -429,7 +429,7 @@ def test_an_audit_that_is_cut_off_goes_on_where_it_was_and_ends_as_by_two_worker
     plan: Plan,
     stop: int,
 ) -> None:
-    """No part of the simulation is run twice."""
+    """The record equals that of two workers, and no part of the simulation is run twice."""
     whole = record if plan is PLAN else run_plan(plan, Resources(jobs=2))
     made, runs = kind.__call__, list[str]()
 
@@ -449,14 +449,14 @@ def test_an_audit_that_is_cut_off_goes_on_where_it_was_and_ends_as_by_two_worker
     assert resumed.measurements == whole.measurements
 
 
-def test_a_game_of_claims_that_no_canary_tells_of_is_skipped() -> None:
+def test_a_game_without_a_canary_for_its_claims_is_skipped() -> None:
     plan = {"games": ("training",), "attacks": (), "runs": 40, "population": (4, 6)}
     record = audit("hfl-local-sgd", data="synthetic", jobs=1, **plan)
     assert [row.attack for row in record.skipped] == ["training"]
     assert not record.errors
 
 
-def test_a_broadcast_with_a_row_a_user_reaches_everybody() -> None:
+def test_broadcasts_with_a_row_per_user_work_in_games() -> None:
     record = audit(
         "vfl-sgdmf",
         data="synthetic",
@@ -482,14 +482,14 @@ def test_a_population_is_two_numbers(text: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"games": ("one",)}, {"runs": 39}, {"population": (1, 32)}, {"population": (24,)}]
 )
-def test_a_plan_refuses_games_that_there_are_not(wrong: dict[str, Any]) -> None:
+def test_wrong_settings_of_games_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         make_plan({"targets": ("fcf",), **wrong})
 
 
 @pytest.mark.calibration
-def test_what_an_attack_shows_is_below_what_is_proved() -> None:
-    """An adversary who guesses by an attack: bits at epsilon 1, clear bits, and nothing at all."""
+def test_bounds_by_an_attack_are_below_the_proof() -> None:
+    """The adversary guesses by an attack: bits at epsilon 1, plaintext bits, and no uploads."""
     record = audit(
         ["dplcf-sp", "lcf-ub", "mf-np"],
         data="synthetic",
@@ -513,6 +513,6 @@ def test_what_an_attack_shows_is_below_what_is_proved() -> None:
     assert why
 
 
-def test_an_attack_that_scores_no_pairs_is_no_adversary_of_a_game() -> None:
+def test_attacks_without_scores_of_pairs_are_refused_in_games() -> None:
     with pytest.raises(InputError, match="by='linkage'"):
         audit(["fcf"], data="synthetic", games=("round",), by="linkage", jobs=1)

@@ -1,4 +1,4 @@
-"""Games of attacks score guesses that are known, and say of whom they come true."""
+"""Tests of games of attacks: scores of known guesses, and their spread over users."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.transcript import View
 from tests.attacks import synthetic
 from tests.attacks.synthetic import send
-from tests.auditor.games.played import game
+from tests.auditor.games.played import make_game
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
-# The attributes by their number of categories, in the order of rows.
+# Attribute by its number of categories, in the order of rows.
 KEYS = {2: "gender", 3: "age_group", 4: "occupation"}
 
 
 @dataclass(frozen=True)
-class Scripted:
-    """An attack whose guesses are made by a function of the background."""
+class Guesser:
+    """An attack whose guesses are a function of the view, the background and a generator."""
 
     family: AttackFamily
     script: Any
@@ -55,31 +55,31 @@ class Scripted:
         return guess
 
 
-def view_of(interactions: Interactions, **more: Any) -> View:
+def make_view(interactions: Interactions, **more: Any) -> View:
     bits = (interactions.ratings.toarray() != 0).astype(np.int8)
     one = send({"bits": Dense(bits, Payload.BITS)})
     return synthetic.make_view(one, users=interactions.n_users, items=interactions.n_items, **more)
 
 
-def play(room: Any, attack: Any, interactions: Interactions = DATA) -> Any:
-    return room.run_attack(game(attack, view_of(interactions), interactions))
+def run(room: Any, attack: Any, interactions: Interactions = DATA) -> Any:
+    return room.run_attack(make_game(attack, make_view(interactions), interactions))
 
 
-def others(background: Background) -> np.ndarray:
+def list_unknown_users(background: Background) -> np.ndarray:
     return np.setdiff1d(np.arange(DATA.n_users), background.known_users)
 
 
 def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
     def oracle(view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         key = KEYS[background.n_classes]
-        users = others(background)
+        users = list_unknown_users(background)
         if not view.find_linked_rounds("bits"):
             frequent = np.bincount(background.known_classes).argmax()
             return GuessedLabels(users=users, classes=np.full(len(users), frequent))
         return GuessedLabels(users=users, classes=DATA.attributes[key].codes[users])
 
-    rows = play(attribute, Scripted(AttackFamily.ATTRIBUTE, oracle))
-    of_all = [row.metric.split()[0] for row in rows if "," not in row.metric]  # not of one reading
+    rows = run(attribute, Guesser(AttackFamily.ATTRIBUTE, oracle))
+    of_all = [row.metric.split()[0] for row in rows if "," not in row.metric]  # all components
     assert of_all == list(KEYS.values())
     for row in rows:
         assert row.value == row.ci_high == 1.0
@@ -90,16 +90,16 @@ def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
         assert "30%" in row.note
 
 
-def test_attribute_backgrounds_hold_no_answer() -> None:
-    """Side knowledge leaves out the attribute in question, and labels are of known users only."""
+def test_attribute_backgrounds_do_not_hold_the_answer() -> None:
+    """Side knowledge omits the guessed attribute, and labels are those of known users only."""
     seen = []
 
     def script(view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
         seen.append(background)
-        users = others(background)
+        users = list_unknown_users(background)
         return GuessedLabels(users=users, classes=np.zeros(len(users), dtype=np.int64))
 
-    play(attribute, Scripted(AttackFamily.ATTRIBUTE, script))
+    run(attribute, Guesser(AttackFamily.ATTRIBUTE, script))
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
     for background in seen:
         known = background.known_users, background.known_classes
@@ -107,7 +107,7 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
         key = KEYS[background.n_classes]
         assert background.attributes.shape[1] == sum(categories.values()) - categories[key]
     draws = {tuple(background.known_users) for background in seen}
-    assert len(draws) == 3 * attribute.QUICK_N_DRAWS  # of three attributes
+    assert len(draws) == 3 * attribute.QUICK_N_DRAWS  # three attributes
 
 
 def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
@@ -120,20 +120,20 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     def silent(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         return MemberScores(values=np.zeros(len(background.candidate_pairs)))
 
-    area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, perfect))
+    area, height = run(membership, Guesser(AttackFamily.MEMBERSHIP, perfect))
     assert area.value == height.value == 1.0
     assert 0.5 < area.baselines["popularity"] < 1
     assert area.roc is not None
     assert set(area.roc.tpr) == {one.value for one in area.users.quantiles.values()} == {1.0}
     assert area.further["TPR at FPR 0.1"].value == 1.0
     assert "The TPR at FPR 0.001 is missing:" in area.note
-    area, height = play(membership, Scripted(AttackFamily.MEMBERSHIP, silent))
+    area, height = run(membership, Guesser(AttackFamily.MEMBERSHIP, silent))
     assert area.value == 0.5
     assert height.value == pytest.approx(height.baselines["random"])
     assert "no signal" in area.note
 
 
-def test_an_attack_is_given_popularity_and_held_against_it() -> None:
+def test_attacks_know_popularity_and_are_compared_with_it() -> None:
     """The gain is 0 if an attack adds nothing to popularity, and small if it adds a little."""
     held = DATA.ratings.toarray() != 0
 
@@ -141,19 +141,19 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
         return MemberScores(values=background.prior_log_odds)
 
     def little(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        told = 0.05 * held[tuple(background.candidate_pairs.T)]
-        told += rng.normal(0, 0.03, len(told))
-        return MemberScores(values=background.prior_log_odds + told)
+        evidence = 0.05 * held[tuple(background.candidate_pairs.T)]
+        evidence += rng.normal(0, 0.03, len(evidence))
+        return MemberScores(values=background.prior_log_odds + evidence)
 
-    for row in play(membership, Scripted(AttackFamily.MEMBERSHIP, nothing)):
+    for row in run(membership, Guesser(AttackFamily.MEMBERSHIP, nothing)):
         assert row.value == row.baseline == row.baselines["popularity"]
         assert row.gain.value == 0.0
         assert row.gain.ci_low < 0.0 < row.gain.ci_high < 0.1
         assert "found no signal" in row.note
-    (area, *_) = play(membership, Scripted(AttackFamily.MEMBERSHIP, little))
+    (area, *_) = run(membership, Guesser(AttackFamily.MEMBERSHIP, little))
     assert area.gain.value == pytest.approx(area.value - area.baseline)
     assert area.gain.ci_low > 0.0
-    assert area.ci_low < area.baseline  # which alone would show nothing
+    assert area.ci_low < area.baseline  # so that the area alone would not be above the baseline
     assert area.gain_over_baseline == area.gain
 
 
@@ -174,7 +174,7 @@ def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
 
 
 def test_candidates_are_drawn_evenly() -> None:
-    """Every item of a user is as likely as any other: a chi-square over many draws."""
+    """Every item of a user is as likely as any other, by a chi-square statistic over many draws."""
     rng = np.random.default_rng(0)
     small = replace(DATA, ratings=DATA.ratings[:1], users=DATA.users[:1])
     counts = np.zeros(DATA.n_items)
@@ -183,7 +183,7 @@ def test_candidates_are_drawn_evenly() -> None:
         counts[pairs[~members, 1]] += 1
     outside = counts[small.ratings.toarray()[0] == 0]
     expected = outside.sum() / len(outside)
-    # Draws without replacement vary less than multinomial ones: the statistic errs low.
+    # Draws without replacement vary less than multinomial draws, so the statistic errs low.
     assert np.sum((outside - expected) ** 2) / expected < len(outside) + 5 * np.sqrt(
         2 * len(outside)
     )
@@ -196,8 +196,8 @@ def test_reconstruction_rows() -> None:
     def perfect(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         return Reconstruction(users=np.arange(len(held)), items=held, is_proved=held)
 
-    attack = Scripted(AttackFamily.RECONSTRUCTION, perfect)
-    rows = {row.metric: row for row in play(reconstruction, attack)}
+    attack = Guesser(AttackFamily.RECONSTRUCTION, perfect)
+    rows = {row.metric: row for row in run(reconstruction, attack)}
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
     assert "Mean precision is 1.000, and mean recall is 1.000." in rows["interaction F1"].note
     assert rows["entries proved"].value == pytest.approx(held.mean())
@@ -210,22 +210,22 @@ def test_reconstruction_rows() -> None:
     assert row.gain.ci_low > 0.0
 
 
-def test_where_nothing_is_told_the_popular_items_are_guessed() -> None:
-    """Not all items, as a flat prior has it: the F1 is that of the best list for everybody."""
-    view = view_of(DATA)
+def test_popular_items_are_guessed_without_evidence() -> None:
+    """A flat prior would guess all items; the F1 reached is that of the best list for all users."""
+    view = make_view(DATA)
     channel = BitFlip(0.5, 0.5)
     blind = replace(view, public=replace(view.public, noise_channel=channel))
-    (row, *_) = reconstruction.run_attack(game(InteractionReconstruction(), blind, DATA))
+    (row, *_) = reconstruction.run_attack(make_game(InteractionReconstruction(), blind, DATA))
     assert row.baseline == row.baselines["popular items"] > row.baselines["all items"]
     assert row.value == pytest.approx(row.baseline, abs=0.01)
     assert row.gain.ci_low <= 0.0 <= row.gain.ci_high + 0.01
 
 
 @pytest.mark.parametrize("play_one", [reconstruction, membership])
-def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
+def test_large_data_are_attacked_on_a_stated_number_of_users(
     play_one: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many as keep users times items within a bound."""
+    """The number of attacked users keeps users times items within a bound."""
     held = DATA.ratings.toarray() != 0
     family = AttackFamily.RECONSTRUCTION if play_one is reconstruction else AttackFamily.MEMBERSHIP
 
@@ -236,12 +236,12 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
         assert background.candidate_pairs is not None
         return MemberScores(values=held[tuple(background.candidate_pairs.T)].astype(float))
 
-    (all_of, *_) = play(play_one, Scripted(family, guess))
+    (all_of, *_) = run(play_one, Guesser(family, guess))
     assert "were attacked" not in all_of.note
     limits = {"MAX_ATTACKED_PAIRS": 20 * DATA.n_items + 3, "MIN_USERS": 5, "_MANY": 50}
     for name, limit in limits.items():
         monkeypatch.setattr(game_module, name, limit)
-    (some, *_) = play(play_one, Scripted(family, guess))
+    (some, *_) = run(play_one, Guesser(family, guess))
     assert "The attack was run on 20 of 80 users." in some.note
     assert some.value == 1.0
     assert some.ci_low < all_of.ci_low < 1.0
@@ -251,21 +251,21 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
 def test_too_many_messages_without_senders_are_not_searched(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = view_of(DATA, vantage=Vantage.SHUFFLED, rng=np.random.default_rng(0))
+    view = make_view(DATA, vantage=Vantage.SHUFFLED, rng=np.random.default_rng(0))
     monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_UNLINKED_USER_ITEMS", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
-    (row,) = room.run_attack(game(Scripted(family, None), view, DATA))
+    (row,) = room.run_attack(make_game(Guesser(family, None), view, DATA))
     assert "4,800 entries (users times items) exceed the 4,799" in row.reason
 
 
-def test_a_wrong_certainty_stops_the_audit() -> None:
+def test_a_wrong_proved_guess_stops_the_audit() -> None:
     held = DATA.ratings.toarray() != 0
 
     def liar(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         return Reconstruction(users=np.arange(len(held)), items=~held, is_proved=np.ones_like(held))
 
     with pytest.raises(AssertionError, match="certain"):
-        play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, liar))
+        run(reconstruction, Guesser(AttackFamily.RECONSTRUCTION, liar))
 
 
 def test_popular_set_is_the_best_prefix() -> None:
@@ -289,42 +289,42 @@ def test_popular_set_is_the_best_prefix() -> None:
         (reconstruction, AttackFamily.RECONSTRUCTION),
     ],
 )
-def test_an_attack_that_cannot_read_the_view_has_no_row(room: Any, family: AttackFamily) -> None:
-    assert play(room, Scripted(family, None, able=False)) == ()
+def test_an_attack_that_refuses_the_view_has_no_row(room: Any, family: AttackFamily) -> None:
+    assert run(room, Guesser(family, None, able=False)) == ()
 
 
 def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
-    """Not of the user's input, for which an audit of one system stops."""
+    """The error is not an InputError, so that it does not look like a fault of the user's data."""
 
     def script(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         return MemberScores(values=background.candidate_pairs[:, 0] * np.nan)
 
     with pytest.raises(ArithmeticError, match=r"Expected scripted\.\w+ without NaN, got NaN"):
-        play(membership, Scripted(AttackFamily.MEMBERSHIP, script))
+        run(membership, Guesser(AttackFamily.MEMBERSHIP, script))
 
 
-@pytest.mark.parametrize("met", [60, 59, 0])
-def test_who_met_everything_or_nothing_leaves_a_reason(met: int) -> None:
+@pytest.mark.parametrize("n_rated", [60, 59, 0])
+def test_users_who_rated_all_or_no_items_give_a_reason(n_rated: int) -> None:
     table = np.zeros((1, 60))
-    table[:, :met] = 1
-    (row,) = play(membership, Scripted(AttackFamily.MEMBERSHIP, None), Interactions.create(table))
+    table[:, :n_rated] = 1
+    (row,) = run(membership, Guesser(AttackFamily.MEMBERSHIP, None), Interactions.create(table))
     assert isinstance(row, SkippedRow)
     assert "Expected 2 items" in row.reason
 
 
 CROWD = Synthetic(n_users=90, n_items=60, profile=12, seed=3).load()
 EVERYBODY = np.arange(90)
-NOBODY: Any = None  # whom a spread asks nothing
+UNUSED: Any = None  # summarize_users reads neither the attack nor the view
 
 
 def summarize(success: Any, **kw: Any) -> Any:
-    """The spread of a success, one number for each user of the crowd."""
-    played = game(NOBODY, NOBODY, CROWD, **kw)
+    """Summary of a success, given as one number per user of CROWD."""
+    played = make_game(UNUSED, UNUSED, CROWD, **kw)
     return game_module.summarize_users(played, EVERYBODY, success, "success")
 
 
-def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
-    """One in five at 1 and the others at .5 are .6 on average, as is everybody at .6."""
+def test_quantiles_distinguish_few_victims_from_an_average() -> None:
+    """One in five users at 1 and the others at 0.5 have the same mean as all users at 0.6."""
     some = np.where(EVERYBODY % 5 == 0, 1.0, 0.5)
     few, all_alike = (summarize(each) for each in (some, np.full(90, some.mean())))
     assert few.quantiles["50%"].value == 0.5
@@ -335,7 +335,7 @@ def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
     assert all_alike.sure.value == 0.0
 
 
-def test_groups_are_of_those_who_are_alike() -> None:
+def test_groups_are_by_activity_taste_and_attributes() -> None:
     held = np.diff(CROWD.ratings.indptr)
     gender = CROWD.attributes["gender"]
     thirds = summarize(held / 60).groups["activity"]
@@ -353,23 +353,23 @@ def test_groups_are_of_those_who_are_alike() -> None:
             assert len(groups) == np.count_nonzero(sizes >= game_module.MIN_GROUP_SIZE)
 
 
-def test_users_without_a_success_are_left_out() -> None:
+def test_users_without_a_success_are_omitted() -> None:
     success = np.where(EVERYBODY < 45, 0.3, np.nan)
     found = summarize(success)
     assert {one.value for one in found.quantiles.values()} == {0.3}
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
+@pytest.mark.parametrize("is_per_user", [False, True])
+def test_the_success_per_user_is_kept_only_on_request(is_per_user: bool) -> None:
     success = EVERYBODY / 90
-    found = summarize(success, is_per_user=asked)
-    assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
+    found = summarize(success, is_per_user=is_per_user)
+    assert found.each == (tuple(zip(range(90), success, strict=True)) if is_per_user else ())
 
 
 @pytest.mark.parametrize("level", game_module.QUANTILE_LEVELS)
 @pytest.mark.parametrize("n", [30, 400])
 def test_intervals_of_quantiles_cover(n: int, level: float) -> None:
-    """The quantile of a known distribution lies outside the interval in 5% of samples at most."""
+    """The true quantile is outside the interval in at most 5% of samples."""
     rng = np.random.default_rng([n, int(100 * level)])
     missed = 0
     for _ in range(300):

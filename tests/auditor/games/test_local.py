@@ -1,4 +1,4 @@
-"""The local game of one client's message: search for the worst pair, features, and bounds."""
+"""Tests of the local game, on one client's message: worst pair, features and bounds."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads
-from tests.auditor.games.played import DATA, POPULATION, SURE, play
+from tests.auditor.games.played import DATA, POPULATION, SURE, measure
 
 ANY_USER = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 USER = replace(ANY_USER, adjacency=Adjacency.REPLACE)
 SIZE = 400
 
 
-def normal_noise(scale: float) -> ClippedNoise:
+def make_normal_noise(scale: float) -> ClippedNoise:
     return ClippedNoise(np.inf, scale, is_normal=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Specimen(Fcf):
-    """A client that sends a gradient behind normal noise, and what it leaks beside it."""
+class LeakyClient(Fcf):
+    """A client that sends a gradient with normal noise, and beside it the component of ``leak``."""
 
     rounds: int = 1
     factors: int = 2
@@ -68,7 +68,7 @@ class Specimen(Fcf):
         sent = super().upload(profiles, broadcast, rng, *more, **settings)
         users, gradient = sent.users, sent.components["gradient"]
         streams = Streams.spawn(rng, len(users))
-        hidden = RandomizedMessages(gradient, normal_noise(self.scale), streams)
+        hidden = RandomizedMessages(gradient, make_normal_noise(self.scale), streams)
         plain = gradient.to_dense(np.arange(len(users)))
         held = (profiles.ratings.toarray() != 0)[users][:, :, None]
         noise = rng.normal(size=plain.shape)
@@ -77,7 +77,7 @@ class Specimen(Fcf):
             parts = {
                 "gradient": gradient,
                 "noise": RandomizedMessages(
-                    Dense(0 * plain, Payload.GRADIENT), normal_noise(1.0), streams
+                    Dense(0 * plain, Payload.GRADIENT), make_normal_noise(1.0), streams
                 ),
             }
         elif self.leak == "zeros":
@@ -89,56 +89,56 @@ class Specimen(Fcf):
         return Uploads(users, parts)
 
 
-def leaking(leak: str) -> Specimen:
-    return type("Leaking", (Specimen,), {"leak": leak})()
+def make_leaky_client(leak: str) -> LeakyClient:
+    return type("Leaking", (LeakyClient,), {"leak": leak})()
 
 
 GAME = CANARY_GAMES[LOCAL_NAME]
 
 
-def setting(target: Target, data: Interactions = DATA) -> GameSetup:
+def make_setup(target: Target, data: Interactions = DATA) -> GameSetup:
     ground = GameInputs(target=target, interactions=data, population_shape=(8, 10), is_quick=True)
     made = next(iter(GAME.make_setups(ground, np.random.default_rng(0))))
     assert isinstance(made, GameSetup)
     return made
 
 
-def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: float = 0.0) -> Bound:
-    made = setting(target)
+def get_bound(target: Target, n: int = SIZE, confidence: float = SURE, delta: float = 0.0) -> Bound:
+    made = make_setup(target)
     (scope,) = made.deltas_by_scope
-    played = play(GAME, made, scope, delta, runs=size, confidence=confidence)
+    played = measure(GAME, made, scope, delta, runs=n, confidence=confidence)
     return played.measured_bounds.bound
 
 
-def measured(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
+def run_local_step(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
     chosen = {name: settings} if settings else {}
     made = Plan(targets=(name,), settings=chosen, quick=True, population=(8, 10), runs=SIZE, **plan)
     return AuditedTarget(Audit.from_plan(made, DATA), name).run_step(LOCAL_NAME)
 
 
 @pytest.mark.parametrize("leak", ["wrong tensor", "zeros", "variance"])
-def test_a_planted_leak_is_told(leak: str) -> None:
-    found = bound(leaking(leak))
+def test_a_planted_leak_is_found(leak: str) -> None:
+    found = get_bound(make_leaky_client(leak))
     assert found.epsilon > 1.5
     if leak == "wrong tensor":
         assert found.epsilon == pytest.approx(found.largest)
 
 
 @pytest.mark.parametrize("leak", ["nothing", "ignores"])
-def test_where_nothing_leaks_nothing_is_told(leak: str) -> None:
-    assert bound(leaking(leak)).epsilon == 0.0
+def test_a_client_without_a_leak_has_a_bound_of_0(leak: str) -> None:
+    assert get_bound(make_leaky_client(leak)).epsilon == 0.0
 
 
-def test_a_message_without_noise_is_told_with_certainty() -> None:
+def test_a_message_without_noise_has_the_largest_bound() -> None:
     """The bound is the largest that this number of draws can show."""
-    found = bound(Fcf(rounds=1, factors=2))
+    found = get_bound(Fcf(rounds=1, factors=2))
     assert found.largest is not None
     assert found.epsilon == pytest.approx(found.largest)
 
 
-def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
-    """The bound is of unit Gaussians at distance d, at delta 0.1; pilot runs find the direction."""
-    system = Specimen(scale=1.0)
+def test_the_bound_of_gaussian_noise_is_near_its_epsilon() -> None:
+    """The true epsilon is that of unit Gaussians at distance d; pilot runs find the direction."""
+    system = LeakyClient(scale=1.0)
     rng = np.random.default_rng(0)
     broadcast = get_first_broadcast(run_round(Fcf(rounds=1, factors=2), POPULATION, rng))
     canary = list(canaries.design_extreme_canaries(USER, POPULATION))[1]
@@ -154,8 +154,8 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
     np.testing.assert_allclose(shift, apart, rtol=0.1)
 
 
-def test_clipped_means_are_read_through_the_same_coins() -> None:
-    """A difference that a randomizer clips does not count."""
+def test_mean_differences_are_those_after_clipping() -> None:
+    """A difference that the randomizer clips does not count."""
 
     clean = np.zeros((2, 4, 3))
     clean[0] = [5.0, 0.5, 0.0]
@@ -171,8 +171,8 @@ def test_clipped_means_are_read_through_the_same_coins() -> None:
     np.testing.assert_allclose(found.mean_difference, [1.0, 0.5, 0.0])
 
 
-def test_the_search_finds_the_broadcast_that_tells_most() -> None:
-    """At items of 0 a rating's gradient is longest; an honest server gets less."""
+def test_the_search_finds_the_most_informative_broadcast() -> None:
+    """The gradient of a rating is longest at items of 0; an honest server gets less."""
     rng = np.random.default_rng(0)
     system = LflLdp(factors=2, rounds=1)
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
@@ -195,20 +195,20 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     assert lengths[1] > 1.1 * lengths[0]
 
 
-def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
-    """The claim of DP-PrivRec is not one of the local model, and its clients keep state."""
+def test_the_server_is_honest_if_the_proof_assumes_it() -> None:
+    """The claim of DP-PrivRec is not in the local model, and its clients keep state."""
     system = DpPrivrec(rounds=1, embedding=1, width=16, local_epochs=1)
-    assert "malicious" not in setting(system).run_description
-    assert "malicious" in setting(LflLdp(factors=2)).run_description
+    assert "malicious" not in make_setup(system).run_description
+    assert "malicious" in make_setup(LflLdp(factors=2)).run_description
 
 
-def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
-    """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
+def test_a_claim_of_one_bit_is_measured_by_adding_it() -> None:
+    """Replacing one bit by another changes two bits: twice the claim, which does not refute it."""
     claims = DplcfSp(epsilon=1.0).get_claims(canaries.count_population(POPULATION))
     for game in CANARY_GAMES.values():
         scopes = [s for s in game.get_deltas_by_scope(claims) if s.unit is Unit.INTERACTION]
         assert {scope.adjacency for scope in scopes} == {Adjacency.ADD_REMOVE}
-    result = measured("dplcf-sp")
+    result = run_local_step("dplcf-sp")
     verdicts = {f.scope.unit: f.verdict for f in result.findings}
     assert verdicts[Unit.INTERACTION] is Verdict.CONSISTENT
 
@@ -221,7 +221,7 @@ def _flipped(canary: canaries.CanarySet) -> tuple[str, ...]:
     )
 
 
-def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
+def test_attributes_are_flipped_for_claims_of_an_attribute() -> None:
     scope = replace(USER, unit=Unit.ATTRIBUTE)
     several = [n for n, a in POPULATION.attributes.items() if len(a.categories) > 1]
     found = list(canaries.design_extreme_canaries(scope, POPULATION))
@@ -229,17 +229,17 @@ def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
     assert several
     for each in found:
         np.testing.assert_array_equal(*each.histories.ratings.toarray())
-    assert "attribute" in {str(scope.unit) for scope in _asked(FedRecApm())}
+    assert "attribute" in {str(scope.unit) for scope in _get_deltas(FedRecApm())}
 
 
-def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
+def _get_deltas(target: Target) -> dict[Scope, tuple[float, ...]]:
     return GAME.get_deltas_by_scope(target.get_claims(canaries.count_population(POPULATION)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])
-def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> None:
-    """The party draws its only row in every step, at any rate, so that noise leaks its ratings."""
-    found = measured(name)
+def test_a_party_of_one_user_is_not_measured(name: str) -> None:
+    """Such a party draws its only row in every step at any rate, unlike the audited system."""
+    found = run_local_step(name)
     assert not found.measurements
     assert "parties" in found.skipped[0].reason
     target: Target = FAMILIES["targets"].load_class(name)()
@@ -260,12 +260,12 @@ REFUSED = {
     "privrec-cen": "single messages",
     "random": "no client sends",
 }
-TOLD = ("fcf", "fmf-ldp", "lcf-ub", "lfl-sgdmf", "lfl-ldp", "gd-dr", "fedrec", "privrec")
+MEASURED = ("fcf", "fmf-ldp", "lcf-ub", "lfl-sgdmf", "lfl-ldp", "gd-dr", "fedrec", "privrec")
 
 
-@pytest.mark.parametrize("name", [*TOLD, *REFUSED])
+@pytest.mark.parametrize("name", [*MEASURED, *REFUSED])
 def test_every_target_has_a_row_or_a_reason(name: str) -> None:
-    found = measured(name, SMALL.get(name))
+    found = run_local_step(name, SMALL.get(name))
     assert not found.errors
     if name in REFUSED:
         assert not found.measurements
@@ -280,14 +280,14 @@ def test_every_target_has_a_row_or_a_reason(name: str) -> None:
         assert not {f.verdict for f in found.findings} & {Verdict.VIOLATED, Verdict.UNSOUND}
 
 
-def test_a_bound_beyond_a_papers_model_is_measured_and_judges_nothing() -> None:
-    found = measured("f-dpmf")
+def test_a_bound_outside_the_model_of_a_paper_has_no_verdict() -> None:
+    found = run_local_step("f-dpmf")
     assert {row.bound.scope.unit for row in found.measurements} == {Unit.INTERACTION}
     assert not found.findings
 
 
-def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
-    """Naming an attack selects among attacks, and does not switch off a game."""
+def test_every_audit_runs_the_local_game() -> None:
+    """Naming attacks selects among attacks, and does not switch off the game."""
     for attacks in (None, (), ("interaction-reconstruction",)):
         audit = Audit.from_plan(Plan(targets=("fcf",), attacks=attacks), DATA)
         assert LOCAL_NAME in {task.step for task in audit.list_tasks()}
@@ -299,23 +299,23 @@ def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
 
 def test_no_local_bound_is_above_the_proof() -> None:
     for target in (LflLdp(factors=2), DplcfSp(epsilon=1.0), GdDr(factors=2, rows=3, epsilon=1.0)):
-        made = setting(target)
+        made = make_setup(target)
         (scope,), (deltas,) = made.deltas_by_scope, made.deltas_by_scope.values()
         proved = accounting.find_upper_bound(
             made.target, scope, made.population, deltas[0], accounting.list_accountants()
         )
         assert proved is not None
-        assert 0.0 < bound(target, 2000, delta=deltas[0]).epsilon <= proved.epsilon
+        assert 0.0 < get_bound(target, 2000, delta=deltas[0]).epsilon <= proved.epsilon
 
 
-def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
+def test_arbitrary_pairs_of_users_may_differ_in_attributes() -> None:
     found = list(canaries.design_extreme_canaries(ANY_USER, POPULATION))
     assert any(_flipped(each) for each in found)
     gone = replace(USER, adjacency=Adjacency.ADD_REMOVE)
     assert not any(_flipped(each) for each in canaries.design_extreme_canaries(gone, POPULATION))
 
 
-def own_setting(client: Any) -> GameSetup:
+def make_client_setup(client: Any) -> GameSetup:
     claim = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
     target = fedrec_auditor.wrap_system(client, claim=claim)
     ground = GameInputs(target=target, interactions=DATA, population_shape=(8, 10), is_quick=True)
@@ -324,14 +324,14 @@ def own_setting(client: Any) -> GameSetup:
     return setting
 
 
-def flips(history: Any, model: Any, rng: np.random.Generator) -> Any:
+def flip_bits(history: Any, model: Any, rng: np.random.Generator) -> Any:
     return (history.dense() > 0) ^ (rng.random(history.n_items) < 0.2)
 
 
-def test_a_client_of_ones_own_is_proved_from_its_code() -> None:
-    setting = own_setting(flips)
+def test_a_bound_of_a_user_client_is_exact_from_its_code() -> None:
+    setting = make_client_setup(flip_bits)
     (scope,) = setting.deltas_by_scope
-    (finding,) = play(GAME, setting, scope, runs=200, confidence=0.95).findings
+    (finding,) = measure(GAME, setting, scope, runs=200, confidence=0.95).findings
     assert finding.verdict is Verdict.VIOLATED
     assert finding.measured is not None
     assert finding.measured.epsilon == pytest.approx(np.log(4.0), rel=1e-12)
@@ -341,14 +341,14 @@ def test_a_client_of_ones_own_is_proved_from_its_code() -> None:
     assert {witness.input_a, witness.input_b} == set(setting.world_names)
 
 
-def test_a_client_that_keeps_something_is_sampled_and_the_note_says_why() -> None:
+def test_a_client_with_state_is_not_proved_and_the_reason_is_given() -> None:
     calls: list[int] = []
 
     def counts(history: Any, model: Any, rng: np.random.Generator) -> Any:
         calls.append(1)
-        return flips(history, model, rng)
+        return flip_bits(history, model, rng)
 
-    prove = own_setting(counts).compute_exact_bound
+    prove = make_client_setup(counts).compute_exact_bound
     assert prove is not None
     proof = prove(0.0)
     assert proof.bound is None

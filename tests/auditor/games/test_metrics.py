@@ -1,4 +1,4 @@
-"""Figures of guessed classes against scikit-learn, and their intervals against the truth."""
+"""Tests of class metrics against scikit-learn, and of their intervals against the truth."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from fedrec_auditor.auditor.games.metrics import (
 from tests.points import later
 
 
-def covered(hits: int, trials: int) -> bool:
-    """Whether a 95% interval's coverage is not shown to be below 91% (at level 1e-3)."""
+def is_covered(hits: int, trials: int) -> bool:
+    """Whether the coverage of a 95% interval is not significantly below 91% (at level 1e-3)."""
     return bool(stats.binom.cdf(hits, trials, 0.91) > 1e-3)
 
 
-def curve(scores: np.ndarray, members: np.ndarray, users: np.ndarray, **given: Any) -> metrics.Roc:
-    """The curve of scores that are their own baseline, unless ``given`` has another."""
+def make_roc(scores: np.ndarray, members: np.ndarray, users: np.ndarray, **kw: Any) -> metrics.Roc:
+    """ROC curve of scores; the baseline is the scores themselves unless ``kw`` has another."""
     rng = np.random.default_rng(0)
-    asked = {"fprs": [0.1], "confidence": 0.95, "rng": rng, "baseline": scores} | given
+    asked = {"fprs": [0.1], "confidence": 0.95, "rng": rng, "baseline": scores} | kw
     return metrics.make_roc(scores, members, users, **asked)
 
 
 @settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 80), st.integers(1, 30))
 def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> None:
-    """With few levels most scores are tied."""
+    """With few levels, most scores are tied."""
     rng = np.random.default_rng(seed)
     scores = rng.integers(levels, size=n).astype(float)
     members = rng.random(n) < 0.5
@@ -53,14 +53,14 @@ def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> 
     fpr, tpr, _ = reference.roc_curve(members, scores, drop_intermediate=False)
     # If the curve is vertical at a level, the value is the upper end.
     expected = np.interp(levels * (1 + 1e-9), fpr, tpr)
-    found = curve(scores, members, np.arange(n), fprs=levels.tolist())
+    found = make_roc(scores, members, np.arange(n), fprs=levels.tolist())
     assert list(found.baseline_tpr.values()) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 5, 12, 60])
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_a_few_users_make_an_interval_as_wide_as_students(n: int, confidence: float) -> None:
-    """Replicates that are normal with a bootstrap's deviation give the interval of the t test."""
+def test_intervals_of_few_users_are_those_of_student(n: int, confidence: float) -> None:
+    """Normal replicates with the bootstrap's deviation give the interval of the t test."""
     spread = 0.02
     deviation = spread * np.sqrt((n - 1) / n) / np.sqrt(n)
     replicates = stats.norm.isf(np.linspace(0, 1, 4001)[1:-1], 0.5, deviation)
@@ -86,14 +86,14 @@ def test_set_f1_against_sets(guessed: np.ndarray, truth: np.ndarray) -> None:
 
 @pytest.mark.calibration
 def test_roc_intervals_cover_clustered_pairs() -> None:
-    """Pairs of one user share a shift: an interval that took them as independent would miss."""
+    """Pairs of one user share a shift: an interval for independent pairs would be too narrow."""
     rng = np.random.default_rng(2)
     users = np.repeat(np.arange(80), 10)
     members = np.tile([True, False], 400)
 
     def draw(n_users: int) -> tuple[np.ndarray, np.ndarray]:
         m = np.tile([True, False], n_users * 5)
-        gain = np.repeat(rng.normal(1.0, 1.0, n_users), 10)  # how exposed this user is
+        gain = np.repeat(rng.normal(1.0, 1.0, n_users), 10)  # exposure of each user
         return gain * m + rng.normal(size=m.size), m
 
     scores, truth = draw(200_000)
@@ -102,21 +102,23 @@ def test_roc_intervals_cover_clustered_pairs() -> None:
     area = height = 0
     for _ in range(150):
         values, _ = draw(80)
-        found = curve(values, members, users, rng=rng)
+        found = make_roc(values, members, users, rng=rng)
         area += found.auc.low <= expected_auc <= found.auc.high
         height += found.tpr[0.1].low <= expected_tpr <= found.tpr[0.1].high
-    assert covered(area, 150)
-    assert covered(height, 150)
+    assert is_covered(area, 150)
+    assert is_covered(height, 150)
 
 
-def test_a_gain_is_of_the_same_users() -> None:
-    """For similar scores, its interval is far narrower than each area's; for equal ones it is 0."""
+def test_a_gain_compares_scores_on_the_same_users() -> None:
+    """For similar scores its interval is far narrower than that of each area; for equal ones it is
+    0.
+    """
     rng = np.random.default_rng(4)
     users, members = np.repeat(np.arange(60), 10), np.tile([True, False], 300)
     scores = members + rng.normal(size=600) + rng.normal(size=60)[users]
     better = scores + 0.2 * members
-    found = curve(better, members, users, baseline=scores, rng=rng)
-    same = curve(scores, members, users, rng=rng)
+    found = make_roc(better, members, users, baseline=scores, rng=rng)
+    same = make_roc(scores, members, users, rng=rng)
     assert found.baseline_auc == same.auc.value == metrics.get_auc(scores, members)
     assert found.auc_gain.value == pytest.approx(found.auc.value - same.auc.value)
     assert found.tpr_gain[0.1].value == pytest.approx(found.tpr[0.1].value - same.tpr[0.1].value)
@@ -127,24 +129,24 @@ def test_a_gain_is_of_the_same_users() -> None:
 
 
 @pytest.mark.calibration
-def test_interval_over_trainings_covers_what_they_share() -> None:
-    """Members of one training share a shift that is nobody's: intervals over users miss it."""
+def test_intervals_over_trainings_cover_shared_shifts() -> None:
+    """Members of one training share a shift, which intervals over users miss."""
     rng = np.random.default_rng(8)
     users, trainings = np.tile(np.arange(60), 8), np.repeat(np.arange(8), 60)
     alone = both = 0
     for _ in range(40):
         members = rng.random(480) < 0.5
         scores = rng.normal(size=480) + np.repeat(rng.normal(0, 0.4, 8), 60) * members
-        one = curve(scores, members, users, fprs=[], rng=rng)
-        two = curve(scores, members, users, fprs=[], rng=rng, trainings=trainings)
+        one = make_roc(scores, members, users, fprs=[], rng=rng)
+        two = make_roc(scores, members, users, fprs=[], rng=rng, trainings=trainings)
         alone += one.auc.low <= 0.5 <= one.auc.high
         both += two.auc.low <= 0.5 <= two.auc.high
-    assert not covered(alone, 40)
-    assert covered(both, 40)
+    assert not is_covered(alone, 40)
+    assert is_covered(both, 40)
 
 
 def test_roc_replicates_against_a_loop() -> None:
-    """The bootstrap, drawn by hand with repeated users, gives the same intervals.
+    """A bootstrap loop that draws users with replacement gives the same intervals.
 
     Pairs of one user share a gain: an interval that resampled pairs would be narrower.
     """
@@ -153,7 +155,7 @@ def test_roc_replicates_against_a_loop() -> None:
     members = np.tile([True, True, False, False, True, False], 30)
     gain = np.repeat(rng.normal(1.0, 3.0, 30), 6)
     scores = np.round(rng.normal(size=180) + gain * members, 1)
-    found = curve(scores, members, users, confidence=0.9, rng=rng)
+    found = make_roc(scores, members, users, confidence=0.9, rng=rng)
     replicates = []
     for _ in range(2000):
         rows = (rng.integers(30, size=30)[:, None] * 6 + np.arange(6)).ravel()
@@ -164,13 +166,13 @@ def test_roc_replicates_against_a_loop() -> None:
     assert found.auc.high == pytest.approx(high, abs=0.3 * np.std(replicates))
 
 
-def test_mean_interval_covers_and_perfection_is_not_certainty() -> None:
+def test_mean_intervals_cover_and_perfect_scores_stay_uncertain() -> None:
     rng = np.random.default_rng(4)
     hits = 0
     for _ in range(200):
         found = metrics.estimate_mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
         hits += found.low <= 2 / 7 <= found.high
-    assert covered(hits, 200)
+    assert is_covered(hits, 200)
     perfect = metrics.estimate_mean(np.ones(50), confidence=0.95, rng=rng)
     assert (perfect.low, perfect.high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
     nothing = metrics.estimate_mean(np.zeros(50), confidence=0.95, rng=rng)
@@ -185,16 +187,16 @@ def test_share_is_clopper_pearson() -> None:
 
 
 @pytest.mark.parametrize("fpr", [0.0, 0.009, 1.0, float("nan")])
-def test_no_rate_below_the_resolution(fpr: float) -> None:
+def test_rates_below_the_resolution_are_omitted(fpr: float) -> None:
     scores, members = np.arange(200.0), np.arange(200) % 2 == 0
-    assert set(curve(scores, members, np.arange(200), fprs=[fpr, 0.01]).tpr) == {0.01}
+    assert set(make_roc(scores, members, np.arange(200), fprs=[fpr, 0.01]).tpr) == {0.01}
 
 
 def test_the_curve_rises_within_its_band() -> None:
     rng = np.random.default_rng(6)
     members = rng.random(400) < 0.5
     scores = np.round(rng.normal(size=400) + members, 1)
-    band = curve(scores, members, np.arange(400)).band
+    band = make_roc(scores, members, np.arange(400)).band
     assert band.fpr[0] == pytest.approx(1 / np.count_nonzero(~members))
     assert band.tpr[-1] == 1.0
     assert (band.low <= band.tpr).all()
@@ -217,7 +219,7 @@ def test_the_area_of_each_user_is_that_of_its_pairs() -> None:
             assert found[place] == pytest.approx(metrics.get_auc(scores[mine], members[mine]))
 
 
-def test_what_cannot_be_measured_is_refused() -> None:
+def test_scores_without_a_metric_are_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="NaN"):
         metrics.get_auc(np.array([1.0, np.nan]), np.array([True, False]))
@@ -231,14 +233,14 @@ def test_what_cannot_be_measured_is_refused() -> None:
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("n", [1, 2, later(3), later(5)])
-def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
-    """A bootstrap alone puts chance below the interval in up to a quarter of the trials."""
+def test_random_scores_of_few_users_are_not_above_chance(n: int) -> None:
+    """A bootstrap alone would put chance below the interval in up to a quarter of the trials."""
     rng = np.random.default_rng(n)
     users, members = np.repeat(np.arange(n), 40), np.tile(np.arange(40) < 20, n)
     above = 0
     for _ in range(150):
         scores = rng.normal(size=40 * n)
-        found = curve(scores, members, users, rng=rng)
+        found = make_roc(scores, members, users, rng=rng)
         above += found.auc.low > 0.5
         assert found.auc.low <= found.auc.value <= found.auc.high
         assert (found.band.low <= found.band.tpr).all()
@@ -248,8 +250,8 @@ def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(2, 5), st.integers(1, 3))
-def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws: int) -> None:
-    """Means over draws, each over users whose class is not known; scores have ties."""
+def test_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int, draws: int) -> None:
+    """Metrics are means over draws, each over users of unknown class; scores have ties."""
     rng = np.random.default_rng(seed)
     truth, guessed = rng.integers(classes, size=n), rng.integers(classes, size=(draws, n))
     asked = rng.random((draws, n)) < 0.7
@@ -279,7 +281,7 @@ def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     assert get_mean_f1(case) == pytest.approx(found[MACRO_F1].value)
 
 
-def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
+def test_random_guesses_have_the_mean_metric_over_guesses() -> None:
     counts, probabilities = np.array([40, 15, 5]), np.array([[0.5, 0.4, 0.1]])
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(3), counts)
@@ -301,24 +303,24 @@ def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
     assert abs(np.mean(sampled) - expected) < 4 * error
 
 
-def test_a_gain_is_of_the_same_users_and_draws() -> None:
-    """Over guesses that differ by little it is surer than either; over the same ones it is 0."""
+def test_a_gain_compares_guesses_on_the_same_users_and_draws() -> None:
+    """For similar guesses its interval is narrower than either; for equal guesses it is 0."""
     rng = np.random.default_rng(4)
     truth = rng.integers(2, size=300)
     worse = np.where(rng.random((3, 300)) < 0.7, truth, 1 - truth)
     better = np.where(rng.random((3, 300)) < 0.1, truth, worse)
-    one = Guesses(true_codes=truth, guessed_codes=better, n_classes=2)
-    other = Guesses(true_codes=truth, guessed_codes=worse, n_classes=2)
-    found = estimate_metrics(one, confidence=0.95, rng=rng, baseline=other)
+    good = Guesses(true_codes=truth, guessed_codes=better, n_classes=2)
+    bad = Guesses(true_codes=truth, guessed_codes=worse, n_classes=2)
+    found = estimate_metrics(good, confidence=0.95, rng=rng, baseline=bad)
     gain = found[GAIN_METRIC]
-    assert gain.value == pytest.approx(found[MACRO_F1].value - get_mean_f1(other))
+    assert gain.value == pytest.approx(found[MACRO_F1].value - get_mean_f1(bad))
     assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO_F1].high - found[MACRO_F1].low) / 2
-    same = estimate_metrics(one, confidence=0.95, rng=rng, baseline=one)[GAIN_METRIC]
+    same = estimate_metrics(good, confidence=0.95, rng=rng, baseline=good)[GAIN_METRIC]
     assert same.low < same.value == 0.0 < same.high
 
 
 def test_draws_widen_the_interval() -> None:
-    """Two draws of known users, one of them lucky: users alone would not show the doubt."""
+    """One of two draws of known users is lucky: an interval over users alone is too narrow."""
     truth = np.arange(400) % 2
     lucky, unlucky = truth, (np.arange(400) // 2) % 2
     case = Guesses(true_codes=truth, guessed_codes=np.stack([lucky, unlucky]), n_classes=2)
@@ -328,7 +330,7 @@ def test_draws_widen_the_interval() -> None:
     assert found.n_users == 400
 
 
-def test_perfect_guesses_leave_the_doubt_of_so_many_users() -> None:
+def test_perfect_guesses_have_the_interval_of_n_users() -> None:
     truth = np.arange(50) % 2
     case = Guesses(
         true_codes=truth,

@@ -1,4 +1,4 @@
-"""The one-run game: its canaries, their scores, and results of a plan."""
+"""Tests of the one-run game: its canaries, their scores, and results of a plan."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from fedrec_auditor.targets.transcript import PublicInfo, RoundView, View
 DATA = Synthetic(n_users=100, n_items=80, profile=10.0, tastes=3).load()
 
 
-def scope(unit: Unit, adjacency: Adjacency, vantage: Vantage = Vantage.PEERS) -> Scope:
+def scope_of(unit: Unit, adjacency: Adjacency, vantage: Vantage = Vantage.PEERS) -> Scope:
     return Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)
 
 
-USER = scope(Unit.USER, Adjacency.ADD_REMOVE)
+USER = scope_of(Unit.USER, Adjacency.ADD_REMOVE)
 
 
-def made(asked: Scope, count: int) -> CanarySet:
+def plant(asked: Scope, count: int) -> CanarySet:
     found = design_canaries(asked, DATA, count, np.random.default_rng(0))
     assert found is not None
     return found
 
 
-def bound(
+def get_bound(
     target: Target,
     vantage: Vantage,
     *,
@@ -52,20 +52,20 @@ def bound(
     seed: int = 0,
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> Bound:
-    seen = scope(Unit.USER, adjacency, vantage)
-    run = OneRunSimulator(target=target, canaries=made(seen, count), vantages=(vantage,))
+    seen = scope_of(Unit.USER, adjacency, vantage)
+    run = OneRunSimulator(target=target, canaries=plant(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
     scores = OneRunScores.build(features[str(vantage)], features[FIRST_HISTORY_KEY][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
 
 
-@pytest.mark.parametrize("count", [30, 300])  # items of their own, and code words
+@pytest.mark.parametrize("count", [30, 300])  # own items; code words
 @pytest.mark.parametrize("unit", [Unit.USER, Unit.RATING, Unit.INTERACTION])
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
-def test_histories_differ_by_what_is_asked_and_in_new_items_only(
+def test_canaries_differ_by_the_unit_and_in_new_items_only(
     count: int, unit: Unit, adjacency: Adjacency
 ) -> None:
-    found = made(scope(unit, adjacency), count)
+    found = plant(scope_of(unit, adjacency), count)
     assert len(found) == count
     assert not found.other_users.ratings[:, DATA.n_items :].nnz
     assert found.other_users.n_items <= 2 * DATA.n_items
@@ -83,57 +83,55 @@ def test_histories_differ_by_what_is_asked_and_in_new_items_only(
         assert (histories.any(axis=0).sum(axis=0) <= 1).all()
 
 
-def test_a_population_has_the_history_of_each_coin() -> None:
-    found = made(USER, 5)
+def test_a_population_has_the_history_chosen_by_each_coin() -> None:
+    found = plant(USER, 5)
     coins = np.array([True, False, False, True, True])
-    grown = found.make_population(coins)
-    assert grown.n_users == DATA.n_users + 5
-    assert (grown.ratings[: DATA.n_users, : DATA.n_items] != DATA.ratings).nnz == 0
-    own = grown.ratings[DATA.n_users :].toarray()
+    extended = found.make_population(coins)
+    assert extended.n_users == DATA.n_users + 5
+    assert (extended.ratings[: DATA.n_users, : DATA.n_items] != DATA.ratings).nnz == 0
+    own = extended.ratings[DATA.n_users :].toarray()
     histories = found.histories.ratings.toarray()
     np.testing.assert_array_equal(own, np.where(coins[:, None], histories[:5], histories[5:]))
-    assert grown.ratings.has_canonical_format
-    for values in (grown.users, grown.items):
+    assert extended.ratings.has_canonical_format
+    for values in (extended.users, extended.items):
         assert (np.diff(values) > 0).all()
-    assert grown.timestamps is not None
-    assert len(grown.timestamps) == grown.ratings.nnz
-    assert {len(each.codes) for each in grown.attributes.values()} == {grown.n_users}
-    assert grown.genres is not None
-    assert len(grown.genres) == grown.n_items
+    assert extended.timestamps is not None
+    assert len(extended.timestamps) == extended.ratings.nnz
+    assert {len(each.codes) for each in extended.attributes.values()} == {extended.n_users}
+    assert extended.genres is not None
+    assert len(extended.genres) == extended.n_items
 
 
-def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
+def test_canary_ratings_need_two_rating_values() -> None:
     alike = DATA.keep_ratings(DATA.ratings.data == DATA.ratings.data.max())
-    asked = scope(Unit.RATING, Adjacency.REPLACE)
+    asked = scope_of(Unit.RATING, Adjacency.REPLACE)
     assert design_canaries(asked, alike, 30, np.random.default_rng(0)) is None
 
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE, Vantage.PEERS])
 @pytest.mark.parametrize("target", [Fcf(rounds=3), FedRec(rounds=2, epochs=1, share=1.0)])
-def test_a_training_without_protection_gives_canaries_away(
-    target: Target, vantage: Vantage
-) -> None:
-    found = bound(target, vantage, count=400, confidence=0.999)
+def test_an_unprotected_training_reveals_canaries(target: Target, vantage: Vantage) -> None:
+    found = get_bound(target, vantage, count=400, confidence=0.999)
     assert found.epsilon > 0.2
     assert found.largest is not None
     assert found.epsilon <= found.largest
 
 
-def test_noise_that_hides_everything_hides_canaries() -> None:
-    """At 95%, a false bound comes with probability 5% at most: of 40, 8 with one of 10^-3."""
+def test_large_noise_hides_canaries() -> None:
+    """At 95% a bound is false with probability at most 5%: 8 of 40 with probability 0.001."""
     target = LflSgdmf(factors=2, rounds=2, noise_multiplier=1e6)
     false = [
-        bound(target, Vantage.AGGREGATE, count=60, confidence=0.95, seed=seed).epsilon > 0.0
+        get_bound(target, Vantage.AGGREGATE, count=60, confidence=0.95, seed=seed).epsilon > 0.0
         for seed in range(40)
     ]
     assert sum(false) < 8
 
 
-def test_a_system_that_knows_no_items_is_played() -> None:
+def test_a_system_without_item_tables_is_measured() -> None:
     target = DpPrivrec(rounds=2, embedding=1, width=16, local_epochs=1)
     run = OneRunSimulator(
         target=target,
-        canaries=made(scope(Unit.USER, Adjacency.REPLACE), 30),
+        canaries=plant(scope_of(Unit.USER, Adjacency.REPLACE), 30),
         vantages=(Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE),
     )
     features = run(0, 1, np.random.SeedSequence(0))
@@ -142,11 +140,11 @@ def test_a_system_that_knows_no_items_is_played() -> None:
 
 
 def test_scores_and_coins_follow_from_the_seed() -> None:
-    run = OneRunSimulator(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
-    one, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
+    run = OneRunSimulator(target=Fcf(rounds=1), canaries=plant(USER, 30), vantages=(Vantage.PEERS,))
+    first, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
     for name in (FIRST_HISTORY_KEY, "peers"):
-        np.testing.assert_array_equal(one[name], again[name])
-        assert not np.array_equal(one[name], other[name])
+        np.testing.assert_array_equal(first[name], again[name])
+        assert not np.array_equal(first[name], other[name])
 
 
 PLAN = Plan(
@@ -158,12 +156,12 @@ PLAN = Plan(
 )
 
 
-def test_a_plan_gets_a_bound_and_a_verdict_in_every_scope_that_is_claimed() -> None:
+def test_every_claimed_scope_has_a_bound_and_a_verdict() -> None:
     one = run_plan(PLAN, Resources(jobs=1))
     bounds = [row.bound for row in one.measurements if row.bound.samples]
     assert len(bounds) == 4
     assert {each.scope.horizon for each in bounds} == {Horizon.TRAINING}
-    assert {each.samples for each in bounds} <= {60, 120}  # twice where it accuses
+    assert {each.samples for each in bounds} <= {60, 120}  # twice as many for both directions
     assert {each.confidence for each in bounds} == {1 - (1 - 0.95) / 4}
     assert {each.delta for each in bounds} == {1e-5}
     judged = [row for row in one.findings if "one-run game" in row.note]
@@ -171,7 +169,7 @@ def test_a_plan_gets_a_bound_and_a_verdict_in_every_scope_that_is_claimed() -> N
     assert all("60 canaries" in row.note for row in judged)
 
 
-def test_one_that_could_not_refute_says_how_much_it_could_show() -> None:
+def test_a_game_that_cannot_refute_states_its_largest_bound() -> None:
     record = audit(
         "fmf-ldp",
         data="synthetic",
@@ -191,30 +189,30 @@ def test_too_few_or_too_many_canaries_are_refused(count: int) -> None:
     assert MIN_CANARIES == FEWEST
 
 
-def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
+def test_there_are_at_most_two_canaries_per_user_by_default() -> None:
     few = DATA.take_users(np.arange(30))
     assert choose_n_canaries(few, quick=False) == 60
     assert choose_n_canaries(DATA.take_users(np.arange(2)), quick=False) == FEWEST
     assert ONE_RUN_GAME.horizon is Horizon.TRAINING
 
 
-def test_a_system_that_sends_nothing_shows_nothing() -> None:
+def test_a_system_without_uploads_has_a_bound_of_0() -> None:
     record = audit("mf-np", data="synthetic", games=("one-run",), canaries=40, quick=True, jobs=1)
     assert [row.bound.epsilon for row in record.measurements] == [0.0]
 
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.PEERS, Vantage.RELEASE])
-def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
-    """Vertical parties send and publish embeddings of users: each canary's is a row of its own."""
+def test_tables_with_a_row_per_user_reveal_canaries(vantage: Vantage) -> None:
+    """Vertical parties send and publish embeddings of users, in which every canary has a row."""
     target, adjacency = FmfVfl(rounds=5, rate=1.0), Adjacency.ADD_REMOVE
-    found = bound(target, vantage, count=200, confidence=0.999, adjacency=adjacency)
+    found = get_bound(target, vantage, count=200, confidence=0.999, adjacency=adjacency)
     assert found.epsilon > 1.0
 
 
-@pytest.mark.parametrize("count", [30, 60])  # items of their own, and code words
+@pytest.mark.parametrize("count", [30, 60])  # own items; code words
 def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
-    """Reference by whole tables: residual of each step, solved along all directions at once."""
-    canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
+    """The reference solves a least squares problem on the residual of each step of whole tables."""
+    canaries, rng = plant(scope_of(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
     others = canaries.other_users
     models = [{"items": rng.normal(size=(others.n_items, 5))} for _ in range(3)]
     scorer = CanaryScorer.build(Fcf(), canaries, others, models[0], rng, DEFAULT_MACHINE)
@@ -239,20 +237,20 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
         np.testing.assert_allclose(column, lengths * solved, rtol=2e-3, atol=1e-3)
 
 
-def test_noise_that_is_sent_back_tells_of_the_messages_that_it_hid() -> None:
-    """LFL-SGDMF sends -xi + xi' in the clear: along a direction it goes against xi."""
+def test_noise_sent_back_is_anticorrelated_with_noisy_messages() -> None:
+    """LFL-SGDMF sends -xi + xi' unprotected, which along a direction is opposed to xi."""
     run = OneRunSimulator(
-        target=LflSgdmf(factors=2, rounds=4), canaries=made(USER, 60), vantages=(Vantage.SERVER,)
+        target=LflSgdmf(factors=2, rounds=4), canaries=plant(USER, 60), vantages=(Vantage.SERVER,)
     )
     seen = run(0, 1, np.random.SeedSequence(0))["server"]
     hidden, sent_back = seen[:, :4].ravel(), seen[:, 4:].ravel()
     assert np.corrcoef(hidden, sent_back)[0, 1] < -0.3
 
 
-def test_no_order_changes_the_sums_of_shuffled_reports() -> None:
+def test_sums_of_shuffled_reports_do_not_depend_on_order() -> None:
     transcript = FmfLdp(reports=3, rounds=1).run(DATA, np.random.default_rng(0)).transcript
     shuffled = transcript.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds[0].shuffled
     sent = transcript.rounds[0].uploads.components["reports"]
     assert shuffled is not None
-    # A report is a third of a message there, and a whole one here.
+    # A message averages its three reports; the shuffled view has whole reports.
     np.testing.assert_allclose(shuffled["reports"].sum_all() / 3, sent.sum_all())

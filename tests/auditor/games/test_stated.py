@@ -1,4 +1,4 @@
-"""Claims of a stranger's system are held against worlds that they speak of, and no others."""
+"""Tests of claims of a user's system: they are measured only on worlds within their scope."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 TABLE = (np.random.default_rng(0).random((60, 60)) < 0.3).astype(float)
 
 
-def flipped(epsilon: float) -> Callable[[Any, Any, Any], np.ndarray]:
-    """One bit, whether there is a history, by randomized response."""
+def bit_client(epsilon: float) -> Callable[[Any, Any, Any], np.ndarray]:
+    """A client that sends by randomized response whether it has any interaction."""
 
     def client(history: Any, model: Any, rng: Any) -> np.ndarray:
         bit = float(len(history) > 0)
@@ -43,29 +43,29 @@ def noisy(history: Any, model: Any, rng: Any) -> np.ndarray:
     return np.array([float(len(history) > 0) + rng.normal()])
 
 
-def memoised(history: Any, model: Any, rng: Any, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """A client that sends the same noisy bit in every round."""
+def repeat_bit(history: Any, model: Any, rng: Any, state: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Sends the same noisy bit in every round."""
     if "bit" not in state:
-        state["bit"] = flipped(1.0)(history, model, rng)
+        state["bit"] = bit_client(1.0)(history, model, rng)
     return {"w": state["bit"]}
 
 
-def away(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
-    """The gradient of a squared error, clipped to 1, which an empty history has as well."""
+def send_all_gradients(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
+    """Sends the gradient of a squared error, clipped to 1; an empty history sends one as well."""
     step = history.dense().clip(0, 1) - model
     return np.asarray(step / max(1.0, float(np.linalg.norm(step))))
 
 
-def own(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
-    """A client that sends its own items only."""
-    return np.asarray(away(history, model, rng) * (history.dense() > 0))
+def send_own_gradients(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
+    """Sends the gradient at the client's own items only."""
+    return np.asarray(send_all_gradients(history, model, rng) * (history.dense() > 0))
 
 
-def bits(history: Any, model: Any, rng: Any) -> np.ndarray:
+def send_bits(history: Any, model: Any, rng: Any) -> np.ndarray:
     return np.asarray((history.dense() > 0) ^ (rng.random(history.n_items) < 0.2))
 
 
-def settings(
+def make_setups(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
 ) -> list[GameSetup | SkippedScopes]:
     target = wrap_system(client, claim=claim, **system)
@@ -77,73 +77,73 @@ def settings(
 
 @pytest.mark.parametrize(("share", "users"), [(0.04, 25), (0.02, 50), (0.03, 33)])
 @pytest.mark.parametrize("vantage", ["aggregate", "shuffled"])
-def test_who_is_drawn_by_lot_may_not_send(vantage: str, share: float, users: int) -> None:
-    """A bit of epsilon 4 that one of many sends has an epsilon of 1.1 in the sum."""
+def test_a_sampled_user_may_not_send(vantage: str, share: float, users: int) -> None:
+    """A bit of epsilon 4 sent with the sampling probability has epsilon 1.1 in the sum."""
     claim = Claim(epsilon=1.3, unit="user", vantage=vantage, adjacency="add-remove")
     for game in ("round", "training"):
-        (only,) = settings(game, flipped(4.0), claim, share=share)
+        (only,) = make_setups(game, bit_client(4.0), claim, share=share)
         assert isinstance(only, GameSetup)
         assert isinstance(only.simulation, TrainingSimulator)
         assert only.population.n_users == users
 
 
-def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
-    """Sent with probability .08, a Gaussian's delta is .08 times as large."""
+def test_sampling_may_lower_delta_but_not_a_ratio() -> None:
+    """A Gaussian message sent with probability 0.08 has 0.08 times its delta."""
     noise = Claim(epsilon=find_gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
-    (none,) = settings("local", noisy, noise, share=0.08)
+    (none,) = make_setups("local", noisy, noise, share=0.08)
     assert isinstance(none, SkippedScopes)
     assert "random sampling" in none.reason
-    (some,) = settings("round", noisy, noise, share=0.08)
+    (some,) = make_setups("round", noisy, noise, share=0.08)
     assert isinstance(some, GameSetup)
     assert isinstance(some.simulation, TrainingSimulator)
     for game in ("local", "round"):
-        (pure,) = settings(game, flipped(1.0), Claim(epsilon=1.0, unit="user"), share=0.08)
+        (pure,) = make_setups(game, bit_client(1.0), Claim(epsilon=1.0, unit="user"), share=0.08)
         assert isinstance(pure, GameSetup)
         assert isinstance(pure.simulation, RoundSimulator)
 
 
-def test_a_server_steers_rounds_that_do_not_depend_on_each_other() -> None:
+def test_only_independent_rounds_are_steerable() -> None:
     assert wrap_system(noisy, obeys=True).has_independent_rounds
     assert not wrap_system(noisy, model=np.zeros(1)).has_independent_rounds
-    assert wrap_system(noisy).has_independent_rounds  # there is no model to take
+    assert wrap_system(noisy).has_independent_rounds  # the client takes no model
     assert not wrap_system(noisy, obeys=True, share=0.5).has_independent_rounds
-    assert not wrap_system(memoised, obeys=True).has_independent_rounds
+    assert not wrap_system(repeat_bit, obeys=True).has_independent_rounds
 
 
-def test_of_one_client_without_a_model_no_other_is_simulated() -> None:
+def test_one_client_without_a_model_is_simulated_alone() -> None:
     claim = Claim(epsilon=1.0, unit="user")
-    (alone,) = settings("training", bits, claim, rounds=8)
+    (alone,) = make_setups("training", send_bits, claim, rounds=8)
     assert isinstance(alone, GameSetup)
     assert isinstance(alone.simulation, RoundSimulator)
     assert alone.simulation.n_messages == alone.target.sizes.rounds
 
 
-def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one() -> None:
+def test_an_empty_history_with_an_upload_is_two_removals_away() -> None:
     claim = Claim(epsilon=0.5, delta=0.05, unit="user", vantage="release")
     model: dict[str, Any] = {"model": lambda items: np.full(items, 0.5), "kinds": "change"}
-    for client, halved in ((away, True), (own, False)):
-        (played,) = settings("training", client, claim, **model)
+    for client, halved in ((send_all_gradients, True), (send_own_gradients, False)):
+        (played,) = make_setups("training", client, claim, **model)
         assert isinstance(played, GameSetup)
         assert played.has_two_removals == halved
         # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
-        (once,) = settings("one-run", client, claim, **model)
+        (once,) = make_setups("one-run", client, claim, **model)
         assert isinstance(once, SkippedScopes) == halved
 
 
-def test_a_claim_for_so_many_users_is_tried_on_so_many() -> None:
+def test_a_claim_for_n_users_is_measured_on_n_users() -> None:
     claim = Claim(epsilon=0.36, delta=0.01, unit="user", vantage="aggregate", horizon="round")
-    (played,) = settings("round", noisy, claim, n_users=60)
+    (played,) = make_setups("round", noisy, claim, n_users=60)
     assert isinstance(played, GameSetup)
     assert played.population.n_users == 60
     with pytest.raises(InputError, match="Expected data of at least 99 users"):
-        settings("round", noisy, claim, n_users=100)
+        make_setups("round", noisy, claim, n_users=100)
     with pytest.raises(InputError, match="users=1"):
         wrap_system(noisy, n_users=1)
 
 
 @pytest.mark.parametrize("users", [None, 30])
-def test_a_finding_says_for_how_many_users_a_claim_is_taken(users: int | None) -> None:
+def test_a_finding_states_the_number_of_users_of_a_claim(users: int | None) -> None:
     claim = Claim(epsilon=0.5, unit="user", vantage="aggregate", horizon="round")
     record = audit_system(
         noisy, data=TABLE, claim=claim, games=["round"], attacks=[], runs=40, jobs=1, n_users=users
@@ -153,19 +153,19 @@ def test_a_finding_says_for_how_many_users_a_claim_is_taken(users: int | None) -
     assert "The bound is half" in note
 
 
-def test_a_claim_that_no_game_could_play_leaves_a_reason() -> None:
-    """If all ratings are equal, there are no two values to distinguish."""
+def test_a_claim_that_no_game_measures_has_a_reason() -> None:
+    """If all ratings are equal, no two rating values can be distinguished."""
     claims = [Claim(epsilon=0.5, unit=unit, horizon="round") for unit in ("rating", "interaction")]
     for game in ("local", "round"):
-        played = settings(game, bits, claims)
-        (told,) = [each for each in played if isinstance(each, SkippedScopes)]
-        assert [scope.unit for scope in told.scopes] == [Unit.RATING]
+        played = make_setups(game, send_bits, claims)
+        (skipped,) = [each for each in played if isinstance(each, SkippedScopes)]
+        assert [scope.unit for scope in skipped.scopes] == [Unit.RATING]
         assert len(played) == 2
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05])
-def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
-    """Two removals of 1 each under Gaussian, or at delta 0 Laplace, noise."""
+def test_half_a_bound_for_two_removals_holds_for_one(delta: float) -> None:
+    """Each removal shifts the output by 1, under Gaussian noise, or Laplace noise at delta 0."""
     worlds = Worlds(
         names=("two are there", "none"),
         scope=make_local_scope(Unit.USER, Vantage.AGGREGATE, Horizon.ROUND),

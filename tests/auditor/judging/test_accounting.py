@@ -1,4 +1,4 @@
-"""The bounds that apply to a scoped claim: exact before sampled, alarms before all others."""
+"""Tests of the bounds used for a scoped claim: alarms first, then exact ones, then sampled ones."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ POPULATION = Population(n_users=10, n_items=10)
 
 
 @dataclass(frozen=True)
-class Ten:
-    """Ten randomized responses at epsilon 1; the distribution of a training is not known."""
+class TenResponses:
+    """Ten randomized responses at epsilon 1; the output distribution of a training is not known."""
 
     name: str = "ten"
     sizes = SystemSizes()
@@ -68,110 +68,108 @@ def lower(epsilon: float, scope: Scope, confidence: float = 0.95) -> Bound:
     )
 
 
-def evaluated(
+def judge(
     target: Any,
     scoped: ScopedClaim | None = None,
     population: Population = POPULATION,
     **bounds: Any,
 ) -> Finding:
-    """The finding by all accountants and all exact bounds, unless others are given."""
+    """Finding by all accountants and all exact bounds, unless ``bounds`` has others."""
     first = scoped or target.get_claims(population)[0]
     exact = accounting.compute_exact_bounds(target, population)
     known = {"exact_bounds": exact, "accountants": list_accountants()}
     return accounting.judge_scoped_claim(target, first, population, **known | bounds)
 
 
-def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
-    found = evaluated(Ten(), Ten().get_claims(POPULATION)[which], **bounds)
+def decide(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
+    found = judge(TenResponses(), TenResponses().get_claims(POPULATION)[which], **bounds)
     return found.verdict, None if found.measured is None else found.measured.epsilon
 
 
-def test_a_sample_in_a_scope_that_is_known_exactly_does_not_count() -> None:
+def test_a_sampled_bound_does_not_count_beside_an_exact_one() -> None:
     exact = Verdict.CONSISTENT, pytest.approx(1.0)
-    assert verdict(0, sampled_bounds=[lower(1.02, REPORT)]) == exact
+    assert decide(0, sampled_bounds=[lower(1.02, REPORT)]) == exact
 
 
-def test_a_sample_beyond_what_is_known_exactly_counts() -> None:
-    assert verdict(1)[0] is Verdict.UNSUBSTANTIATED
-    assert verdict(1, sampled_bounds=[lower(6.0, TRAINING)]) == (Verdict.VIOLATED, 6.0)
-    assert verdict(1, sampled_bounds=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
+def test_a_sampled_bound_counts_if_no_exact_bound_is_tight() -> None:
+    assert decide(1)[0] is Verdict.UNSUBSTANTIATED
+    assert decide(1, sampled_bounds=[lower(6.0, TRAINING)]) == (Verdict.VIOLATED, 6.0)
+    assert decide(1, sampled_bounds=[lower(0.5, TRAINING)])[1] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("tight", "measured"), [(False, 3.0), (True, 1.0)])
-def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
-    tight: bool, measured: float
-) -> None:
+def test_a_loose_exact_bound_does_not_replace_a_sampled_one(tight: bool, measured: float) -> None:
     exact = [replace(lower(1.0, REPORT, 1.0), tight=tight)]
     sampled = [lower(3.0, REPORT)]
-    found = evaluated(Ten(), exact_bounds=exact, sampled_bounds=sampled, accountants=())
+    found = judge(TenResponses(), exact_bounds=exact, sampled_bounds=sampled, accountants=())
     assert found.measured.epsilon == measured
 
 
 @pytest.mark.parametrize(
     ("horizon", "delta"), [(Horizon.ROUND, 0.0), (Horizon.TRAINING, 1e-6)], ids=["scope", "delta"]
 )
-def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, delta: float) -> None:
-    """The exact bound is of a training at delta 0: it does not apply to these claims."""
+def test_exact_bounds_elsewhere_do_not_replace_samples(horizon: Horizon, delta: float) -> None:
+    """The exact bound is that of a training at delta 0 and does not apply to these claims."""
     scope = replace(TRAINING, horizon=horizon)
     claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
     scoped = ScopedClaim(claim=claim, scope=scope, delta=delta)
     sampled = [replace(lower(6.0, scope), delta=delta)]
     exact = [lower(10.0, TRAINING, 1.0)]
-    found = evaluated(Ten(), scoped, exact_bounds=exact, sampled_bounds=sampled)
+    found = judge(TenResponses(), scoped, exact_bounds=exact, sampled_bounds=sampled)
     assert (found.verdict, found.measured and found.measured.epsilon) == (Verdict.VIOLATED, 6.0)
 
 
 @pytest.mark.parametrize(("delta", "counts"), [(1e-6, False), (1e-3, True)])
-def test_what_is_exact_at_a_larger_delta_silences_no_sample(delta: float, counts: bool) -> None:
-    """A sample at delta 1e-6 shows more than an exact bound at 1e-3."""
+def test_exact_bounds_at_a_larger_delta_do_not_replace_samples(delta: float, counts: bool) -> None:
+    """A sampled bound at delta 1e-6 is stronger than an exact one at delta 1e-3."""
     exact = replace(lower(1.0, REPORT, 1.0), delta=delta, tight=True)
     sampled = replace(lower(3.0, REPORT), delta=1e-6)
     claim = Claim(epsilon=4.0, delta=1e-6, scope=REPORT, statement="ours", source="paper")
     scoped = ScopedClaim(claim=claim, scope=REPORT, delta=1e-6)
-    found = evaluated(Ten(), scoped, exact_bounds=[exact], sampled_bounds=[sampled])
+    found = judge(TenResponses(), scoped, exact_bounds=[exact], sampled_bounds=[sampled])
     assert found.measured.epsilon == (3.0 if counts else 1.0)
 
 
 def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
     alarm = lower(1.02, REPORT, PROOF_ALARM_CONFIDENCE)
-    found = verdict(0, sampled_bounds=[lower(1.05, REPORT)], alarm_bounds=[alarm])
+    found = decide(0, sampled_bounds=[lower(1.05, REPORT)], alarm_bounds=[alarm])
     assert found == (Verdict.UNSOUND, 1.02)
     assert (
-        verdict(0, alarm_bounds=[lower(0.98, REPORT, PROOF_ALARM_CONFIDENCE)])[0]
+        decide(0, alarm_bounds=[lower(0.98, REPORT, PROOF_ALARM_CONFIDENCE)])[0]
         is Verdict.CONSISTENT
     )
 
 
-def test_bounds_elsewhere_do_not_speak() -> None:
+def test_bounds_of_other_scopes_are_ignored() -> None:
     wider = lower(9.0, TRAINING)
-    assert verdict(0, sampled_bounds=[wider]) == (Verdict.CONSISTENT, pytest.approx(1.0))
+    assert decide(0, sampled_bounds=[wider]) == (Verdict.CONSISTENT, pytest.approx(1.0))
 
 
 def test_the_simplest_proof_wins_a_tie() -> None:
-    bound = find_upper_bound(Ten(), TRAINING, POPULATION, 0.0, list_accountants())  # type: ignore[arg-type]
+    bound = find_upper_bound(TenResponses(), TRAINING, POPULATION, 0.0, list_accountants())  # type: ignore[arg-type]
     assert bound.epsilon == pytest.approx(10.0)
     assert "composition" in bound.source
 
 
 def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
     peers = replace(TRAINING, vantage=Vantage.PEERS)
-    bound = find_upper_bound(Ten(), peers, POPULATION, 0.0, list_accountants())  # type: ignore[arg-type]
+    bound = find_upper_bound(TenResponses(), peers, POPULATION, 0.0, list_accountants())  # type: ignore[arg-type]
     assert bound.epsilon == pytest.approx(10.0)
     assert bound.scope == peers
 
 
-def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
-    """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the catalogue's 0.632."""
-    found = evaluated(DplcfAp(epsilon=1.0))
+def test_a_violation_states_the_delta_at_which_the_claim_holds() -> None:
+    """For the asymmetric flip at epsilon 1 this is delta = 1 - 1/e, in the catalogue 0.632."""
+    found = judge(DplcfAp(epsilon=1.0))
     assert found.verdict is Verdict.VIOLATED
     assert "delta is 0.6321" in found.note
     assert found.holds_at == pytest.approx(1 - math.exp(-1), abs=1e-12)
-    assert found.repair == "keep=0.731"  # known to the catalogue, and proved at epsilon 1 alone
-    assert evaluated(DplcfAp(epsilon=0.5)).repair == ""
+    assert found.repair == "keep=0.731"  # the catalogue proves this repair at epsilon 1 only
+    assert judge(DplcfAp(epsilon=0.5)).repair == ""
 
 
-def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> None:
-    """The leaked noise of the first round: repaired, the users' claim holds as it is printed."""
+def test_a_violation_names_a_repair_that_proves_the_claim() -> None:
+    """Without the leaked noise of the first round, the claim for users holds as printed."""
     target: Any = LflSgdmf()
     everybody = Population(n_users=943, n_items=1682)
     scopes = target.get_claims(everybody)
@@ -180,7 +178,7 @@ def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> N
 
     def judged(system: Any) -> Finding:
         scoped = next(s for s in system.get_claims(everybody) if s.scope == first.scope)
-        return evaluated(system, scoped, everybody)
+        return judge(system, scoped, everybody)
 
     found = judged(target)
     assert (found.verdict, found.repair) == (Verdict.VIOLATED, "as_published=false")
@@ -190,21 +188,21 @@ def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> N
     assert mended.repair == ""
 
 
-def test_a_claim_that_is_not_proved_names_its_repair_but_no_other_world() -> None:
-    """Whole rows are sampled; and a training of one round does not repair one of twenty."""
+def test_an_unproved_claim_names_a_repair_of_the_same_scope() -> None:
+    """Sampling whole rows is a repair; one round instead of twenty is not."""
     few, rows = Population(n_users=30, n_items=20), VflSgdmf(rounds=20)
-    found = evaluated(rows, rows.get_claims(few)[0], few)
+    found = judge(rows, rows.get_claims(few)[0], few)
     assert (found.verdict, found.repair) == (Verdict.UNSUBSTANTIATED, "as_published=false")
     training = next(q for q in FmfLdp().get_claims(few) if q.scope.horizon is Horizon.TRAINING)
-    refuted = evaluated(FmfLdp(), training, few)
+    refuted = judge(FmfLdp(), training, few)
     assert (refuted.verdict, refuted.repair) == (Verdict.VIOLATED, "")
 
 
-def test_repeated_laws_are_exact() -> None:
-    """Ten responses written down as one mechanism: epsilon 10, exactly."""
+def test_repeated_mechanisms_have_exact_bounds() -> None:
+    """Ten responses given as one repeated mechanism have epsilon 10, exactly."""
 
     @dataclass(frozen=True)
-    class Known(Ten):
+    class Known(TenResponses):
         def get_mechanism(self, scope: Scope, population: Population) -> Any:
             return Repeated(BitFlip.symmetric(1.0), 10 if scope == TRAINING else 1)
 
@@ -212,9 +210,9 @@ def test_repeated_laws_are_exact() -> None:
     assert sorted(bound.epsilon for bound in bounds) == pytest.approx([1.0, 10.0])
 
 
-def test_a_client_without_a_proof_is_not_said_to_send_in_the_clear() -> None:
+def test_an_unproved_client_is_not_called_unprotected() -> None:
     def noted(target: Any, **bounds: Any) -> str:
-        return evaluated(target, exact_bounds=[], **bounds).note
+        return judge(target, exact_bounds=[], **bounds).note
 
     claim = Claim(epsilon=1.0, scope=TRAINING, statement="ours", source="ours")
     stated = (ScopedClaim(claim=claim, scope=TRAINING),)

@@ -1,6 +1,7 @@
-"""Entries of released code name their noise, by formulas that are computed here again.
+"""Tests of the catalogue of claims.
 
-Every claim of the catalogue is judged as its derivation says, and a broken entry is named.
+Verdicts are those of the derivations, the noise of released code follows formulas computed here
+again, and a broken entry is named.
 """
 
 from __future__ import annotations
@@ -38,39 +39,39 @@ def entry(**given: object) -> PaperEntry:
     return PaperEntry.model_validate({"number": "99", "system": "theirs", **given})
 
 
-def normal(epsilon: float, delta: float) -> float:
-    """The classical deviation, in sensitivities."""
+def normal_sd(epsilon: float, delta: float) -> float:
+    """Classical standard deviation of Gaussian noise, in units of the sensitivity."""
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
-def scoped(share: float, rounds: int, steps: int, epsilon: float, delta: float) -> dict[str, float]:
-    """Noise, relative to the move of a mean by a rating, and rate of FederatedScope's step."""
+def noise(share: float, rounds: int, steps: int, epsilon: float, delta: float) -> dict[str, float]:
+    """Noise, relative to the change of a mean by one rating, and rate of FederatedScope."""
     batch = share * 6040
     spread = share * math.sqrt(rounds * steps * math.log(1 / delta)) / epsilon
     moved = 2 * math.sqrt(GOLDEN**2 + 2) / batch
     return {"noise_multiplier": spread / moved, "sampling_probability": steps * batch / 100_000}
 
 
-# The distance by which ten steps of UC-FedRec move a number, in each direction.
-MOVED = 1e-4 * 5 * sum((1 - 0.9**t) / 0.1 for t in range(1, 11))
+# Largest change of a number by ten steps of UC-FedRec, in each direction.
+MAX_CHANGE = 1e-4 * 5 * sum((1 - 0.9**t) / 0.1 for t in range(1, 11))
 SETTINGS = {
-    "33": {"sigma": normal(8, 1e-5) * 2 * 1e-4 * 5, "high": MOVED, "low": -MOVED},
+    "33": {"sigma": normal_sd(8, 1e-5) * 2 * 1e-4 * 5, "high": MAX_CHANGE, "low": -MAX_CHANGE},
     "35": {"scale": 0.1, "high": 0.1, "low": -0.1},
     "35c": {"entries": 1682 * 16 + 16 * 16 + 2 * 16},
-    "36": {"sigma": normal(8, 1e-5)},
+    "36": {"sigma": normal_sd(8, 1e-5)},
     "36c": {"times": 150},
     "37b": {"entries": 10 * (943 * 6 + 2 * 36 + 3)},
     "39c": {"scale": 0.02, "high": 1e-4, "low": -1e-4},
     "39d": {"entries": 1682 * 64},
     "40b": {"scale": 0.015, "high": 0.3 * 0.05, "low": -0.3 * 0.05},
     "40d": {"entries": 16 * (64 + 16)},
-    "41": scoped(64 / 6040, 100, 10, 2.0, 0.5),
-    "41b": scoped(8 / 6040, 20, 50, 4.0, 0.75),
+    "41": noise(64 / 6040, 100, 10, 2.0, 0.5),
+    "41b": noise(8 / 6040, 20, 50, 4.0, 0.75),
 }
 
 
 @pytest.mark.parametrize("number", SETTINGS)
-def test_settings_follow_from_what_the_code_says(number: str) -> None:
+def test_settings_follow_from_the_released_code(number: str) -> None:
     declared = find_entries(number)[0].settings
     for name, value in SETTINGS[number].items():
         assert declared[name] == pytest.approx(value, rel=1e-9), name
@@ -78,13 +79,13 @@ def test_settings_follow_from_what_the_code_says(number: str) -> None:
 
 def test_a_repair_of_the_noise_covers_all_steps() -> None:
     (of_33, _) = find_entries("33")
-    assert of_33.repaired == {"sigma": pytest.approx(normal(8, 1e-5) * 2 * MOVED)}
+    assert of_33.repaired == {"sigma": pytest.approx(normal_sd(8, 1e-5) * 2 * MAX_CHANGE)}
 
 
 @pytest.mark.parametrize(
     ("draws", "event"), [("nothing", NoOpDpEvent()), ("anything", NonPrivateDpEvent())]
 )
-def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: object) -> None:
+def test_code_without_noise_has_an_event_and_no_mechanism(draws: str, event: object) -> None:
     made = ReleasedCode.from_entry(entry(draws=draws), {})
     assert made.get_event(SCOPE, MANY) == event
     assert made.get_mechanism(SCOPE, MANY) is None
@@ -98,12 +99,12 @@ def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: o
         ("laplace", {"scale": -1.0, "low": 0.0, "high": 1.0}, "scale"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(draws: str, settings: dict, match: str) -> None:
+def test_bad_noise_of_an_entry_is_refused(draws: str, settings: dict, match: str) -> None:
     with pytest.raises(InputError, match=match):
         ReleasedCode.from_entry(entry(draws=draws), settings)
 
 
-def test_an_entry_without_a_system_says_what_is_drawn() -> None:
+def test_an_entry_without_a_target_needs_its_noise() -> None:
     with pytest.raises(InputError, match="Expected the key draws for theirs"):
         ReleasedCode.from_entry(entry(), {}).get_event(SCOPE, MANY)
 
@@ -111,7 +112,7 @@ def test_an_entry_without_a_system_says_what_is_drawn() -> None:
 V = Verdict.VIOLATED
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 
-# Verdict, claimed epsilon, smallest proved epsilon and exact lower bound, of the derivations.
+# Verdict, claimed epsilon, smallest proved epsilon and exact lower bound, by the derivations.
 EPSILONS = {
     "1": (C, 2.5, 2.5, 2.5),
     "2": (C, 250.0, 250.0, 250.0),
@@ -140,7 +141,7 @@ def rows() -> dict[str, CatalogueRow]:
     return {row.number: row for row in judge_entries(entries)}
 
 
-def test_every_heading_is_there_in_order() -> None:
+def test_headings_are_complete_and_in_order() -> None:
     found = [(entry.heading_number, entry.number_letter) for entry in list_entries()]
     assert found == sorted(set(found))
     assert {heading for heading, _ in found} == set(range(1, 42))
@@ -164,18 +165,18 @@ def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: s
 
 
 @pytest.mark.parametrize("name", load_papers())
-def test_a_paper_has_a_threat_model_and_explains_the_symbols_it_uses(name: str) -> None:
-    """Every symbol that is explained is used."""
+def test_a_paper_has_a_threat_model_and_uses_its_symbols(name: str) -> None:
+    """The text of the numbered entries uses every symbol that the heading explains."""
     paper = load_papers()[name]
     assert "section" in paper.heading.threat.place
     numbered = [entry for entry in paper.entries if entry.number]
-    said = " ".join(f"{e.statement} {e.claimed} {e.provable} {e.reason}" for e in numbered)
+    text = " ".join(f"{e.statement} {e.claimed} {e.provable} {e.reason}" for e in numbered)
     for symbol in paper.heading.symbols:
-        assert re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", said), symbol
+        assert re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", text), symbol
 
 
-def test_what_no_paper_prints_is_told_apart() -> None:
-    """A step size of 4 and other readings of Theorem 5 are not headlines; z is not printed."""
+def test_figures_that_no_paper_prints_are_marked() -> None:
+    """A step size of 4 and other readings of Theorem 5 are derived; z is computed."""
     bases = {entry.number: entry.basis for entry in list_entries()}
     formulas = {number for number, basis in bases.items() if basis is Basis.COMPUTED}
     assert {"12", "16", "22"} <= formulas
@@ -190,7 +191,7 @@ def test_what_no_paper_prints_is_told_apart() -> None:
 
 
 def test_a_formula_at_another_delta_is_computed() -> None:
-    """Theorem 5 of a local game at delta .1 is not the authors' figure."""
+    """Theorem 5 for a local game at delta 0.1 is not a number of the authors."""
     system, population = make_target("lfl-sgdmf", Plan()), Population(n_users=943, n_items=1682)
     (scoped, *_) = system.get_claims(population)
     assert scoped.epsilon_curve is not None
@@ -200,10 +201,10 @@ def test_a_formula_at_another_delta_is_computed() -> None:
 def test_entries_on_one_statement_count_once() -> None:
     again = {entry.number: entry.repeats for entry in list_entries() if entry.repeats}
     assert {"2c": "2b", "7": "6", "22f": "22"}.items() <= again.items()
-    assert not set(again) & set(again.values())  # a statement goes by one number
+    assert not set(again) & set(again.values())  # a statement has one number
 
 
-def test_a_heading_gives_all_its_parts() -> None:
+def test_a_heading_finds_all_its_parts() -> None:
     assert [entry.number for entry in find_entries("2")] == ["2", "2b", "2c"]
     assert [entry.number for entry in find_entries("2C")] == ["2c"]
     with pytest.raises(InputError, match="got '400'"):
@@ -211,7 +212,7 @@ def test_a_heading_gives_all_its_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "message"),
     [
         ({"system": ("fmf-lpd",)}, "got 'fmf-lpd'"),
         ({"settings": {"report": 3}}, "got 'report'"),
@@ -223,13 +224,13 @@ def test_a_heading_gives_all_its_parts() -> None:
     ],
     ids=str,
 )
-def test_a_broken_entry_is_named(broken: dict[str, Any], said: str) -> None:
+def test_a_broken_entry_is_named(broken: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=r"Catalogue entry 99 \(") as caught:
         judge_entry(PAPER, ONE.model_copy(update=broken))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_repair_that_repairs_nothing_is_an_error() -> None:
+def test_a_repair_that_stays_refuted_is_an_error() -> None:
     (violated,) = find_entries("6")
     repaired = violated.model_copy(update={"repaired": {"keep": 0.95}})
     with pytest.raises(InputError, match=r"Catalogue entry 6 .*not to be VIOLATED"):

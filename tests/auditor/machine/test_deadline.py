@@ -1,4 +1,4 @@
-"""Work at a deadline: it ends in time, whole or not at all, and takes what it started with it."""
+"""Tests of work under a time limit: it ends in time, and its children end with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.machine.workers import run_with_timeout
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 
 
-def test_an_answer_comes_back_whole() -> None:
+def test_a_long_result_is_returned_whole() -> None:
     text = "∞\n" * 500_000
     assert run_with_timeout(60, lambda: (1, text)) == (1, text)
 
@@ -28,25 +28,25 @@ def _spin() -> tuple[int, str]:
         pass
 
 
-def _deaf() -> tuple[int, str]:
-    for heard in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
-        signal.signal(heard, signal.SIG_IGN)
+def _spin_deaf() -> tuple[int, str]:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
     return _spin()
 
 
-def _in_c() -> tuple[int, str]:
+def _spin_in_c() -> tuple[int, str]:
     return 0, str((10**9) ** (10**8))
 
 
-@pytest.mark.parametrize("hang", [_spin, _deaf, _in_c])
-def test_whatever_hangs_is_stopped(hang: Callable[[], tuple[int, str]]) -> None:
+@pytest.mark.parametrize("hang", [_spin, _spin_deaf, _spin_in_c])
+def test_hanging_work_is_stopped(hang: Callable[[], tuple[int, str]]) -> None:
     start = time.monotonic()
     with pytest.raises(InputError, match=r"within 0\.2 s"):
         run_with_timeout(0.2, hang)
     assert time.monotonic() - start < 60
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
@@ -54,7 +54,7 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
-def test_its_processes_end_with_it(tmp_path: Path) -> None:
+def test_child_processes_of_the_work_end_with_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
 
     def start() -> tuple[int, str]:
@@ -64,13 +64,13 @@ def test_its_processes_end_with_it(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         run_with_timeout(2, start)
     deadline = time.monotonic() + 5
-    while _alive(int(note.read_text())) and time.monotonic() < deadline:
+    while _is_alive(int(note.read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not _alive(int(note.read_text()))
+    assert not _is_alive(int(note.read_text()))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
-def test_an_interrupt_while_it_begins_ends_it_too() -> None:
+def test_an_interrupt_during_the_start_ends_the_work() -> None:
     code = (
         "import os, signal, sys, time\n"
         "from fedrec_auditor.auditor.machine.workers import run_with_timeout\n"
@@ -96,21 +96,21 @@ def test_refusals_are_raised_again(kind: type[AuditError]) -> None:
     assert type(caught.value) is kind
 
 
-def test_a_fault_of_ours_is_none_of_the_input() -> None:
+def test_a_fault_of_the_auditor_is_not_an_input_error() -> None:
     with pytest.raises(IncompleteError, match="fault of ours"):
         run_with_timeout(60, lambda: (1 // 0, ""))
 
 
 @pytest.mark.parametrize(
-    ("end", "said"),
+    ("end", "message"),
     [
         (lambda: os._exit(3), "exit code 3"),
         (lambda: os._exit(0), "exit code 0"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL"),
     ],
 )
-def test_a_process_that_ends_without_an_answer_is_told(end: Callable[[], None], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_process_without_a_result_is_reported(end: Callable[[], None], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         run_with_timeout(60, lambda: (end(), (0, ""))[1])  # type: ignore[func-returns-value]
 
 
@@ -120,7 +120,7 @@ def test_a_bad_timeout_is_refused(seconds: float) -> None:
         run_with_timeout(seconds, lambda: (0, ""))
 
 
-def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
+def test_work_prints_to_standard_error_and_has_no_input() -> None:
     code = (
         "import os, sys\n"
         "from fedrec_auditor.auditor.machine.workers import run_with_timeout\n"
@@ -152,12 +152,12 @@ def test_without_forks_a_watchdog_ends_the_process() -> None:
 
 
 def _run(code: str) -> subprocess.Popen[str]:
-    """A process that runs ``code``."""
+    """Starts a process that runs ``code``."""
     lines, pipe = f"import ctypes, os, signal, sys, time\n{code}", subprocess.PIPE
     return subprocess.Popen([sys.executable, "-c", lines], stdout=pipe, stderr=pipe, text=True)
 
 
-BEGUN = (
+SLEEPING_WORK = (
     "from fedrec_auditor.auditor.machine.workers import run_in_child, run_with_timeout\n"
     "out = os.dup(1)\n"
     "def work():\n    os.write(out, f'{os.getpid()}\\n'.encode())\n    time.sleep(600)\n"
@@ -167,19 +167,19 @@ BEGUN = (
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
 @pytest.mark.parametrize("call", ["run_with_timeout(600, work)", "run_in_child(work)"])
 def test_the_child_of_a_killed_process_ends_within_seconds(call: str) -> None:
-    running = _run(BEGUN + call)
+    running = _run(SLEEPING_WORK + call)
     assert running.stdout is not None
     child = int(running.stdout.readline())
     assert child != running.pid
     running.kill()
-    deadline = time.monotonic() + 120  # it sleeps five times as long
-    while _alive(child) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 120  # the child sleeps five times as long
+    while _is_alive(child) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not _alive(child)
+    assert not _is_alive(child)
     running.communicate()
 
 
-def test_an_answer_that_the_code_wrote_itself_is_not_believed() -> None:
+def test_a_forged_result_is_not_accepted() -> None:
     code = (
         "import contextlib\n"
         "from fedrec_auditor.auditor.machine.workers import run_with_timeout\n"
@@ -195,17 +195,17 @@ def test_an_answer_that_the_code_wrote_itself_is_not_believed() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="signals are not waited for here")
 @pytest.mark.parametrize(
-    ("work", "code", "said"),
+    ("work", "code", "message"),
     [
         ("lambda: 3", 3, ""),
         ("lambda: ctypes.CDLL(None)._exit(0)", 1, "ended with exit code 0"),
         ("lambda: os.kill(os.getppid(), signal.SIGTERM) or time.sleep(60)", 1, "by SIGTERM"),
     ],
 )
-def test_an_end_that_no_handler_sees_is_an_error(work: str, code: int, said: str) -> None:
+def test_an_exit_that_bypasses_handlers_is_an_error(work: str, code: int, message: str) -> None:
     import_ = "from fedrec_auditor.auditor.machine.workers import run_in_child\n"
     running = _run(f"{import_}sys.exit(run_in_child({work}))")
-    assert said in running.communicate(timeout=60)[1]
+    assert message in running.communicate(timeout=60)[1]
     assert running.returncode == code
 
 

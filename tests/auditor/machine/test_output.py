@@ -1,4 +1,4 @@
-"""A message on standard error is one line that fits a log, whatever it quotes."""
+"""Test of messages on standard error: one line that fits a log, whatever text it quotes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from fedrec_auditor.auditor.machine.output import print_message
 
 
-def test_of_a_long_line_the_middle_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_middle_of_a_long_line_is_omitted(capsys: pytest.CaptureFixture[str]) -> None:
     print_message(f"Expected a name, got {'a' * 10**6}\n\x1b[31m. Give another.")
     line = capsys.readouterr().err
     assert line.startswith("auditor: Expected a name, got aaa")

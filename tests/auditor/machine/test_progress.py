@@ -1,4 +1,4 @@
-"""Progress: running tasks and their stage, and every task as it ends; no estimate of the rest."""
+"""Tests of progress: running tasks with their stage, and finished tasks; no remaining time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 
 
-def standing(**changes: Any) -> ProgressReport:
+def make_report(**changes: Any) -> ProgressReport:
     values: dict[str, Any] = {
         "done": 1,
         "total": 4,
@@ -47,39 +47,39 @@ def standing(**changes: Any) -> ProgressReport:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "line"),
     [
         ({}, "fcf bounds; 1 min so far"),
         ({"elapsed": 0.4}, "fcf bounds; under 1 s so far"),
         ({"done": 4}, "fcf bounds; 1 min so far"),
     ],
 )
-def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], said: str) -> None:
+def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], line: str) -> None:
     file = io.StringIO()
     with display_on_console(Console(file=file)) as observe:
-        observe(standing(last_finished_task=None))
-        observe(standing(**changes))
-    assert file.getvalue() == f"[{changes.get('done', 1)}/4] {said}\n"
+        observe(make_report(last_finished_task=None))
+        observe(make_report(**changes))
+    assert file.getvalue() == f"[{changes.get('done', 1)}/4] {line}\n"
 
 
-def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_names_running_tasks_if_none_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     file = io.StringIO()
     with display_on_console(Console(file=file)) as observe:
         for second in range(100):
             clock[0] = float(second)
-            observe(standing(last_finished_task=None))
+            observe(make_report(last_finished_task=None))
     line = "[1/4] fcf training, round 12 of 300; 1 min so far"
     assert file.getvalue().splitlines() == [line] * 3
 
 
 @pytest.mark.parametrize("width", [40, 60])
-def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
+def test_a_terminal_names_running_tasks_below_the_bar(width: int) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=width)
     runs = tuple(f"target-{number} training, round 12 of 300" for number in range(9))
     with display_on_console(console) as observe:
-        observe(standing(running=runs, total=44))
+        observe(make_report(running=runs, total=44))
     assert isinstance(console.file, io.StringIO)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
     first = "target-0 training, round 12 of 300"
@@ -89,8 +89,8 @@ def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
-    """Each line adds one task, also for tasks that share a job and while it runs."""
+def test_every_task_is_reported_once_by_name(tmp_path: Path, jobs: int) -> None:
+    """Each report adds one finished task, also for tasks that share a job, while the job runs."""
     (tmp_path / "plan.toml").write_text(
         'targets = ["fcf"]\ndata = "synthetic"\nmin_user = 70\nquick = true\n'
         'attacks = ["attribute-tree", "interaction-reconstruction"]\n'
@@ -107,7 +107,7 @@ def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
     assert seen[-1].running == ()
 
 
-def test_nobody_is_shown_anything_where_nobody_looks_on(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_not_shown_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     with show_progress(None) as observe:
         assert observe is None
     with show_progress(False) as observe:
@@ -115,22 +115,22 @@ def test_nobody_is_shown_anything_where_nobody_looks_on(capfd: pytest.CaptureFix
     with show_progress(print) as observe:
         assert observe is print
     with show_progress(True) as observe:
-        observe(standing())
+        observe(make_report())
     assert capfd.readouterr().err.startswith("[1/4] fcf bounds; ")
 
 
-def test_a_notebook_gets_lines_without_being_asked(
+def test_a_notebook_shows_progress_by_default(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     console = Console(stderr=True, force_jupyter=True)
     monkeypatch.setattr("rich.console.Console", lambda stderr: console)
     with show_progress(None) as observe:
         assert observe is not None
-        observe(standing())
+        observe(make_report())
     assert capfd.readouterr().err == "[1/4] fcf bounds; 1 min so far\n"
 
 
-def test_python_is_told_by_a_callback() -> None:
+def test_python_callers_get_reports_by_callback() -> None:
     seen: list[ProgressReport] = []
     fedrec_auditor.audit(
         "dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1, progress=seen.append
@@ -153,38 +153,38 @@ def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def watched() -> tuple[ProgressTracker, list[ProgressReport]]:
+def make_tracker() -> tuple[ProgressTracker, list[ProgressReport]]:
     seen: list[ProgressReport] = []
     return ProgressTracker(seen.append, done=3, total=5), seen
 
 
-def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
-    watch, seen = watched()
+def test_running_tasks_are_shown_with_their_round() -> None:
+    watch, seen = make_tracker()
 
-    def told(task: str, *at: Any) -> tuple[str, ...]:
+    def record_step(task: str, *at: Any) -> tuple[str, ...]:
         watch.record(task, *at)
         watch.notify()
         return seen[-1].running
 
     bounds, utility = "fcf bounds", "fcf utility"
-    assert told("fcf training", TRAINING_STAGE, 5, 300) == ("fcf training, round 6 of 300",)
-    assert told("fcf training", TRAINING_STAGE, 1, 1) == ()
-    assert told(bounds, "", 0, 1) == (bounds,)
-    assert told(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
-    assert told(bounds, "", 1, 1) == ()
+    assert record_step("fcf training", TRAINING_STAGE, 5, 300) == ("fcf training, round 6 of 300",)
+    assert record_step("fcf training", TRAINING_STAGE, 1, 1) == ()
+    assert record_step(bounds, "", 0, 1) == (bounds,)
+    assert record_step(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
+    assert record_step(bounds, "", 1, 1) == ()
     assert (seen[-2].last_finished_task, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
-    assert told(utility, "", 0, 1) == (utility,)
-    assert told(utility, TRAINING_STAGE, 11, 300) == ("fcf training, round 12 of 300",)
-    assert told(utility, TRAINING_STAGE, 300, 300) == (utility,)
-    told(utility, "", 1, 1)
+    assert record_step(utility, "", 0, 1) == (utility,)
+    assert record_step(utility, TRAINING_STAGE, 11, 300) == ("fcf training, round 12 of 300",)
+    assert record_step(utility, TRAINING_STAGE, 300, 300) == (utility,)
+    record_step(utility, "", 1, 1)
     assert (seen[-1].done, seen[-1].running) == (5, ())
-    assert told("fcf training", "", 0, 1) == ("fcf training",)
-    assert told("fcf training", TRAINING_STAGE, 1, 1) == ()  # made for several workers
+    assert record_step("fcf training", "", 0, 1) == ("fcf training",)
+    assert record_step("fcf training", TRAINING_STAGE, 1, 1) == ()  # shared by several workers
 
 
 @pytest.mark.parametrize("seconds", [1.0, 60.0, 3600.0])
-def test_nobody_is_told_how_long_it_takes(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On traces of short, long and uneven tasks, progress counts finished tasks only."""
+def test_remaining_time_is_not_estimated(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For short, long and uneven tasks, progress counts finished tasks only."""
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     seen: list[ProgressReport] = []
@@ -204,9 +204,9 @@ def test_nobody_is_told_how_long_it_takes(seconds: float, monkeypatch: pytest.Mo
     }  # fmt: skip
 
 
-def test_what_another_process_notes_is_read_as_it_comes() -> None:
-    """Before the process ends, and all of it in order."""
-    watch, seen = watched()
+def test_notes_of_another_process_are_read_as_they_come() -> None:
+    """Notes are read before the process ends, all of them and in order."""
+    watch, seen = make_tracker()
     code = (
         "import sys; from pathlib import Path\n"
         "from fedrec_auditor.auditor.machine.progress import write_progress_note\n"
@@ -226,11 +226,11 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
         other.communicate()
     assert ended()[50:] == ["step50"]
     assert not path.parent.exists()
-    write_progress_note(path, "step0", "", 1, 1)  # lost, and no error
+    write_progress_note(path, "step0", "", 1, 1)  # lost, without an error
     assert not path.exists()
 
 
-def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
+def test_a_loop_is_noted_at_its_ends_and_sometimes_between(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.touch()
     with note_progress(path, "fcf utility"):
@@ -243,7 +243,7 @@ def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
     assert len(lines) < 20
 
 
-def test_what_fails_to_show_progress_stops_no_audit(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_observer_does_not_stop_an_audit(caplog: pytest.LogCaptureFixture) -> None:
     def broken(standing: ProgressReport) -> None:
         raise RuntimeError("no screen")
 

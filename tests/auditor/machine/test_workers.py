@@ -1,4 +1,4 @@
-"""Workers: results, faults, and no process left behind by an audit that is ended from outside."""
+"""Tests of workers: results, faults, and no process left behind by an ended audit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_results_are_those_of_a_loop(jobs: int) -> None:
     assert sorted(found) == [0, 1, 4, 9, 16]
 
 
-def test_a_killed_worker_is_told_in_a_line() -> None:
+def test_a_killed_worker_is_reported_in_one_line() -> None:
     with pytest.raises(IncompleteError, match="--jobs"):
         list(workers.run_parallel(signal.raise_signal, [(signal.SIGKILL,)] * 2, jobs=2))
 
 
-def members(session: int) -> list[int]:
-    """The live processes of a session, from /proc."""
+def list_session_pids(session: int) -> list[int]:
+    """Process ids of the live processes of a session, from /proc."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -43,14 +43,14 @@ def members(session: int) -> list[int]:
     return found
 
 
-def heed_interrupts() -> None:
-    """Undo what a shell does to the children of a command in the background."""
+def restore_interrupts() -> None:
+    """Restores the default interrupt handler, which a shell disables for background commands."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
 @pytest.mark.parametrize("ending", [signal.SIGTERM, later(signal.SIGINT), later(signal.SIGKILL)])
-def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
+def test_an_ended_audit_leaves_no_report_and_no_process(
     tmp_path: Path, ending: signal.Signals
 ) -> None:
     names = ["dplcf-sp", "fcf", "fmf-ldp"]
@@ -61,7 +61,7 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
             stdout=subprocess.DEVNULL,
             stderr=err,
             start_new_session=True,
-            preexec_fn=heed_interrupts,
+            preexec_fn=restore_interrupts,
         )
     wait = time.monotonic() + 240
     while not (tmp_path / "err").read_text().startswith("[1/"):
@@ -70,7 +70,7 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
         time.sleep(0.05)
     running.send_signal(ending)
     code = running.wait(timeout=120)
-    while members(running.pid):
+    while list_session_pids(running.pid):
         assert time.monotonic() < wait
         time.sleep(0.1)
     assert not (tmp_path / "out" / "report.json").exists()
@@ -81,7 +81,7 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
         assert "Repeat the command to resume" in said[0]
 
 
-def test_a_users_own_processes_are_left_alone() -> None:
+def test_processes_of_the_user_are_not_ended() -> None:
     own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
     own.start()
     found = workers.run_parallel(operator.mul, ((number, number) for number in range(9)), jobs=2)
@@ -99,8 +99,8 @@ def test_a_users_own_processes_are_left_alone() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
-def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
-    """A second interrupt may end the program by which joblib finds its workers' children."""
+def test_a_second_interrupt_does_not_hang(tmp_path: Path) -> None:
+    """A second interrupt may end ``pgrep``, by which joblib finds the children of its workers."""
     (tmp_path / "pgrep").write_text("#!/bin/sh\nkill -INT $$\n")
     (tmp_path / "pgrep").chmod(0o755)
     work = (
@@ -113,11 +113,11 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=heed_interrupts,
+        preexec_fn=restore_interrupts,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     running.stdout.readline()
-    while len(members(running.pid)) < 4:  # two workers and a tracker of resources beside the audit
+    while len(list_session_pids(running.pid)) < 4:  # the audit, two workers and a resource tracker
         assert running.poll() is None
         time.sleep(0.1)
     time.sleep(1)
@@ -131,30 +131,30 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
 @pytest.mark.parametrize("after", [0.0, later(0.3), 1.0])
-def test_workers_that_wait_for_their_first_task_end_with_who_began_them(after: float) -> None:
+def test_idle_workers_end_with_their_parent(after: float) -> None:
     work = (
         "import time; from fedrec_auditor.auditor.machine import workers\n"
         "list(workers.run_parallel(time.sleep, [(600,)] * 2, jobs=2))\n"
     )
     running = subprocess.Popen([sys.executable, "-c", work], start_new_session=True)
-    while len(members(running.pid)) < 3:  # a worker, and a tracker of resources beside the audit
+    while len(list_session_pids(running.pid)) < 3:  # the audit, a worker and a resource tracker
         assert running.poll() is None
         time.sleep(0.005)
     time.sleep(after)
     running.kill()
     running.wait(timeout=60)
     wait = time.monotonic() + 60
-    while (left := members(running.pid)) and time.monotonic() < wait:
+    while (left := list_session_pids(running.pid)) and time.monotonic() < wait:
         time.sleep(0.1)
     for process in left:
         os.kill(process, signal.SIGKILL)
     assert not left
 
 
-def test_workers_begin_anew_in_another_directory(
+def test_workers_restart_in_another_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else they would not find a module of the user's that this process finds."""
+    """Old workers would not find a module of the user that this process finds."""
     here = os.getcwd()
     assert set(workers.run_parallel(os.getcwd, [()] * 4, jobs=2)) == {here}
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Audits of Flower apps: planted bugs are found, correct versions are not accused."""
+"""Tests of audits of Flower apps: planted bugs are found, correct versions are not accused."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ EXAMPLE = ROOT / "examples" / "flower_local_dp.py"
 PAGE = ROOT / "docs" / "flower.md"
 
 
-def honest(partition_id: int, ratings: np.ndarray) -> np.ndarray:
+def send(partition_id: int, ratings: np.ndarray) -> np.ndarray:
     return np.where(ratings > 0, 1.0, -0.1)
 
 
-def reseeding(partition_id: int, ratings: np.ndarray) -> np.ndarray:
+def reseed(partition_id: int, ratings: np.ndarray) -> np.ndarray:
     np.random.seed(42)  # noqa: NPY002 - the noise of LocalDpMod is drawn from it
     return np.where(ratings > 0, 1.0, -0.1)
 
 
-def audited(prepare: Callable[..., Any], **more: Any) -> Record:
+def audit_app(prepare: Callable[..., Any], **more: Any) -> Record:
     app = apps.message_app(
         [LocalDpMod(1.0, 2.0, 0.5, 1e-5)], lambda partition: prepare(partition, apps.load_data(0))
     )
@@ -57,24 +57,24 @@ def audited(prepare: Callable[..., Any], **more: Any) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "more", "caught"),
-    [(honest, {}, False), (reseeding, {}, True), (honest, {"metadata": True}, True)],
+    ("prepare", "more", "is_bug"),
+    [(send, {}, False), (reseed, {}, True), (send, {"metadata": True}, True)],
 )
 def test_planted_bugs_are_found_and_correct_versions_not_accused(
-    prepare: Callable[..., Any], more: dict[str, Any], caught: bool
+    prepare: Callable[..., Any], more: dict[str, Any], is_bug: bool
 ) -> None:
-    findings = audited(prepare, **more).findings
+    findings = audit_app(prepare, **more).findings
     played = [f for f in findings if f.game]
     assert [str(f.scope) for f in played] == ["user / replace / server / round"]
-    assert [f.verdict is Verdict.VIOLATED for f in played] == [caught]
-    assert (played[0].verdict is Verdict.CONSISTENT) == (not caught)
+    assert [f.verdict is Verdict.VIOLATED for f in played] == [is_bug]
+    assert (played[0].verdict is Verdict.CONSISTENT) == (not is_bug)
     assert not {f.verdict for f in findings} & {Verdict.UNSOUND}
     assert Verdict.VIOLATED not in {f.verdict for f in findings if not f.game}
 
 
-def tried(*mods: Any, **more: Any) -> Record:
-    """Claims, proofs and the results of a few calls, without a game."""
-    app = apps.message_app(mods, lambda partition: honest(0, apps.load_data(0)))
+def check_app(*mods: Any, **more: Any) -> Record:
+    """Record with claims, proofs and the results of a few calls, without a game."""
+    app = apps.message_app(mods, lambda partition: send(0, apps.load_data(0)))
     table = (np.random.default_rng(0).random((30, 12)) < 0.3).astype(float)
     made = flower_app.wrap(
         app, model=apps.model, data=apps.load_data, adapt=lambda h: h.dense(), **more
@@ -82,40 +82,40 @@ def tried(*mods: Any, **more: Any) -> Record:
     return audit_system(made, data=table, games=[], attacks=[], jobs=1)
 
 
-def by_round(message: Any, context: Any) -> bool:
+def is_late_round(message: Any, context: Any) -> bool:
     return message.content["config"]["server-round"] > 2
 
 
-def by_state(message: Any, context: Any) -> bool:
+def is_seen_before(message: Any, context: Any) -> bool:
     seen = "seen" in context.state
     context.state["seen"] = message.content["config"]
     return seen
 
 
-@pytest.mark.parametrize("again", [by_round, by_state, lambda message, context: False])
-def test_noise_that_is_seeded_alike_in_a_later_round_is_not_proved(again: Any) -> None:
+@pytest.mark.parametrize("reseeds", [is_late_round, is_seen_before, lambda message, context: False])
+def test_noise_reseeded_in_a_later_round_is_not_proved(reseeds: Any) -> None:
     def seeding(message: Any, context: Any, call_next: Any) -> Any:
-        if again(message, context):
+        if reseeds(message, context):
             np.random.seed(7)  # noqa: NPY002
         return call_next(message, context)
 
-    record = tried(LocalDpMod(1.0, 2.0, 0.5, 1e-5), seeding, rounds=4)
+    record = check_app(LocalDpMod(1.0, 2.0, 0.5, 1e-5), seeding, rounds=4)
     verdicts = [finding.verdict for finding in record.findings]
-    fresh = again not in (by_round, by_state)
+    fresh = reseeds not in (is_late_round, is_seen_before)
     assert (Verdict.CONSISTENT in verdicts) == fresh
     assert any("deviates by 0 from message to message" in each for each in record.notes) != fresh
     assert any("A reply also has data other than its arrays" in each for each in record.notes)
 
 
 @pytest.mark.parametrize("clips", [True, False])
-def test_clipping_that_a_strategy_asks_for_is_proved_if_a_mod_clips(clips: bool) -> None:
+def test_clipping_requested_by_a_strategy_needs_a_mod_that_clips(clips: bool) -> None:
     from flwr.clientapp.mod import fixedclipping_mod
     from flwr.serverapp import strategy
 
     asks = strategy.DifferentialPrivacyClientSideFixedClipping(strategy.FedAvg(), 1.5, 1.0, 10)
     claim = Claim(epsilon=2.8, delta=1e-5, vantage="peers", horizon="round")
     mods = [fixedclipping_mod] if clips else []
-    (finding,) = tried(*mods, strategy=asks, equal_weights=True, claim=claim).findings
+    (finding,) = check_app(*mods, strategy=asks, equal_weights=True, claim=claim).findings
     assert (finding.verdict is Verdict.CONSISTENT) == clips
     assert "if every client clips to 1" in finding.note or clips
 
@@ -137,7 +137,7 @@ def test_the_example_audits_in_fifteen_lines() -> None:
     assert 0 < len(audit.splitlines()) <= 15
 
 
-def test_the_page_is_true() -> None:
+def test_the_table_of_the_page_is_correct() -> None:
     page = PAGE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.,]+) \| ([a-z]+)", page, re.MULTILINE)
     assert len(rows) == 4

@@ -1,4 +1,4 @@
-"""Attacks on recordings: the rows of a live audit, and figures compared with a separate truth."""
+"""Tests of attacks on recordings: the rows of a live audit, and metrics against a given truth."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import TRUTH_FILE, Recording
-from tests.auditor.own.test_your_system import recommends
+from tests.auditor.own.test_your_system import send_recommendations
 from tests.points import later
 from tests.targets.recorded.test_hostile import declared
 
@@ -72,8 +72,10 @@ def test_a_recording_gives_the_rows_of_the_live_run(
     assert skipped == [row for row in live.skipped if row.attack in ATTACKS]
 
 
-def plain(folder: Path, senders: list[Any], items: list[Any] | None = None) -> Interactions:
-    """A recording of whole histories as bits, of 12 users and 9 items, and these histories."""
+def write_recording(
+    folder: Path, senders: list[Any], items: list[Any] | None = None
+) -> Interactions:
+    """Writes a recording of whole histories as bits (12 users, 9 items); returns the histories."""
     bits = np.random.default_rng(0).random((12, 9)) < 0.4
     bits[:, 0], bits[:, 1] = True, False
     with RecordingWriter(folder, n_items=9, kinds="bits", items=items) as writer:
@@ -84,21 +86,21 @@ def plain(folder: Path, senders: list[Any], items: list[Any] | None = None) -> I
     return Interactions.create(bits.astype(float))
 
 
-def exact(record: Record) -> float:
+def get_exact_share(record: Record) -> float:
     (row,) = [r for r in record.attacks if r.metric == "users reconstructed exactly"]
     return row.value
 
 
-def attack(path: Path, **more: Any) -> Record:
+def run_attacks(path: Path, **more: Any) -> Record:
     return attack_recording(path, attacks=["interaction-reconstruction", "linkage"], jobs=1, **more)
 
 
-def test_senders_are_found_in_a_truth_of_texts_by_a_table(tmp_path: Path) -> None:
-    """A table that confuses the senders fails: guesses are compared with the truth."""
+def test_a_table_maps_senders_to_users_of_the_truth(tmp_path: Path) -> None:
+    """The truth has string ids; a table that permutes the senders gives only wrong guesses."""
     names = [f"Ü{n}" for n in range(12)]
     shuffled = np.random.default_rng(1).permutation(12)
     items = [f"film {n}" for n in np.random.default_rng(2).permutation(9)]
-    data = plain(tmp_path / "run", [f"p{n}" for n in range(12)], items)
+    data = write_recording(tmp_path / "run", [f"p{n}" for n in range(12)], items)
     rows = [(names[u], items[i]) for u, i in zip(*data.ratings.nonzero(), strict=True)]
     lines = [
         f"{rows[at][0]},{rows[at][1]}" for at in np.random.default_rng(3).permutation(len(rows))
@@ -107,30 +109,30 @@ def test_senders_are_found_in_a_truth_of_texts_by_a_table(tmp_path: Path) -> Non
     for order, right in ((np.arange(12), 1.0), (shuffled, 0.0)):
         table = "".join(f"p{n},{names[order[n]]}\n" for n in range(12))
         (tmp_path / "senders.csv").write_text("sender,user\n" + table)
-        record = attack(
+        record = run_attacks(
             tmp_path / "run", truth=tmp_path / "truth.csv", senders=tmp_path / "senders.csv"
         )
         assert any("1 are of items" in note for note in record.notes)
         if right:
-            assert exact(record) == 1.0
+            assert get_exact_share(record) == 1.0
     (told,) = [r.reason for r in record.skipped if r.attack == "interaction-reconstruction"]
     assert "Messages tell items for sure, and in no order" in told
     assert "see that senders are users of the truth" in told
 
 
 def test_without_a_truth_only_linkage_is_run(tmp_path: Path) -> None:
-    plain(tmp_path, list(range(12)))
-    record = attack(tmp_path)
+    write_recording(tmp_path, list(range(12)))
+    record = run_attacks(tmp_path)
     assert {row.attack for row in record.attacks} == {"linkage"}
-    (told,) = [r.reason for r in record.skipped if r.attack == "interaction-reconstruction"]
-    assert told.startswith("No true interactions are given")
+    (reason,) = [r.reason for r in record.skipped if r.attack == "interaction-reconstruction"]
+    assert reason.startswith("No true interactions are given")
     assert not record.findings
 
 
-def test_a_sender_who_is_not_in_the_truth_is_left_out_with_a_note(tmp_path: Path) -> None:
-    data = plain(tmp_path, [*range(10), 77, 78])
-    record = attack(tmp_path, truth=data)
-    assert exact(record) == 1.0
+def test_senders_outside_the_truth_are_omitted_with_a_note(tmp_path: Path) -> None:
+    data = write_recording(tmp_path, [*range(10), 77, 78])
+    record = run_attacks(tmp_path, truth=data)
+    assert get_exact_share(record) == 1.0
     (row,) = [r for r in record.attacks if r.metric == "users reconstructed exactly"]
     assert row.n == 10
     assert record.notes[1:] == (
@@ -138,7 +140,7 @@ def test_a_sender_who_is_not_in_the_truth_is_left_out_with_a_note(tmp_path: Path
     )
 
 
-def test_models_without_a_broadcast_are_noted_and_half_precision_is_read(tmp_path: Path) -> None:
+def test_float16_models_need_a_broadcast(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for blind, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
         model = rng.normal(size=(9, 4)).astype(np.float16)
@@ -148,33 +150,33 @@ def test_models_without_a_broadcast_are_noted_and_half_precision_is_read(tmp_pat
                 sent = model.copy()
                 sent[user % 9] += np.float16(1)
                 writer.upload(user, {"item": sent})
-        record = attack(folder, truth=np.eye(9)[np.arange(12) % 9])
+        record = run_attacks(folder, truth=np.eye(9)[np.arange(12) % 9])
         assert len(record.notes) == 1 + blind
-        assert [exact(record)] == [1.0] if not blind else not record.attacks
+        assert [get_exact_share(record)] == [1.0] if not blind else not record.attacks
 
 
 @pytest.mark.parametrize("route", ["shuffled", "aggregate"])
-def test_a_crowd_with_senders_outside_of_the_truth_is_refused(tmp_path: Path, route: str) -> None:
+def test_mixed_senders_outside_the_truth_are_refused(tmp_path: Path, route: str) -> None:
     with RecordingWriter(tmp_path, n_items=3, kinds="bits", route=route) as writer:
         writer.round(1)
         for sender in (0, 1, 2):
             writer.upload(sender, {"bits": np.eye(3)[sender] > 0})
-    attack(tmp_path, truth=np.eye(3))
+    run_attacks(tmp_path, truth=np.eye(3))
     with pytest.raises(InputError, match="no user for 1 of 3 senders, such as '2'"):
-        attack(tmp_path, truth=np.eye(3)[:2])
+        run_attacks(tmp_path, truth=np.eye(3)[:2])
 
 
-def test_a_truth_of_others_is_refused(tmp_path: Path) -> None:
-    data = plain(tmp_path, list(range(12)), [100 + n for n in range(9)])
+def test_a_truth_of_other_users_or_items_is_refused(tmp_path: Path) -> None:
+    data = write_recording(tmp_path, list(range(12)), [100 + n for n in range(9)])
     with pytest.raises(InputError, match="items of the recording, such as 100, in the truth"):
-        attack(tmp_path, truth=Interactions.create(np.eye(12, 9)))
-    plain(tmp_path / "b", [f"p{n}" for n in range(12)])
+        run_attacks(tmp_path, truth=Interactions.create(np.eye(12, 9)))
+    write_recording(tmp_path / "b", [f"p{n}" for n in range(12)])
     with pytest.raises(InputError, match="no user for 12 of 12 senders, such as 'p0'"):
-        attack(tmp_path / "b", truth=data)
+        run_attacks(tmp_path / "b", truth=data)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("user,sender\n1,2\n", "columns sender,user"),
         ("sender,user\n1\n", "in line 2"),
@@ -182,17 +184,17 @@ def test_a_truth_of_others_is_refused(tmp_path: Path) -> None:
         ('sender,user\n"1,2\n', "a CSV file in UTF-8"),
     ],
 )
-def test_a_table_of_senders_is_checked(tmp_path: Path, text: str, told: str) -> None:
-    data = plain(tmp_path / "run", list(range(12)))
+def test_a_table_of_senders_is_checked(tmp_path: Path, text: str, message: str) -> None:
+    data = write_recording(tmp_path / "run", list(range(12)))
     (tmp_path / "senders.csv").write_text(text)
     with pytest.raises(InputError, match="Expected") as caught:
-        attack(tmp_path / "run", truth=data, senders=tmp_path / "senders.csv")
-    assert told in str(caught.value)
+        run_attacks(tmp_path / "run", truth=data, senders=tmp_path / "senders.csv")
+    assert message in str(caught.value)
 
 
-def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) -> None:
-    data = plain(tmp_path, list(range(12)))
-    record = attack(tmp_path, truth=data, claim=Claim(epsilon=1, unit="interaction"))
+def test_a_recording_leaves_a_claim_inconclusive(tmp_path: Path) -> None:
+    data = write_recording(tmp_path, list(range(12)))
+    record = run_attacks(tmp_path, truth=data, claim=Claim(epsilon=1, unit="interaction"))
     (finding,) = record.findings
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.measured is None
@@ -202,12 +204,12 @@ def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) ->
     assert "audit the client itself (auditor run MODULE:OBJECT)" in seen.log_line
     assert record.exit_code(Gate()) == 3
     assert record.exit_code(Gate(allow=("inconclusive",))) == 0
-    nothing = attack(tmp_path, truth=data, claim=Claim(epsilon=math.inf))
+    nothing = run_attacks(tmp_path, truth=data, claim=Claim(epsilon=math.inf))
     assert [f.verdict for f in nothing.findings] == [Verdict.NO_CLAIM]
 
 
-def tables(folder: Path, n_items: int, **more: Any) -> Path:
-    """A recording of tables of 20 items x 3."""
+def write_tables(folder: Path, n_items: int, **more: Any) -> Path:
+    """Writes a recording of tables of 20 items x 3."""
     with RecordingWriter(folder, n_items=n_items, **more) as writer:
         writer.round(1)
         for sender in range(3):
@@ -215,24 +217,28 @@ def tables(folder: Path, n_items: int, **more: Any) -> Path:
     return folder
 
 
-def test_a_number_of_items_that_no_component_has_is_noted(tmp_path: Path) -> None:
-    """A note and not a refusal: items may be hashed, and messages may contain no rows of items."""
-    *_, note = attack(tables(tmp_path / "wrong", 21)).notes
+def test_n_items_that_fits_no_component_is_noted(tmp_path: Path) -> None:
+    """A note, not a refusal: items may be hashed, and messages may have no rows of items."""
+    *_, note = run_attacks(write_tables(tmp_path / "wrong", 21)).notes
     assert "n_items=21 rows or columns (item: 20 x 3)" in note
     assert f"correct n_items in {tmp_path / 'wrong' / 'manifest.json'}" in note
-    assert not any("n_items" in note for note in attack(tables(tmp_path / "right", 20)).notes)
+    assert not any(
+        "n_items" in note for note in run_attacks(write_tables(tmp_path / "right", 20)).notes
+    )
 
 
 @pytest.mark.parametrize(
     ("n_items", "more"), [(2**31 - 1, {}), (20, {"shapes": {"o": [2**30, 9]}})]
 )
-def test_arrays_beyond_memory_are_refused_before_anything_is_read(
+def test_arrays_beyond_memory_are_refused_before_reading(
     tmp_path: Path, n_items: int, more: dict[str, Any]
 ) -> None:
-    folder = tables(tmp_path, n_items, kinds={"item": "change", "o": "change"}, **more)
-    told = r"within 2 GiB of memory, got (n_items=2147483647|shape 1073741824 x 9 of 'o') in .*json"
-    with pytest.raises(InputError, match=told):
-        attack(folder, memory=2)
+    folder = write_tables(tmp_path, n_items, kinds={"item": "change", "o": "change"}, **more)
+    message = (
+        r"within 2 GiB of memory, got (n_items=2147483647|shape 1073741824 x 9 of 'o') in .*json"
+    )
+    with pytest.raises(InputError, match=message):
+        run_attacks(folder, memory=2)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +249,7 @@ def test_arrays_beyond_memory_are_refused_before_anything_is_read(
         ("aggregate.npz", {"item": ((2**30,), "<f4")}),
     ],
 )
-def test_numbers_that_a_small_file_unfolds_to_are_refused_before_they_are_read(
+def test_small_files_with_huge_arrays_are_refused_before_reading(
     tmp_path: Path, name: str, heads: dict[str, tuple[tuple[int, ...], str]]
 ) -> None:
     RecordingWriter(tmp_path, n_items=20, kinds="change").close()
@@ -251,22 +257,22 @@ def test_numbers_that_a_small_file_unfolds_to_are_refused_before_they_are_read(
     declared(tmp_path / "rounds" / "1" / name, **heads)
     assert (tmp_path / "rounds" / "1" / name).stat().st_size < 2**10
     with pytest.raises(InputError, match=rf"within 2 GiB of memory.*{name}, which takes 16 GiB"):
-        attack(tmp_path, memory=2)
+        run_attacks(tmp_path, memory=2)
 
 
-def test_an_array_beyond_memory_that_is_read_completely_is_refused(tmp_path: Path) -> None:
-    """An array stored in column order is read completely for one message."""
+def test_a_column_order_array_beyond_memory_is_refused(tmp_path: Path) -> None:
+    """An array stored in column order is read completely for each message."""
     RecordingWriter(tmp_path, n_items=20, kinds="change").close()
     place = tmp_path / "rounds" / "1"
     place.mkdir(parents=True)
     np.savez(place / "uploads-a.npz", item=np.zeros((2**17, 16), order="F"))
     with pytest.raises(InputError, match=r"2,097,152 numbers of 'item' at once in .*a.npz"):
-        attack(tmp_path, memory=2**-6)
+        run_attacks(tmp_path, memory=2**-6)
 
 
-def test_another_file_is_another_recording(tmp_path: Path) -> None:
-    """A finished task on the former files is not mistaken for a task on the new files."""
-    plain(tmp_path, list(range(12)))
+def test_a_changed_file_is_another_recording(tmp_path: Path) -> None:
+    """A finished task on old files is not reused for new files."""
+    write_recording(tmp_path, list(range(12)))
 
     def opened() -> RecordedSystem:
         return RecordedSystem(
@@ -289,7 +295,7 @@ def test_another_file_is_another_recording(tmp_path: Path) -> None:
     assert not is_package_member(before)
 
 
-def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: Path) -> None:
+def test_recordings_without_senders_are_attacked_at_weaker_vantages(tmp_path: Path) -> None:
     bits = np.random.default_rng(0).random((12, 9)) < 0.4
     shuffled, summed = tmp_path / "shuffled", tmp_path / "summed"
     with RecordingWriter(shuffled, n_items=9, kinds="bits") as writer:
@@ -311,7 +317,7 @@ def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: P
         assert "linkage" not in {row.attack for row in record.attacks}
         (told,) = [r.reason for r in record.skipped if r.attack == "linkage"]
         assert told
-    found = attack(shuffled, truth=bits)
+    found = run_attacks(shuffled, truth=bits)
     (row,) = [r for r in found.attacks if r.metric.endswith("without names")]
     assert row.value == 1.0
     (told,) = [r.reason for r in found.skipped if r.attack == "linkage"]
@@ -324,13 +330,11 @@ def test_a_recording_is_not_trained_again(tmp_path: Path, data: Interactions) ->
     )
     record = attack_recording(out, attacks=["user-membership"], quick=True, jobs=1)
     assert not record.attacks
-    (told,) = [r.reason for r in record.skipped if r.attack == "user-membership"]
-    assert "cannot be trained again" in told
+    (reason,) = [r.reason for r in record.skipped if r.attack == "user-membership"]
+    assert "cannot be trained again" in reason
 
 
-def test_a_system_of_ones_own_is_recorded_without_its_truth(
-    tmp_path: Path, data: Interactions
-) -> None:
+def test_a_user_system_is_recorded_without_its_truth(tmp_path: Path, data: Interactions) -> None:
     system = wrap_system(lambda history, model, rng: history.dense() > 0, title="plain-bits")
     out = record_uploads(system, data=data, out=tmp_path / "run")
     assert not (out / "truth.npz").exists()
@@ -348,18 +352,16 @@ def test_silos_are_numbered(tmp_path: Path) -> None:
             writer.round(1)
             writer.upload(sender, {"item": np.ones(3)})
         if sender == 1:
-            record = attack(tmp_path / "1", truth=np.eye(3))
+            record = run_attacks(tmp_path / "1", truth=np.eye(3))
             assert any("come from parties" in row.reason for row in record.skipped)
-            assert not attack(tmp_path / "1").attacks
+            assert not run_attacks(tmp_path / "1").attacks
         else:
             with pytest.raises(InputError, match="party numbers 0 to 1"):
-                attack(tmp_path / str(sender))
+                run_attacks(tmp_path / str(sender))
 
 
-def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
-    tmp_path: Path, data: Interactions
-) -> None:
-    system = wrap_system(recommends)
+def test_messages_of_any_form_are_read_by_client_code(tmp_path: Path, data: Interactions) -> None:
+    system = wrap_system(send_recommendations)
     folder = record_uploads(system, data=data, out=tmp_path / "run", with_truth=True)
     settings: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
     bare = attack_recording(folder, **settings)
@@ -378,33 +380,33 @@ def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
         attack_recording(folder, client=system, **settings)
 
 
-def hashed(items: Any) -> Any:
+def hash_items(items: Any) -> Any:
     return items * 2_654_435_761 % 2**31
 
 
-def test_lists_of_codes_are_read_without_code_by_a_public_hash_or_by_frequency(
+def test_item_codes_are_read_by_a_public_hash_or_by_frequency(
     tmp_path: Path, data: Interactions
 ) -> None:
     def coded(history: Any, model: Any, rng: np.random.Generator) -> Any:
-        filled = np.append(hashed(history.items), np.full(history.n_items, -1))
+        filled = np.append(hash_items(history.items), np.full(history.n_items, -1))
         return {"codes": filled[: history.n_items]}
 
     settings: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
     rows_by_hash = {}
-    for rows in (hashed, None):
+    for rows in (hash_items, None):
         system = wrap_system(coded, kinds="codes", rows=rows)
         folder = tmp_path / str(rows is None)
         record_uploads(system, data=data, out=folder, with_truth=True)
         read = attack_recording(folder, **settings)
         (rows_by_hash[rows],) = (row for row in read.attacks if row.metric == "interaction F1")
-    assert rows_by_hash[hashed].value == 1.0
+    assert rows_by_hash[hash_items].value == 1.0
     assert rows_by_hash[None].baseline is not None
     assert rows_by_hash[None].baseline < rows_by_hash[None].value < 1.0
     matched = "Matches codes to items by how many users have each."
     assert [matched in row.note for row in rows_by_hash.values()] == [False, True]
 
 
-def test_a_recording_beside_another_code_is_another_audit(
+def test_a_recording_with_other_client_code_is_another_audit(
     tmp_path: Path, data: Interactions
 ) -> None:
     folder = record_uploads("fcf", data=data, out=tmp_path / "run", quick=True, with_truth=True)
@@ -412,27 +414,27 @@ def test_a_recording_beside_another_code_is_another_audit(
     bare = RecordedSystem(
         recording=Recording.open(folder), sender_rows=np.arange(len(users)), user_ids=users
     )
-    codes = (None, wrap_system(recommends), wrap_system(lambda history, model, rng: 0.0))
+    codes = (None, wrap_system(send_recommendations), wrap_system(lambda history, model, rng: 0.0))
     made = [describe_identity(replace(bare, simulator=code)) for code in codes]
     assert len(set(made)) == 3
     assert describe_identity(replace(bare, simulator=codes[1])) == made[1]
 
 
 @pytest.mark.parametrize(("bad", "rounds"), [(np.nan, (1,)), (-np.inf, (1, 2)), (np.nan, (1, 2))])
-def test_messages_that_are_not_finite_are_left_out_and_counted(
+def test_nonfinite_messages_are_omitted_and_counted(
     tmp_path: Path, bad: float, rounds: tuple[int, ...]
 ) -> None:
     rng = np.random.default_rng(0)
-    met, model = rng.random((12, 20)) < 0.3, rng.normal(size=(20, 2)).astype(np.float32)
+    held, model = rng.random((12, 20)) < 0.3, rng.normal(size=(20, 2)).astype(np.float32)
     with RecordingWriter(tmp_path, n_items=20, kinds="model") as writer:
         for number in (1, 2):
             writer.round(number, {"item": model})
-            for user, own in enumerate(met):
+            for user, own in enumerate(held):
                 sent = model + own[:, None]
                 sent[4, 0] = bad if user == 3 and number in rounds else sent[4, 0]
                 writer.upload(user, {"item": sent})
     record = attack_recording(
-        tmp_path, truth=met.astype(float), attacks=["interaction-reconstruction"], jobs=1
+        tmp_path, truth=held.astype(float), attacks=["interaction-reconstruction"], jobs=1
     )
     (row,) = [row for row in record.attacks if row.metric == "interaction F1"]
     assert (row.value, row.n) == (1.0, 12 - (len(rounds) == 2))
@@ -445,9 +447,7 @@ def test_messages_that_are_not_finite_are_left_out_and_counted(
     )
 
 
-def test_models_and_sums_that_are_not_finite_are_left_out_and_most_messages_refused(
-    tmp_path: Path,
-) -> None:
+def test_nonfinite_models_and_sums_are_omitted_and_counted(tmp_path: Path) -> None:
     with RecordingWriter(tmp_path, n_items=4, kinds="change") as writer:
         for number, bad in enumerate((0.0, 0.0, np.nan), 1):
             writer.round(number, {"item": np.full((4, 2), bad)})
@@ -457,8 +457,8 @@ def test_models_and_sums_that_are_not_finite_are_left_out_and_most_messages_refu
     recording, notes = Recording.open(tmp_path).drop_nonfinite()
     assert [each.broadcast is None for each in recording.rounds] == [False, False, True]
     assert [each.aggregate is None for each in recording.rounds] == [False, False, True]
-    told = {"1 of 6 messages", "1 of 3 models", "1 of 3 sums"}
-    assert {f"{each} hold NaN or infinities: left out." for each in told} == set(notes)
+    counts = {"1 of 6 messages", "1 of 3 models", "1 of 3 sums"}
+    assert {f"{each} hold NaN or infinities: left out." for each in counts} == set(notes)
     for number in (4, 5, 6):
         with RecordingWriter(tmp_path, n_items=4, kinds="change") as writer:
             writer.round(number)

@@ -1,4 +1,4 @@
-"""Audits of a user's system: planted bugs are found, correct versions are not accused."""
+"""Tests of audits of a user's system: planted bugs are found, correct versions are not accused."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ VOTING = round._VOTING
 HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
-def audited(client: Callable[..., Any], claim: Any, **settings: Any) -> Record:
-    """An audit, by default of the local game alone, with few runs."""
+def run_audit(client: Callable[..., Any], claim: Any, **settings: Any) -> Record:
+    """Record of an audit, by default of the local game alone with few runs."""
     usual = {"data": TABLE, "games": ["local"], "attacks": [], "jobs": 1, "quick": True}
     return audit_system(client, claim=claim, **usual | settings)
 
 
-def attacked(planted: Planted, client: Callable[..., Any]) -> Record:
+def audit_planted(planted: Planted, client: Callable[..., Any]) -> Record:
     attacks = [] if planted.shown_by == "claim" else [planted.shown_by]
     settings = {**planted.settings, **planted.audit, "games": planted.games, "attacks": attacks}
-    return audited(client, planted.claim, **settings)
+    return run_audit(client, planted.claim, **settings)
 
 
-def accused(planted: Planted, record: Record) -> bool:
+def is_accused(planted: Planted, record: Record) -> bool:
     assert not record.errors
     if planted.shown_by == "claim":
         assert any(finding.measured for finding in record.findings)
@@ -70,30 +70,30 @@ MANY_ROUNDS = ("the same noise every round", "a variance taken for a deviation")
 @pytest.mark.parametrize("bug", [later(bug) if bug in MANY_ROUNDS else bug for bug in PLANTED])
 def test_a_planted_bug_is_found(bug: str) -> None:
     planted = PLANTED[bug]
-    assert accused(planted, attacked(planted, planted.broken))
+    assert is_accused(planted, audit_planted(planted, planted.broken))
 
 
 @pytest.mark.parametrize("planted", HONEST.values(), ids=[each.__name__ for each in HONEST])
 def test_a_correct_version_is_not_accused(planted: Planted) -> None:
-    assert not accused(planted, attacked(planted, planted.honest))
+    assert not is_accused(planted, audit_planted(planted, planted.honest))
 
 
-def proved(system: WrappedSystem, horizon: Horizon) -> float:
+def find_proved(system: WrappedSystem, horizon: Horizon) -> float:
     population = Population(n_users=40, n_items=16)
     (scope,) = (c.scope for c in system.get_claims(population) if c.scope.horizon is horizon)
     bound = find_upper_bound(system, scope, population, 1e-3, list_accountants())
     return bound.epsilon
 
 
-def in_clear(history: Any, model: Any, rng: np.random.Generator) -> Any:
+def send_clear(history: Any, model: Any, rng: np.random.Generator) -> Any:
     return history.dense() + 1e-3 * rng.standard_normal(history.n_items)
 
 
 ROUND, TRAINING = (Claim(epsilon=1.36, delta=1e-3, horizon=each) for each in ("round", "training"))
 
 
-def _clipped(history: Any) -> Any:
-    """Directions of all items, with a joint norm of 1."""
+def _sum_directions(history: Any) -> Any:
+    """Sum of a fixed direction per item, clipped to norm 1."""
     found = np.array([np.sin(3.1 * (item + 1) + np.arange(8)) for item in history.items])
     total = found.reshape(-1, 8).sum(axis=0)
     return total / max(1.0, float(np.linalg.norm(total)))
@@ -120,19 +120,19 @@ NOISES: dict[str, tuple[bool, Callable[..., Any]]] = {
         later("aggregate", "Laplace"),
     ],
 )
-def test_noise_of_the_wrong_form_refutes_the_claim_and_correct_noise_does_not(
+def test_only_noise_of_the_wrong_distribution_refutes_the_claim(
     route: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sum hides uniform noise, because its sum is nearly normal; a grid shows in any sum."""
+    """A sum hides uniform noise, because its sum is nearly normal; a grid is visible in any sum."""
     monkeypatch.setattr(round, "_VOTING", VOTING)
     honest, noise = NOISES[name]
 
     def client(history: Any, model: Any, rng: np.random.Generator, state: Any) -> Any:
-        return _clipped(history) + noise(rng)  # a client with a state is not traced
+        return _sum_directions(history) + noise(rng)  # a client with a state is not traced
 
     claim = Claim(epsilon=2.8, delta=1e-3, vantage=route, horizon="round")
     game = "local" if route == "server" else "round"
-    record = audited(client, claim, games=[game], runs=1_000, population=(3, 8))
+    record = run_audit(client, claim, games=[game], runs=1_000, population=(3, 8))
     verdicts = {finding.verdict for finding in record.findings if finding.measured}
     wrong = not honest and (route == "server" or name == "on a grid")
     assert verdicts == {Verdict.VIOLATED if wrong else Verdict.UNSUBSTANTIATED}
@@ -141,14 +141,14 @@ def test_noise_of_the_wrong_form_refutes_the_claim_and_correct_noise_does_not(
 @pytest.mark.parametrize(
     "claims", [[TRAINING], [ROUND, TRAINING]], ids=["alone", "beside a round's"]
 )
-def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> None:
+def test_a_proof_of_a_round_is_composed_over_rounds(claims: list[Claim]) -> None:
     """Fifty rounds of multiplier 4 / 2 equal one of 2 / sqrt(50): 16.46 at delta 1e-3."""
-    system = wrap_system(in_clear, rounds=50, claim=claims, proof=GaussianDpEvent(4.0))
-    assert proved(system, Horizon.TRAINING) == pytest.approx(16.46, abs=0.01)
+    system = wrap_system(send_clear, rounds=50, claim=claims, proof=GaussianDpEvent(4.0))
+    assert find_proved(system, Horizon.TRAINING) == pytest.approx(16.46, abs=0.01)
     if len(claims) > 1:
-        assert proved(system, Horizon.ROUND) == pytest.approx(1.352, abs=0.01)
-    short = system.limit_rounds(1)  # as in games: the claim stays that of the whole training
-    assert proved(short, Horizon.TRAINING) == proved(system, Horizon.TRAINING)
+        assert find_proved(system, Horizon.ROUND) == pytest.approx(1.352, abs=0.01)
+    short = system.limit_rounds(1)  # as in games; the claim stays that of the training
+    assert find_proved(short, Horizon.TRAINING) == find_proved(system, Horizon.TRAINING)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove", "any pair"])
@@ -162,7 +162,7 @@ def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> No
     ],
     ids=str,
 )
-def test_a_proof_is_charged_as_account_charges_its_event(
+def test_a_proof_has_the_epsilon_that_account_computes(
     event: Any, unit: str, adjacency: Any
 ) -> None:
     claim = Claim(epsilon=9, delta=1e-3, unit=unit, horizon="round", adjacency=adjacency)
@@ -170,18 +170,18 @@ def test_a_proof_is_charged_as_account_charges_its_event(
         with pytest.raises(
             InputError, match="Under any pair adjacency nothing is known of Poisson"
         ):
-            wrap_system(in_clear, claim=claim, proof=event)
+            wrap_system(send_clear, claim=claim, proof=event)
         return
-    system = wrap_system(in_clear, claim=claim, proof=event)
+    system = wrap_system(send_clear, claim=claim, proof=event)
     asked = "add-remove" if adjacency == "add-remove" else "replace"
     (spent, *_) = account(event=event, delta=1e-3, adjacency=asked).findings
-    assert proved(system, Horizon.ROUND) == pytest.approx(spent.accounted.epsilon, rel=1e-9)
+    assert find_proved(system, Horizon.ROUND) == pytest.approx(spent.accounted.epsilon, rel=1e-9)
 
 
-def test_a_part_of_the_claimed_unit_is_charged_as_the_claim_is() -> None:
+def test_a_smaller_unit_has_the_event_of_the_claim() -> None:
     """One more interaction changes an upload by up to twice the norm, as any other history does."""
     claim = Claim(epsilon=9, delta=1e-3, horizon="round", adjacency="any pair")
-    system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
+    system = wrap_system(send_clear, claim=claim, proof=GaussianDpEvent(2.0))
     part = Claim(epsilon=9, unit="interaction", horizon="round", adjacency="add-remove")
     population = Population(n_users=40, n_items=16)
     event = system.get_event(part.scoped().scope, population)
@@ -189,7 +189,7 @@ def test_a_part_of_the_claimed_unit_is_charged_as_the_claim_is() -> None:
 
 
 @pytest.mark.parametrize("games", [["round"], []])
-def test_noise_over_the_norm_counts_half_where_a_user_is_replaced(games: Any) -> None:
+def test_replacing_a_user_halves_the_noise_multiplier(games: Any) -> None:
     """Two messages in [-1, 1], deviation 2: 3.1387 at delta 1e-3 (Balle and Wang 2018)."""
 
     def honest(history: Any, model: Any, rng: np.random.Generator) -> Any:
@@ -197,7 +197,7 @@ def test_noise_over_the_norm_counts_half_where_a_user_is_replaced(games: Any) ->
 
     for epsilon, verdict in ((1.36, None), (3.2, Verdict.CONSISTENT)):
         claim = Claim(epsilon=epsilon, delta=1e-3, horizon="round")
-        record = audited(honest, claim, proof=GaussianDpEvent(2.0), games=games, quick=True)
+        record = run_audit(honest, claim, proof=GaussianDpEvent(2.0), games=games, quick=True)
         assert record.findings[-1].accounted.epsilon == pytest.approx(3.1387, abs=1e-4)
         for finding in record.findings:
             assert finding.verdict is not Verdict.CONSISTENT or verdict
@@ -208,15 +208,15 @@ def test_noise_over_the_norm_counts_half_where_a_user_is_replaced(games: Any) ->
 def test_an_event_without_a_known_bound_under_replacement_is_refused() -> None:
     event = PoissonSampledDpEvent(0.5, PureDpEvent(1.0))
     with pytest.raises(InputError, match="nothing is known of PoissonSampledDpEvent of PureDp"):
-        wrap_system(in_clear, claim=ROUND, proof=event)
-    wrap_system(in_clear, claim=Claim(epsilon=1, vantage="aggregate"), proof=event)
+        wrap_system(send_clear, claim=ROUND, proof=event)
+    wrap_system(send_clear, claim=Claim(epsilon=1, vantage="aggregate"), proof=event)
 
 
-def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
+def test_a_proof_of_a_training_holds_for_each_round() -> None:
     whole = {"training": GaussianDpEvent(4.0)}
-    system = wrap_system(in_clear, rounds=50, claim=[ROUND, TRAINING], proof=whole)
+    system = wrap_system(send_clear, rounds=50, claim=[ROUND, TRAINING], proof=whole)
     for horizon in (Horizon.ROUND, Horizon.TRAINING):
-        assert proved(system, horizon) == pytest.approx(1.352, abs=0.01)
+        assert find_proved(system, horizon) == pytest.approx(1.352, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -229,17 +229,19 @@ def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
 )
 def test_a_proof_without_a_matching_claim_is_refused(settings: Any, refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
-        wrap_system(in_clear, **{"proof": GaussianDpEvent(2.0)} | settings)
+        wrap_system(send_clear, **{"proof": GaussianDpEvent(2.0)} | settings)
 
 
 @pytest.mark.parametrize("claim", [(), Claim(epsilon=2, horizon="report")])
 def test_a_proof_that_is_not_used_is_reported(claim: Any) -> None:
     data = Interactions.create(np.eye(12))
-    system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
+    system = wrap_system(send_clear, claim=claim, proof=GaussianDpEvent(2.0))
     tried, notes = system.adapt_to_data(data)
     assert [note for note in notes if "The proof was not used, as no claim states" in note]
     assert tried.assumes == ()
-    used, notes = wrap_system(in_clear, claim=ROUND, proof=GaussianDpEvent(2.0)).adapt_to_data(data)
+    used, notes = wrap_system(send_clear, claim=ROUND, proof=GaussianDpEvent(2.0)).adapt_to_data(
+        data
+    )
     assert not any("proof" in note for note in notes)
     assert used.assumes
 
@@ -256,8 +258,8 @@ ORDER = {False: ("a", "b"), True: ("b", "a")}
         lambda interacted, x: {"a": x.tolist() if interacted else x},
     ],
 )
-def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[..., Any]) -> None:
-    """A message reveals a rare item by its form alone, in a training and in game worlds."""
+def test_uploads_need_equal_types_and_order_of_components(send: Callable[..., Any]) -> None:
+    """A message could reveal a rare item by its form alone, in a training and in game worlds."""
 
     def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return send(0 in history.items, rng.normal(size=3))
@@ -269,51 +271,51 @@ def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[
         wrap_system(client).run(Interactions.create(interacted), rng)
     system, _ = wrap_system(client).adapt_to_data(Interactions.create(interacted[:4]))
     system.upload(Interactions.create(interacted[4:7]), None, rng)
-    with pytest.raises(InputError, match=refusal):  # although all users of this world are alike
+    with pytest.raises(InputError, match=refusal):  # although this world has one form
         system.upload(Interactions.create(interacted[7:]), None, rng)
 
 
-def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
-    """A bound of a round also refutes the claim of the training; nothing is left as proved."""
-    proof = GaussianDpEvent(20.0)  # epsilon 0.26 in a round and 0.4 in both
-    record = audited(in_clear, [ROUND, TRAINING], rounds=2, proof=proof, runs=400)
-    shown = [finding for finding in record.findings if finding.measured]
-    assert {finding.scope.horizon for finding in shown} == {Horizon.ROUND, Horizon.TRAINING}
-    assert {finding.verdict for finding in shown} == {Verdict.VIOLATED}
+def test_a_refuted_assumption_invalidates_every_proof() -> None:
+    """A bound of a round also refutes the claim of the training; no claim remains proved."""
+    proof = GaussianDpEvent(20.0)  # epsilon 0.26 for one round, 0.4 for two
+    record = run_audit(send_clear, [ROUND, TRAINING], rounds=2, proof=proof, runs=400)
+    measured = [finding for finding in record.findings if finding.measured]
+    assert {finding.scope.horizon for finding in measured} == {Horizon.ROUND, Horizon.TRAINING}
+    assert {finding.verdict for finding in measured} == {Verdict.VIOLATED}
     assert all(finding.accounted is None for finding in record.findings)
     assert all("does not hold: the lower bound" in finding.note for finding in record.findings)
     assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
-    (glance,) = summarize_systems(record)
-    assert "laim epsilon" not in glance.advice
-    assert record.own == (glance.section.target,)
+    (summary,) = summarize_systems(record)
+    assert "laim epsilon" not in summary.advice
+    assert record.own == (summary.section.target,)
 
 
-def test_a_bound_of_a_round_refutes_the_basis_of_a_claim_of_the_training() -> None:
-    """Fifty rounds may spend 16.46 by a proof with 1.35 per round; one round spends more."""
+def test_a_bound_of_a_round_invalidates_the_proof_of_a_training() -> None:
+    """Fifty rounds may have epsilon 16.46 by a proof with 1.35 per round; one round has more."""
 
     def noisy(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return history.dense() + 1.5 * rng.standard_normal(history.n_items)
 
     claim, proof = Claim(epsilon=17, delta=1e-3), GaussianDpEvent(4.0)
-    record = audited(noisy, claim, rounds=50, proof=proof, runs=400)
-    (shown,) = [finding.measured for finding in record.findings if finding.measured]
-    assert 1.36 < shown.epsilon < 16
+    record = run_audit(noisy, claim, rounds=50, proof=proof, runs=400)
+    (measured,) = [finding.measured for finding in record.findings if finding.measured]
+    assert 1.36 < measured.epsilon < 16
     assert all(finding.accounted is None for finding in record.findings)
     assert Gate().exit_code(finding.verdict for finding in record.findings) == 0
-    (glance,) = summarize_systems(record)
-    assert "laim epsilon" not in glance.advice
+    (summary,) = summarize_systems(record)
+    assert "laim epsilon" not in summary.advice
     assert all("does not hold: the lower bound" in finding.note for finding in record.findings)
 
 
 @pytest.mark.parametrize("fails", [lambda n: n > 14, lambda n: n == 0, lambda n: n in (1, 2)])
-def test_a_canary_at_which_the_client_fails_is_left_out_and_counted(fails: Any) -> None:
+def test_canaries_at_which_the_client_fails_are_counted(fails: Any) -> None:
     def failing(history: Any, model: Any, rng: np.random.Generator) -> Any:
         rng.choice(np.zeros(0 if fails(len(history)) else 1), 1)
         return history.dense() + 0.3 * rng.standard_normal(history.n_items)
 
     table = TABLE[(TABLE.sum(axis=1) > 3) & (TABLE.sum(axis=1) < 12)]
     claim = Claim(epsilon=1, delta=1e-3, horizon="round")
-    record = audited(failing, claim, data=table, games=["local", "round"], runs=200)
+    record = run_audit(failing, claim, data=table, games=["local", "round"], runs=200)
     played = [finding for finding in record.findings if finding.game]
     assert {finding.verdict for finding in played} == {Verdict.VIOLATED}
     assert len(played) == 2
@@ -323,99 +325,97 @@ def test_a_canary_at_which_the_client_fails_is_left_out_and_counted(fails: Any) 
             assert "a cannot be empty unless no samples are taken" in finding.note
 
 
-def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """Only items of the first half change the message, without noise: a canary may be lost."""
+def send_first_half(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Sends the items of the first half without noise; a canary may be in the other half."""
     return (history.dense() > 0)[: history.n_items // 2].astype(float)
 
 
-def test_a_client_that_reveals_some_items_only_is_refuted_by_one_of_them() -> None:
+def test_a_leak_of_some_items_is_refuted_by_one_of_them() -> None:
     claim = Claim(epsilon=1, unit="interaction", horizon="round")
-    record = audited(hashed, claim, runs=400)
+    record = run_audit(send_first_half, claim, runs=400)
     assert {finding.verdict for finding in record.findings if finding.measured} == {
         Verdict.VIOLATED
     }
     assert any("do not depend on its seed" in note for note in record.notes)
 
 
-def flipped(bits: np.ndarray, rates: Any, rng: np.random.Generator) -> np.ndarray:
+def flip_bits(bits: np.ndarray, rates: Any, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(bits ^ (rng.random(len(bits)) < rates), float)
 
 
-def uneven(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """Every bit is a fair coin, except for one item's bit."""
+def send_one_clear_item(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Sends fair coins, except for the bit of one item, which is flipped at a rate of 0.02."""
     bits = history.dense() > 0
-    return flipped(bits, np.where(np.arange(len(bits)) == 3, 0.02, 0.5), rng)
+    return flip_bits(bits, np.where(np.arange(len(bits)) == 3, 0.02, 0.5), rng)
 
 
-def usual(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """Whether a user did what most users do: interacted with some items, not with most."""
+def send_typicality(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Sends whether a user interacted with some items, but not with most, as most users did."""
     count = int((history.dense() > 0)[: history.n_items - 4].sum())
-    return flipped(np.array([3 <= count <= (history.n_items - 4) // 2]), 0.02, rng)
+    return flip_bits(np.array([3 <= count <= (history.n_items - 4) // 2]), 0.02, rng)
 
 
 @pytest.mark.parametrize(
     ("client", "unit", "adjacency"),
-    [(uneven, "interaction", "any pair"), (usual, "user", "replace")],
+    [(send_one_clear_item, "interaction", "any pair"), (send_typicality, "user", "replace")],
 )
-def test_the_item_and_the_history_that_reveal_most_are_found(
+def test_the_most_informative_item_and_history_are_found(
     client: Any, unit: Any, adjacency: Any
 ) -> None:
     """The exact epsilon is ln 49 = 3.9; no designed history reveals more than a fair coin."""
     claim = Claim(epsilon=2, unit=unit, horizon="round", adjacency=adjacency)
-    record = audited(client, claim, runs=2000)
+    record = run_audit(client, claim, runs=2000)
     (finding,) = (found for found in record.findings if found.measured)
     assert finding.verdict is Verdict.VIOLATED
     assert 3.0 < finding.measured.epsilon < np.log(49)
 
 
-def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
-    """The message is equal for all histories: no game finds two worlds to distinguish."""
+def test_an_untested_claim_is_inconclusive() -> None:
+    """The message is equal for all histories, so that no game finds two worlds to distinguish."""
     claim = Claim(epsilon=1, unit="interaction", horizon="round")
-    record = audited(lambda history, model, rng: np.zeros(3), claim)
+    record = run_audit(lambda history, model, rng: np.zeros(3), claim)
     (finding,) = record.findings
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "No game tested the claim" in finding.reason
     assert "no change of a canary's data changes" in finding.reason
     assert Gate().exit_code([finding.verdict]) == 3
-    (glance,) = summarize_systems(record)
-    assert "Have the claim tested" in glance.advice
+    (summary,) = summarize_systems(record)
+    assert "Have the claim tested" in summary.advice
 
 
-def plain(record: Record) -> str:
+def encode_without_timing(record: Record) -> str:
     """All contents of a record, except durations and paths."""
     return record.model_copy(
         update={"provenance": record.provenance.model_copy(update={"timing": {}})}
     ).model_dump_json()
 
 
-def test_the_clock_is_in_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that waits at first gives the same bytes as a client that does not wait."""
-    monkeypatch.setattr(local, "UPLOAD_RUNS", 4_000)  # of which a quick audit makes a tenth
+def test_results_do_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that waits at first gives the same bytes as one that does not wait."""
+    monkeypatch.setattr(local, "UPLOAD_RUNS", 4_000)  # a quick audit makes a tenth of these runs
     calls: list[float] = []
 
     def waits(history: Any, model: Any, rng: np.random.Generator) -> Any:
         calls.append(0.0)
         time.sleep(np.random.default_rng().uniform(0, 0.04) if len(calls) % 4000 < 30 else 0)
-        return in_clear(history, model, rng)
+        return send_clear(history, model, rng)
 
-    one, other = (plain(audited(waits, ROUND, quick=True)) for _ in range(2))
-    assert one == other
+    first, second = (encode_without_timing(run_audit(waits, ROUND, quick=True)) for _ in range(2))
+    assert first == second
 
 
-def test_runs_are_counted_once_by_the_time_of_a_few_and_a_jump_stops_no_game(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """However fast the clock runs, the numbers are those of a plan."""
-    monkeypatch.setattr(local, "UPLOAD_RUNS", 8_000)  # of which a quick audit makes a tenth
+def test_a_jump_of_the_clock_does_not_change_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast the clock runs, results are those of the plan."""
+    monkeypatch.setattr(local, "UPLOAD_RUNS", 8_000)  # a quick audit makes a tenth of these runs
 
     def remembering(history: Any, model: Any, rng: np.random.Generator, state: Any) -> Any:
-        return in_clear(history, model, rng)  # a state prevents tracing, which takes longest
+        return send_clear(history, model, rng)  # a state prevents tracing
 
     def timed(step: float) -> Record:
         seconds = itertools.count(step=step)
         clock = SimpleNamespace(process_time=lambda: next(seconds))
         monkeypatch.setattr(module, "time", clock)
-        return audited(remembering, ROUND, quick=True)
+        return run_audit(remembering, ROUND, quick=True)
 
     def paced(record: Record) -> list[str]:
         return [row.reason for row in record.skipped if "seconds here" in row.reason]
@@ -424,44 +424,44 @@ def test_runs_are_counted_once_by_the_time_of_a_few_and_a_jump_stops_no_game(
     assert [len(paced(each)) for each in (fewest, few, whole)] == [1, 1, 0]
     assert "40 of 800 runs with each input, for one took 1e+03 seconds here" in paced(fewest)[0]
     for record, runs in ((fewest, 40), (few, 80), (whole, 800)):
-        assert record.findings == audited(remembering, ROUND, quick=True, runs=runs).findings
+        assert record.findings == run_audit(remembering, ROUND, quick=True, runs=runs).findings
 
 
-def recommends(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """All items in any order, with a score each; items of the user have higher scores."""
+def send_recommendations(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """All items in random order, each with a score; items of the user have higher scores."""
     ids = rng.permutation(history.n_items)
     return {"ids": ids, "scores": np.isin(ids, history.items) + 0.5 * rng.random(len(ids))}
 
 
-def picky(history: Any, model: Any, rng: np.random.Generator) -> Any:
+def refuse_unpopular(history: Any, model: Any, rng: np.random.Generator) -> Any:
     if (history.items < 6).sum() < 5:
         raise ValueError("too little")
-    return recommends(history, model, rng)
+    return send_recommendations(history, model, rng)
 
 
-def test_a_message_of_a_form_that_nobody_knows_is_read_by_the_clients_code() -> None:
-    record = audited(recommends, (), attacks=["interaction-reconstruction"], quick=True)
+def test_a_message_of_unknown_form_is_read_by_client_code() -> None:
+    record = run_audit(send_recommendations, (), attacks=["interaction-reconstruction"], quick=True)
     (sets,) = (row for row in record.attacks if row.metric == "interaction F1")
     assert sets.value >= 0.99
     assert "by the devices' code" in sets.note
 
 
-def test_how_messages_were_read_is_reported_for_each_attack_in_any_order() -> None:
+def test_every_attack_reports_how_it_reads_in_any_order() -> None:
     attacks = ["interaction-membership", "interaction-reconstruction", "linkage"]
 
     def noted(names: list[str]) -> dict[tuple[str, str], str]:
-        rows = audited(recommends, (), attacks=names, quick=True).attacks
+        rows = run_audit(send_recommendations, (), attacks=names, quick=True).attacks
         return {(row.attack, row.metric): row.note for row in rows}
 
     alone = [noted([name]) for name in attacks]
     assert noted(attacks) == {key: note for each in alone for key, note in each.items()}
 
 
-def test_a_client_that_refuses_made_up_histories_is_reported_as_unread() -> None:
+def test_clients_that_refuse_simulated_histories_are_skipped() -> None:
     table = TABLE[TABLE.sum(axis=1) > 3].copy()
     table[:, :6] = 1
     only = ["interaction-reconstruction"]
-    record = audited(picky, (), data=table, attacks=only, quick=True)
+    record = run_audit(refuse_unpopular, (), data=table, attacks=only, quick=True)
     (row,) = (row for row in record.skipped if row.attack == "interaction-reconstruction")
     assert "too little" in row.reason
     assert not record.attacks

@@ -1,4 +1,4 @@
-"""Members are found by file name, without imports; unknown names are met with near ones."""
+"""Tests of families: members are found by file name without imports; errors list similar names."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_every_member_loads_under_its_file_name(kind: str) -> None:
         assert family.read_summary(name)
 
 
-def test_no_near_name_lists_all() -> None:
+def test_an_unknown_name_without_similar_ones_lists_all() -> None:
     with pytest.raises(InputError, match=r"There are: .*fcf"):
         FAMILIES["targets"].load_class("zzzzzz")

@@ -1,4 +1,4 @@
-"""Plans: refusals, with the line of the file, and default values."""
+"""Tests of plans: refusals with the line of the file, and default values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.systems.base import Population
 
 
-def written(folder: Path, text: str) -> Path:
+def write_plan(folder: Path, text: str) -> Path:
     path = folder / "plan.toml"
     path.write_text(text)
     return path
@@ -38,7 +38,7 @@ FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
 
 def test_a_plan_file_is_read(tmp_path: Path) -> None:
     plan = read_plan(
-        written(
+        write_plan(
             tmp_path, 'targets = ["dplcf-sp"]\nseed = 3\n\n[settings.dplcf-sp]\nepsilon = 0.5\n'
         )
     )
@@ -92,9 +92,9 @@ def test_a_plan_file_is_read(tmp_path: Path) -> None:
         (FEDNCF + "protection = {name = 'laplace', sigma = 3}\n", r"every_epoch\), got 'sigma'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, match: str) -> None:
+def test_errors_name_the_line(tmp_path: Path, text: str, match: str) -> None:
     with pytest.raises(InputError, match=match) as caught:
-        read_plan(written(tmp_path, text))
+        read_plan(write_plan(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
@@ -108,7 +108,7 @@ def test_a_plan_that_cannot_be_read(tmp_path: Path) -> None:
         read_plan(tmp_path / "binary.toml")
 
 
-def test_a_plan_that_never_ends_is_not_read(tmp_path: Path) -> None:
+def test_endless_plan_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.toml")
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
     (tmp_path / "large.toml").write_text("#" * (MAX_TOML_BYTES + 1))
@@ -117,13 +117,13 @@ def test_a_plan_that_never_ends_is_not_read(tmp_path: Path) -> None:
             read_plan(tmp_path / f"{name}.toml")
 
 
-def test_an_empty_plan_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
-    assert read_plan(written(tmp_path, "")) == Plan()
+def test_empty_plans_and_byte_order_marks_are_accepted(tmp_path: Path) -> None:
+    assert read_plan(write_plan(tmp_path, "")) == Plan()
     (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
     assert read_plan(tmp_path / "bom.toml").seed == 3
 
 
-def test_the_surest_confidence_is_still_shared_out_among_bounds() -> None:
+def test_the_largest_confidence_can_be_divided_among_bounds() -> None:
     plan = make_plan({"confidence": MAX_CONFIDENCE, "targets": ("random", "fcf"), "attacks": ()})
     tail = 1 - (1 - (1 - plan.confidence) / 500)
     assert tail == pytest.approx(1e-9 / 500, rel=1e-4)
@@ -135,7 +135,7 @@ def test_resolved_names_every_target_and_attack() -> None:
     assert "interaction-membership" in plan.attacks
 
 
-def test_the_command_line_goes_over_the_file() -> None:
+def test_the_command_line_overrides_the_file() -> None:
     plan = amend_plan(make_plan({"seed": 1, "quick": True}), {"seed": 2})
     assert (plan.seed, plan.quick) == (2, True)
 
@@ -145,19 +145,19 @@ def test_equal_plans_have_equal_digests() -> None:
     assert make_plan({"seed": 1}).digest() != make_plan({"seed": 2}).digest()
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:
+def test_a_whole_number_may_be_a_float() -> None:
     target = make_target("fmf-ldp", make_plan({"settings": {"fmf-ldp": {"reports": 10.0}}}))
     assert isinstance(vars(target)["reports"], int)
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable_names())
-def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> None:
+def test_tuned_settings_are_the_defaults_of_learns(name: str) -> None:
     plan = Plan(targets=(name,), settings={name: {"learns": True}})
-    made, told = make_target(name, plan), plan.resolve()
+    made, resolved = make_target(name, plan), plan.resolve()
     for place, value in walk_leaves(made.tuned_values):
         assert attrgetter(place)(made) == value, place
-    assert told.settings[name] == {**made.tuned_values, "learns": True}
-    assert make_target(name, told) == made
+    assert resolved.settings[name] == {**made.tuned_values, "learns": True}
+    assert make_target(name, resolved) == made
     printed = Plan(targets=(name,), settings={name: {"learns": False}})
     assert make_target(name, printed) == make_target(name, Plan())
     population = Population(n_users=60, n_items=80)
@@ -175,7 +175,7 @@ def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> 
         ("f-gerai", {"learner": "mf"}, {"private_user": False, "server": "adam"}),
     ],
 )
-def test_settings_given_win_and_a_part_keeps_the_others(
+def test_given_settings_override_tuned_ones(
     name: str, given: dict[str, Any], places: dict[str, object]
 ) -> None:
     made = make_target(name, Plan(settings={name: {"learns": True, **given}}))
@@ -183,12 +183,12 @@ def test_settings_given_win_and_a_part_keeps_the_others(
 
 
 @pytest.mark.parametrize("value", ["yes", 1, 0.0])
-def test_a_system_learns_or_does_not(value: Any) -> None:
+def test_learns_is_a_boolean(value: Any) -> None:
     with pytest.raises(InputError, match="true or false for fcf learns"):
         make_target("fcf", Plan(settings={"fcf": {"learns": value}}))
 
 
-def test_every_field_says_what_it_is_and_has_an_option() -> None:
+def test_every_field_has_a_help_text_and_an_option() -> None:
     options = [get_option_name(name) for name in Plan.model_fields]
     assert (
         len({*options})
@@ -197,7 +197,7 @@ def test_every_field_says_what_it_is_and_has_an_option() -> None:
     )
 
 
-def test_a_plan_is_said_as_the_command_line_and_a_program_say_it() -> None:
+def test_a_plan_accepts_values_of_the_command_line_and_of_python() -> None:
     said = {
         "targets": "fcf",
         "data": Path("here"),
@@ -220,12 +220,12 @@ def test_a_plan_is_said_as_the_command_line_and_a_program_say_it() -> None:
     assert amend_plan(None, said) == make_plan(meant)
 
 
-def test_a_setting_goes_over_that_of_a_file() -> None:
+def test_a_setting_overrides_that_of_a_file() -> None:
     before = make_plan({"settings": {"fcf": {"rounds": 5, "alpha": 2.0}, "gmf": {"batch": 8}}})
     plan = amend_plan(before, {"settings": ["fcf.rounds=7"]})
     assert plan.settings == {"fcf": {"rounds": 7, "alpha": 2.0}, "gmf": {"batch": 8}}
 
 
-def test_a_wrong_keyword_of_a_program_is_met_with_near_ones() -> None:
+def test_a_wrong_keyword_is_refused_with_similar_ones() -> None:
     with pytest.raises(InputError, match="Did you mean seed"):
         audit("fcf", sede=1)

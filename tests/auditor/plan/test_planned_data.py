@@ -1,4 +1,4 @@
-"""Tables of users and items: in a file of a plan, on the command line, as DataFrames."""
+"""Tests of tables of users and items: in a plan, on the command line, and as DataFrames."""
 
 import re
 
@@ -35,24 +35,24 @@ def test_a_file_of_a_plan_names_users_items_and_bins(folder):
     assert data.genre_names == ("g0", "g1")
 
 
-def test_doctor_shows_what_is_read(folder):
+def test_doctor_shows_the_loaded_data(folder):
     words = ("--data", "r.csv", "--users", "u.csv", "--items", "i.csv", "--bins", "age=25,40")
     code, out, _ = cli("doctor", *words)
     assert code == 0
-    for said in ("users             30", "below 25 16.7%", "f 50.0%, m 50.0%"):
-        assert said in out
+    for text in ("users             30", "below 25 16.7%", "f 50.0%, m 50.0%"):
+        assert text in out
 
 
 ROWS = "".join(f"{u}::{i}::4::1500000{u}{i}\n" for u in range(10, 40) for i in range(7))
 
 
-def test_a_file_without_names_is_read_as_the_refusal_says(folder):
+def test_the_error_names_the_options_for_a_file_without_header(folder):
     (folder / "ratings.dat").write_text(ROWS)
     for words in (("doctor",), ("run", "fcf", "--quick"), ("sweep", "fcf", "--quick")):
         err = refusal(*words, "--data", "ratings.dat")
         assert "looks like a row" in err
-    said = re.findall(r"--no-header|--column \w+=\d", err)
-    words = " ".join(said).split()
+    options = re.findall(r"--no-header|--column \w+=\d", err)
+    words = " ".join(options).split()
     code, out, err = cli("doctor", "--data", "ratings.dat", *words)
     assert (code, err) == (0, "")
     assert "interactions      210, 100.00% of pairs" in out
@@ -65,18 +65,18 @@ def test_a_file_without_names_is_read_as_the_refusal_says(folder):
     assert load_planned_data(plan).ratings.data.tolist() == [4.0] * 210
 
 
-def test_a_file_of_users_without_names_is_refused(folder):
+def test_a_file_of_users_without_header_is_refused(folder):
     (folder / "r.csv").write_text("1,5\n1,6\n2,5\n")
     (folder / "u.csv").write_text("1,f\n2,m\n")
-    said = ("--no-header", "--column", "user=1", "--column", "item=2")
-    for words in (said, ()):
+    options = ("--no-header", "--column", "user=1", "--column", "item=2")
+    for words in (options, ()):
         error = refusal(
             "doctor", "--data", "r.csv" if words else "synthetic", "--users", "u.csv", *words
         )
         assert "names of columns in u.csv, line 1" in error
         assert "Write a line of names above it." in error
     (folder / "u.csv").write_text("user,sex\n1,f\n2,m\n")
-    assert cli("doctor", "--data", "r.csv", "--users", "u.csv", *said)[0] == 0
+    assert cli("doctor", "--data", "r.csv", "--users", "u.csv", *options)[0] == 0
 
 
 def test_recordings_are_attacked_with_users_of_a_file(folder):
@@ -99,7 +99,7 @@ def test_whole_numbers_may_be_floats(folder):
 
 
 @pytest.mark.parametrize(
-    ("met", "known", "said"),
+    ("interactions", "users", "message"),
     [
         ({"user": [1.5], "item": [1]}, {"user": [1]}, "got 'a column of type double'"),
         (
@@ -116,14 +116,14 @@ def test_whole_numbers_may_be_floats(folder):
         ({"user": [1], "item": [1]}, {"who": [1], "sex": ["f"]}, "users in the DataFrame users"),
     ],
 )
-def test_what_is_wrong_with_a_dataframe_names_it(folder, met, known, said):
-    with pytest.raises(InputError, match=said) as error:
-        prepare_data(pa.table(met), Plan(), users=pa.table(known))
+def test_errors_name_the_dataframe(folder, interactions, users, message):
+    with pytest.raises(InputError, match=message) as error:
+        prepare_data(pa.table(interactions), Plan(), users=pa.table(users))
     assert "/tmp" not in str(error.value)
     assert ".parquet" not in str(error.value)
 
 
-def test_of_no_attribute_none_is_attacked(folder):
+def test_without_attributes_no_attribute_is_attacked(folder):
     from fedrec_auditor.auditor.run.runner import audit
 
     given = {"data": "r.csv", "users": "u.csv", "attacks": ("attribute-bayes",), "quick": True}

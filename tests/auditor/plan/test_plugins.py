@@ -1,4 +1,4 @@
-"""Plug-ins of others that do not load, or fail: a line each, and the audit goes on without them."""
+"""Tests of plug-ins that do not load or fail: each is one line, and the audit runs without them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ for _name in (name for name in dir(Target) if not name.startswith("_")):
     setattr(Picky, _name, None)
 """,
 }
-FAULTS = {
+LOAD_ERRORS = {
     "raises on import": ("theirs_raises:X", "RuntimeError: one two"),
     "exits on import": ("theirs_exits:X", "SystemExit: 0"),
     "is no Python": ("theirs_wrong:X", "SyntaxError"),
@@ -62,13 +62,13 @@ FAULTS = {
 }
 
 
-# The families of others whose members are classes.
+# Families of plug-ins whose members are classes.
 CLASSES = sorted({*PLUGIN_FAMILIES} - {"papers"})
 
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Leave what pip does of a distribution with these entry points."""
+    """Function that writes the files of an installed distribution with the given entry points."""
 
     def done(points: str, name: str = "their-members") -> None:
         site = tmp_path / f"site-{name}"
@@ -83,62 +83,60 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return done
 
 
-@pytest.mark.parametrize(("value", "said"), FAULTS.values(), ids=FAULTS)
-def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
-    install: Install, value: str, said: str
+@pytest.mark.parametrize(("value", "message"), LOAD_ERRORS.values(), ids=LOAD_ERRORS)
+def test_a_plugin_that_fails_to_load_is_one_line(
+    install: Install, value: str, message: str
 ) -> None:
-    ours = {kind: FAMILIES[kind].list_names() for kind in CLASSES}
+    built_in = {kind: FAMILIES[kind].list_names() for kind in CLASSES}
     install("".join(f"[fedrec_auditor.{kind}]\ntheirs = {value}\n" for kind in CLASSES))
     for kind in CLASSES:
         family = FAMILIES[kind]
         assert "theirs" in family.list_names()
         assert family.read_summary("theirs").startswith("plug-in")
-        assert family.list_loadable_names() == ours[kind]
+        assert family.list_loadable_names() == built_in[kind]
         (line,) = family.list_load_errors()
         assert line.startswith(
             f"Left out: the {family.singular} plug-in 'theirs' of their-members 1.0"
         )
-        assert said in line
+        assert message in line
         assert "\n" not in line
         with pytest.raises(InputError, match=r"their-members 1\.0") as caught:
             family.load_class("theirs")
-        assert said in str(caught.value)
+        assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("theirs_raises", "RuntimeError: one two"),
         ("theirs_exits", "SystemExit: 0"),
         ("no_such_package", "ModuleNotFoundError"),
-        ("theirs", "ModuleNotFoundError"),  # a module, which has no systems
+        ("theirs", "ModuleNotFoundError"),  # a module without systems
         ("theirs:KEEP", "not of the form PACKAGE"),
         ("fedrec_auditor.accountants", "ModuleNotFoundError"),
     ],
 )
-def test_a_paper_that_cannot_be_read_is_a_line_and_ours_are_there(
-    install: Install, value: str, said: str
+def test_a_paper_that_cannot_be_read_is_one_line(
+    install: Install, value: str, message: str
 ) -> None:
-    ours, systems = tuple(load_papers()), FAMILIES["targets"].list_names()
+    built_in, systems = tuple(load_papers()), FAMILIES["targets"].list_names()
     install(f"[fedrec_auditor.papers]\ntheirs = {value}\n")
     (line,) = FAMILIES["papers"].list_load_errors()
     assert line.startswith("Left out: the paper plug-in 'theirs' of their-members 1.0")
-    assert said in line
-    assert tuple(load_papers()) == ours
+    assert message in line
+    assert tuple(load_papers()) == built_in
     assert FAMILIES["targets"].list_names() == systems
 
 
 @pytest.mark.parametrize("kind", sorted({*CLASSES} - {"mechanisms"}))
-def test_a_plugin_that_cannot_be_made_without_settings_does_not_load(
-    install: Install, kind: str
-) -> None:
+def test_a_plugin_that_needs_arguments_does_not_load(install: Install, kind: str) -> None:
     install(f"[fedrec_auditor.{kind}]\ntheirs = theirs:Needs\n")
     (line,) = FAMILIES[kind].list_load_errors()
     settable = FAMILIES[kind].has_settings
     assert ("not a dataclass" if settable else "TypeError: ") in line
 
 
-def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
+def test_taken_and_invalid_names_are_reported(install: Install) -> None:
     install(
         "[fedrec_auditor.attacks]\nattribute-mlp = theirs:Plain\n../x = theirs:Plain\n", "first"
     )
@@ -159,7 +157,7 @@ def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
     assert {"first", "third", "fourth"} <= set(plugins.get_plugin_versions())
 
 
-BROKEN = """
+BROKEN_PLUGINS = """
 [fedrec_auditor.accountants]
 theirs = theirs_exits:X
 [fedrec_auditor.attacks]
@@ -173,7 +171,7 @@ theirs = theirs:KEEP
 """
 
 
-def test_the_audit_goes_on_and_the_record_says_without_what(
+def test_an_audit_runs_without_broken_plugins_and_notes_them(
     install: Install, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = tmp_path / "t.csv"
@@ -181,7 +179,7 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     words = ("run", "random", "--quick", "--jobs", "1", "--data", data, "--out", tmp_path / "out")
     assert cli(*words)[0] == 0
     before = Record.read(tmp_path / "out")
-    install(BROKEN)
+    install(BROKEN_PLUGINS)
     code, out, _ = cli(*words)
     assert code == 0
     record = Record.read(tmp_path / "out")
@@ -190,22 +188,22 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     assert "rows of t.csv are left out because another row" in repeated
     assert quick.startswith("Each game (a simulation) makes 10% of its usual runs")
     assert slow.startswith("Slow attacks that did not run: ")
-    for noun, note in zip(left, notes, strict=True):  # of targets, one was asked for
+    for noun, note in zip(left, notes, strict=True):  # one target was named
         assert f"the {noun} plug-in 'theirs'" in note
     assert caplog.messages == notes
-    said = " ".join(out.split())  # a line is broken where it would be too long
+    said = " ".join(out.split())  # long lines are wrapped
     assert all(f"note: {note}" in said for note in record.notes)
     assert record.findings == before.findings
     assert record.attacks == before.attacks
     assert record.provenance.versions["their-members"] == "1.0"
 
 
-def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
+def test_broken_targets_are_omitted_from_all_and_refused_by_name(
     install: Install, tmp_path: Path
 ) -> None:
-    ours = FAMILIES["targets"].list_names()
-    install(BROKEN)
-    assert Plan(targets=("all",)).resolve().targets == ours
+    built_in = FAMILIES["targets"].list_names()
+    install(BROKEN_PLUGINS)
+    assert Plan(targets=("all",)).resolve().targets == built_in
     assert "the target plug-in 'theirs' of their-members 1.0" in refusal(
         "run", "theirs", "random", "--data", "synthetic", "--out", tmp_path / "out"
     )
@@ -218,12 +216,10 @@ def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
 
 
 @pytest.mark.parametrize("kind", sorted({*FAMILIES} - {*PLUGIN_FAMILIES}))
-def test_a_member_of_a_family_that_is_ours_alone_is_a_line_and_takes_no_part(
-    install: Install, kind: str
-) -> None:
-    ours = FAMILIES[kind].list_names()
+def test_plugins_of_a_closed_family_are_ignored_with_one_line(install: Install, kind: str) -> None:
+    built_in = FAMILIES[kind].list_names()
     install(f"[fedrec_auditor.{kind}]\ntheirs = theirs_exits:X\n")
-    assert FAMILIES[kind].list_names() == ours
+    assert FAMILIES[kind].list_names() == built_in
     (line,) = FAMILIES[kind].list_load_errors()
     assert line.startswith(
         f"Left out: the {FAMILIES[kind].singular} plug-in 'theirs' of their-members"
@@ -232,13 +228,15 @@ def test_a_member_of_a_family_that_is_ours_alone_is_a_line_and_takes_no_part(
     assert line in list_omissions(Plan(targets=("random",)))
 
 
-def test_what_a_plan_names_is_refused_before_any_work(install: Install) -> None:
+def test_a_broken_plugin_of_a_plan_is_refused_before_any_work(install: Install) -> None:
     install("[fedrec_auditor.attacks]\ntheirs = theirs_raises:X\n")
     with pytest.raises(InputError, match=r"plug-in 'theirs' of their-members 1\.0 .*RuntimeError"):
         Audit.from_plan(Plan(targets=("random",), data="synthetic", attacks=("theirs",)))
 
 
-def test_a_plugin_that_fails_at_settings_or_files_is_told(install: Install, tmp_path: Path) -> None:
+def test_failures_of_plugins_at_settings_or_files_are_reported(
+    install: Install, tmp_path: Path
+) -> None:
     install(
         "[fedrec_auditor.targets]\ntheirs = theirs:Picky\n"
         "[fedrec_auditor.datasets]\ntheirs = theirs:Fails\n"

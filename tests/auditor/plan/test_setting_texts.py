@@ -1,4 +1,4 @@
-"""Settings on the command line are typed by the target's own fields."""
+"""Tests of settings on the command line, which have the types of the target's fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedrec_auditor.auditor.plan.members import make_mechanism, parse_settings
 from fedrec_auditor.auditor.plan.plan import Plan, amend_plan, make_target
 
 
-def overridden(name: str, given: list[str]) -> Any:
+def make_with(name: str, given: list[str]) -> Any:
     return make_target(name, amend_plan(None, {"settings": [f"{name}.{text}" for text in given]}))
 
 
@@ -31,18 +31,18 @@ def overridden(name: str, given: list[str]) -> Any:
     ],
 )
 def test_values_reach_their_field(name: str, given: list[str], field: str, value: Any) -> None:
-    found = getattr(overridden(name, given), field)
+    found = getattr(make_with(name, given), field)
     assert found == value
     assert type(found) is type(value)
 
 
-def test_parts_have_settings_of_their_own() -> None:
-    target: Any = overridden("fedncf", ["protection=laplace", "protection.epsilon=3"])
+def test_components_have_their_own_settings() -> None:
+    target: Any = make_with("fedncf", ["protection=laplace", "protection.epsilon=3"])
     assert target.protection.epsilon == 3
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["sgma=5"], "Did you mean sigma"),
         (["rounds"], "NAME=VALUE"),
@@ -65,14 +65,14 @@ def test_parts_have_settings_of_their_own() -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_refused(given: list[str], said: str) -> None:
+def test_bad_settings_are_refused(given: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        overridden("lfl-sgdmf", given)
-    assert said in str(caught.value)
+        make_with("lfl-sgdmf", given)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "given", "message"),
     [
         ("laplace", ["scale=abc", "low=0", "high=1"], "a number for laplace scale, got 'abc'"),
         ("bit-flip", ["p=true", "q=0.2"], "a number for bit-flip p, got True"),
@@ -84,14 +84,14 @@ def test_what_makes_no_sense_is_refused(given: list[str], said: str) -> None:
         ("product", [], "whose settings are numbers"),
     ],
 )
-def test_a_mechanism_refuses_a_setting_of_another_kind(
-    name: str, given: list[str], said: str
+def test_mechanisms_refuse_settings_of_a_wrong_type(
+    name: str, given: list[str], message: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         make_mechanism(name, given)
 
 
-def test_settings_of_several_targets_are_told_apart() -> None:
+def test_settings_of_several_targets_are_separated() -> None:
     given = ["fcf.rounds=3", "f-gerai.share=0.5", "f-gerai-nl.share=0.25", "mine:a.system.x=1"]
     assert parse_settings(given) == {
         "fcf": {"rounds": 3},
@@ -111,7 +111,7 @@ def test_the_only_target_need_not_be_named(text: str, plan: Plan | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("fcff.rounds=3", "Did you mean fcf"),
         ("fcf.roundz=3", "Did you mean rounds"),
@@ -119,11 +119,11 @@ def test_the_only_target_need_not_be_named(text: str, plan: Plan | None) -> None
         ("fcf=3", "TARGET.NAME=VALUE"),
     ],
 )
-def test_a_wrong_place_of_a_setting_is_named(text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_wrong_setting_name_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         parse_settings([text])
 
 
-def test_settings_of_a_part_without_its_name_are_over_those_it_has() -> None:
-    before, made = (overridden("fixrec-min", s).protection for s in ([], ["protection.clip=0.25"]))
+def test_settings_of_a_component_keep_its_other_values() -> None:
+    before, made = (make_with("fixrec-min", s).protection for s in ([], ["protection.clip=0.25"]))
     assert made == dataclasses.replace(before, clip=0.25)

@@ -1,4 +1,4 @@
-"""``--data``: names, paths, and the refusal of anything else."""
+"""Tests of ``--data``: names, paths, and the refusal of other values."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_a_name_loads_its_data_set() -> None:
     assert load_data("synthetic").n_users > 0
 
 
-def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not there"):
         load_data(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="not there"):
         load_data("a" * 5000)
 
 
-def test_an_archive_with_a_damaged_directory(tmp_path: Path) -> None:
+def test_an_archive_with_a_damaged_directory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("u.data", "1")
@@ -50,19 +50,19 @@ def test_a_hostile_archive_is_refused_before_it_is_recognised(tmp_path: Path) ->
         load_data(str(tmp_path / "a.zip"))
 
 
-def test_a_directory_without_data(tmp_path: Path) -> None:
+def test_a_directory_without_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"such files\. Give .*unpacked file"):
         load_data(str(tmp_path))
 
 
-def test_a_damaged_archive(tmp_path: Path) -> None:
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     broken = tmp_path / "ml-100k.zip"
     broken.write_bytes(b"PK\x03\x04 not really")
     with pytest.raises(InputError, match="not a complete zip archive"):
         load_data(str(broken))
 
 
-def test_a_directory_says_by_its_files_which_data_set_it_is(tmp_path: Path) -> None:
+def test_the_data_set_of_a_directory_is_known_by_its_files(tmp_path: Path) -> None:
     genres = "|".join(["0", "1", *["0"] * 17])
     (tmp_path / "u.data").write_text("1\t1\t5\t10\n2\t1\t3\t20\n")
     (tmp_path / "u.user").write_text("1|30|M|writer|0\n2|50|F|artist|0\n")
@@ -90,7 +90,7 @@ def test_columns_are_for_tables_only(tmp_path: Path) -> None:
             load_data(data, {"user": "a", "item": "b"})
 
 
-def test_filters_go_over_what_was_loaded() -> None:
+def test_filters_apply_to_loaded_data() -> None:
     data = load_planned_data(Plan(data="synthetic", min_user=50))
     assert 0 < data.n_users < load_data("synthetic").n_users
     with pytest.raises(InputError, match="Lower min_user"):
@@ -100,7 +100,7 @@ def test_filters_go_over_what_was_loaded() -> None:
 @pytest.mark.parametrize(
     "name", ["fifo", "fifo.csv", "fifo.parquet", "zero", "zero.csv", "zero.zip"]
 )
-def test_what_may_never_end_is_refused_unread(tmp_path: Path, name: str) -> None:
+def test_endless_files_are_refused_unread(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if "fifo" in name:
         os.mkfifo(path)
@@ -112,11 +112,9 @@ def test_what_may_never_end_is_refused_unread(tmp_path: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", ["u.data", "ratings.dat"])
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
-def test_a_folder_with_files_that_may_never_end_is_refused(
-    tmp_path: Path, name: str, kind: str
-) -> None:
-    for other in ("u.user", "u.item", "users.dat", "movies.dat"):
-        (tmp_path / other).write_text("movieId,title,genres\n1,a,b\n")
+def test_a_folder_with_endless_files_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    for file_name in ("u.user", "u.item", "users.dat", "movies.dat"):
+        (tmp_path / file_name).write_text("movieId,title,genres\n1,a,b\n")
     if kind == "fifo":
         os.mkfifo(tmp_path / name)
     else:
@@ -126,10 +124,8 @@ def test_a_folder_with_files_that_may_never_end_is_refused(
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_identifiers_a_thousand_times_longer_than_the_rest_take_seconds(
-    tmp_path: Path, ending: str
-) -> None:
-    """One long text costs its own length, not a column as wide as it."""
+def test_one_very_long_identifier_takes_seconds(tmp_path: Path, ending: str) -> None:
+    """One long text costs its own length, not that of a column as wide as the text."""
     users = [f"u{i % 999}" if i % 100 else "L" * 1000 + f"{i:08d}" for i in range(200_000)]
     items = [f"i{i % 501}" if i else "L" * 1024 for i in range(200_000)]
     path = tmp_path / f"long{ending}"
@@ -145,7 +141,7 @@ def test_identifiers_a_thousand_times_longer_than_the_rest_take_seconds(
 MATRIX = np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]])
 
 
-def test_a_frame_is_read_as_its_file_is(tmp_path: Path) -> None:
+def test_a_dataframe_is_read_like_its_file(tmp_path: Path) -> None:
     frame = pa.table({"userId": ["b", "a", "b"], "movieId": [7, 7, 9], "rating": [5.0, 4.0, 3.0]})
     lines = ["userId,movieId,rating", "b,7,5.0", "a,7,4.0", "b,9,3.0"]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
@@ -154,7 +150,7 @@ def test_a_frame_is_read_as_its_file_is(tmp_path: Path) -> None:
     assert found.digest() == load_data(str(tmp_path / "t.csv")).digest()
 
 
-def test_columns_of_other_names_are_named() -> None:
+def test_columns_may_have_other_names() -> None:
     frame = pa.table({"who": [1, 2], "what": [3, 3]})
     found, _ = read_data_object(frame, {"user": "who", "item": "what"})
     assert found.ratings.toarray().tolist() == [[1.0], [1.0]]
@@ -163,12 +159,12 @@ def test_columns_of_other_names_are_named() -> None:
 
 
 @pytest.mark.parametrize("data", [MATRIX, sparse.csr_array(MATRIX), sparse.coo_matrix(MATRIX)])
-def test_a_matrix_is_ratings(data: Any) -> None:
+def test_a_matrix_is_read_as_ratings(data: Any) -> None:
     found, _ = read_data_object(data)
     np.testing.assert_array_equal(found.ratings.toarray(), MATRIX)
 
 
-def test_interactions_stay_and_names_are_looked_up_later() -> None:
+def test_interactions_and_names_are_returned_unchanged() -> None:
     data = Interactions.create(MATRIX, name="mine")
     assert read_data_object(data) == (data, "mine")
     assert read_data_object("ml-100k") == (None, "ml-100k")
@@ -176,6 +172,6 @@ def test_interactions_stay_and_names_are_looked_up_later() -> None:
 
 
 @pytest.mark.parametrize("data", [np.zeros(3), 7, [[1, 2]], None])
-def test_anything_else_is_refused(data: Any) -> None:
+def test_other_data_objects_are_refused(data: Any) -> None:
     with pytest.raises(InputError, match="Give"):
         read_data_object(data)

@@ -1,4 +1,4 @@
-"""A claim in a file or in a call says of what it speaks, or what is wrong with it."""
+"""Tests of a claim in a file or a call: its scope, and errors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fedrec_auditor.auditor.plan.stated_claim import read_claims
         ({"adjacency": "any pair"}, "user / any pair / server / training"),
     ],
 )
-def test_the_adjacency_is_the_usual_one(values: dict[str, str], scope: str) -> None:
+def test_the_default_adjacency_depends_on_the_unit(values: dict[str, str], scope: str) -> None:
     scoped = Claim(epsilon=1, delta=1e-6, **values).scoped()
     assert str(scoped.scope) == str(scoped.claim.scope) == scope
     assert scoped.delta == 1e-6
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"epsilon": -1}, "epsilon greater than or equal to 0 in the claim, got -1"),
         ({"epsilon": "one"}, "epsilon a valid number"),
@@ -37,8 +37,8 @@ def test_the_adjacency_is_the_usual_one(values: dict[str, str], scope: str) -> N
         ({"epsilon": 1, "eps": 2}, "Expected one of epsilon, delta"),
     ],
 )
-def test_what_is_wrong_is_a_line(values: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said) as caught:
+def test_a_bad_claim_is_refused_in_one_line(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
         Claim(**values)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 
@@ -53,7 +53,7 @@ def test_a_file_has_one_claim_or_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("epsilon =", "Expected TOML"),
         ("", "got neither"),
@@ -63,10 +63,10 @@ def test_a_file_has_one_claim_or_several(tmp_path: Path) -> None:
         ("epsilon = 1\nscope = 2", r"claim\.toml: Expected one of .*, got 'scope'"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_file_of_claims_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "claim.toml"
     file.write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_claims(file)
     with pytest.raises(InputError, match="Check the path"):
         read_claims(tmp_path / "none.toml")

@@ -1,4 +1,4 @@
-"""Results of other code, or of other declarations of a paper, are not taken for ours."""
+"""Tests of the digest of source code, by which results of other versions are not reused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.test_imports import ROOT, modules
         (".venv/lib/one.py", False),
     ],
 )
-def test_the_digest_is_of_code_and_of_declarations_alone(
+def test_the_digest_covers_only_code_and_declarations(
     name: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -35,7 +35,7 @@ def test_the_digest_is_of_code_and_of_declarations_alone(
     assert (digests[0] != digests[1]) == counts
 
 
-def test_our_folders_hold_every_module_of_ours() -> None:
+def test_code_folders_have_every_module() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in modules().values()} == {
         folder.name for folder in CODE_FOLDERS
     }

@@ -1,4 +1,4 @@
-"""Reproductions: pages of printed and measured figures, resumed runs, and refusals."""
+"""Tests of reproductions: pages of printed and measured figures, resumed runs, and refusals."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ from tests.command import cli, refusal
 
 
 @dataclass(frozen=True)
-class Counted:
-    """A reproduction of two parts, one of which fails; ``ran`` collects the parts that run."""
+class CountingReproduction:
+    """A reproduction of two parts, of which the second fails; ``calls`` collects the parts that
+    run.
+    """
 
-    ran: list[str]
+    calls: list[str]
     unmeasured_notes = ()
     paper_title: str = "Somebody 2020"
 
     def list_parts(self) -> Sequence[ReproductionPart]:
         def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
-            self.ran.append("one")
+            self.calls.append("one")
             value, beside = float(rng.random()), {"quick": float(quick)}
             row = ReproducedRow(
                 place="Table 1", system="a", what="b", printed=0.5, value=value, beside=beside
@@ -46,7 +48,7 @@ class Counted:
             return (row,)
 
         def other(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
-            self.ran.append("other")
+            self.calls.append("other")
             raise InputError("Expected data, got none.")
 
         return [
@@ -61,28 +63,28 @@ class Counted:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
     def make(**settings: Any) -> tuple[str, list[str]]:
-        ran: list[str] = []
-        monkeypatch.setattr(module, "get_reproduction", lambda name: Counted(ran))
+        calls: list[str] = []
+        monkeypatch.setattr(module, "get_reproduction", lambda name: CountingReproduction(calls))
         asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
         page = reproduce_papers(["some"], tmp_path, observe=lambda standing: None, **asked)
-        return page.read_text(), ran
+        return page.read_text(), calls
 
     return make
 
 
 def test_finished_parts_are_stored_and_failures_listed(run: Any) -> None:
-    first, ran = run()
-    assert ran == ["one", "other"]
+    first, calls = run()
+    assert calls == ["one", "other"]
     assert "Not run: second part: InputError: Expected data, got none." in first
     assert "1 rows." in first
-    again, ran = run()
-    assert ran == ["other"]
+    again, calls = run()
+    assert calls == ["other"]
     assert again == first
 
 
 def test_a_selection_of_parts_is_stated(run: Any) -> None:
-    text, ran = run(only=["first"])
-    assert ran == ["one"]
+    text, calls = run(only=["first"])
+    assert calls == ["one"]
     assert "Not run: 1 parts whose names do not contain 'first'." in text
     assert "Written by `auditor reproduce some --only first`." in text
     assert run(only=["second", "first"])[1] == ["other"]
@@ -96,7 +98,7 @@ def test_a_quick_page_states_that_figures_do_not_compare(run: Any) -> None:
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool) -> None:
+def test_hit_rates_have_popularity_as_baseline(timed: bool) -> None:
     rng = np.random.default_rng(3)
     table = (rng.random((40, 60)) < np.linspace(0.05, 0.7, 60)).astype(np.float32)
     data = Interactions.create(table)
@@ -132,7 +134,7 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
     assert row.beside["popularity"] == pytest.approx(np.mean(hits))
 
 
-def test_every_figure_of_utility_has_its_baseline() -> None:
+def test_every_utility_metric_has_a_baseline() -> None:
     rng = np.random.default_rng(3)
     met = rng.random((80, 60)) < np.linspace(0.05, 0.7, 60)
     data = Interactions.create((met * rng.integers(1, 6, met.shape)).astype(np.float32))
@@ -153,17 +155,17 @@ def test_every_figure_of_utility_has_its_baseline() -> None:
     split, rows = measured("lcf-ub")
     assert all(list(row.beside) == ["random", "popularity"] for row in rows)
     (hits,) = [row for row in rows if row.what.startswith("HR@10, all items")]
-    assert hits.beside["popularity"] == pytest.approx(_popular(split, 10))
+    assert hits.beside["popularity"] == pytest.approx(_popularity_hit_rate(split, 10))
 
 
-def _popular(split: HeldOutItems, cutoff: int) -> float:
-    """HR of the training data's popularity among all items, with ties by expectation, by a loop."""
+def _popularity_hit_rate(split: HeldOutItems, cutoff: int) -> float:
+    """Hit rate of ranking all items by popularity, with ties by expectation, by a loop."""
     table = split.training_data.ratings.toarray() != 0
-    met = table.sum(axis=0)
+    counts = table.sum(axis=0)
     hits = []
     for user, item in enumerate(split.items):
-        rivals = met[np.setdiff1d(np.flatnonzero(~table[user]), item)]
-        above, tied = (rivals > met[item]).sum(), (rivals == met[item]).sum()
+        rivals = counts[np.setdiff1d(np.flatnonzero(~table[user]), item)]
+        above, tied = (rivals > counts[item]).sum(), (rivals == counts[item]).sum()
         hits.append(np.clip((cutoff - above) / (tied + 1), 0.0, 1.0))
     return float(np.mean(hits))
 

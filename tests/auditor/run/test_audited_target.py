@@ -1,4 +1,4 @@
-"""One target of an audit: rows of attacks, their vantages, and reasons for omissions."""
+"""Tests of one target of an audit: rows of attacks, their vantages, and reasons for omissions."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 
-def audited(target: str, *attacks: str, users: int = 60, **settings: Any) -> AuditedTarget:
-    """A quick audit's target, with these attacks and settings, on made-up users of 30 items."""
+def make_target(target: str, *attacks: str, users: int = 60, **settings: Any) -> AuditedTarget:
+    """Target of a quick audit with these attacks and settings, on synthetic users and 30 items."""
     data = Synthetic(n_users=users, n_items=30, profile=8).load()
     chosen = {target: settings} if settings else {}
     plan = Plan(targets=(target,), attacks=attacks, quick=True, settings=chosen)
     return AuditedTarget(Audit.from_plan(plan, data), target)
 
 
-def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
-    """A user of no known attributes sends d x 18 entries of E_U, not the d x 44 of MovieLens."""
+def test_bounds_of_an_upload_count_the_features_of_the_data() -> None:
+    """A user without attributes sends d x 18 entries of E_U, not the d x 44 of MovieLens."""
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     data = replace(data, attributes={})
     plan = Plan(targets=("fedrec-apm",), attacks=(), quick=True)
@@ -67,8 +67,8 @@ def test_bounds_of_an_upload_count_the_features_that_these_data_have() -> None:
     assert whole == pytest.approx(spent)
 
 
-def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> None:
-    """The draws it names could, and one draw fewer could not."""
+def test_a_sample_too_small_to_refute_states_the_draws_needed() -> None:
+    """The stated number of draws can refute the claim, and one draw fewer cannot."""
     scope = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     estimator = JointBinomial()
     samples, confidence = 8_000, 0.975
@@ -94,8 +94,8 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     assert explain_needed_draws(proved, estimator, samples, 1_000_000) == ""
 
 
-def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -> None:
-    """Each of its tasks finds what it would have trained; a job of its own trains by itself."""
+def test_a_training_shared_by_workers_runs_once(tmp_path: Path) -> None:
+    """Tasks of several jobs load the stored training; a single job trains by itself."""
     data = Synthetic(n_users=3000, n_items=400, profile=50).load()
     plan = Plan(targets=("fcf",), quick=True, settings={"fcf": {"rounds": 2}})
     audit = Audit.from_plan(plan, replace(data, attributes={}))
@@ -104,9 +104,9 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     desk = runner._TaskRunner(audit, notes=notes)
     assert desk.train(audit.group_jobs(audit.list_tasks(), 1)) == {}
     shared = desk.train(audit.group_jobs(audit.list_tasks(), 2))["fcf"]
-    told = notes.read_text("utf-8").splitlines()
-    assert told[1] == '["fcf training", "training", 0, 2]'
-    assert told[-1] == '["fcf training", "training", 1, 1]'
+    lines = notes.read_text("utf-8").splitlines()
+    assert lines[1] == '["fcf training", "training", 0, 2]'
+    assert lines[-1] == '["fcf training", "training", 1, 1]'
     _, expected = AuditedTarget(audit, "fcf").held_out_and_run
     _, found = shared
     for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):
@@ -122,23 +122,23 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("target", "who"), [("fmf-ldp", "proxy"), ("lfl-sgdmf", "secure aggregation"), ("fcf", "")]
+    ("target", "party"), [("fmf-ldp", "proxy"), ("lfl-sgdmf", "secure aggregation"), ("fcf", "")]
 )
-def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
-    target: str, who: str
-) -> None:
-    found = audited(target, "interaction-membership", users=40).run_step("interaction-membership")
+def test_a_linked_attack_names_the_party_that_breaks_the_protocol(target: str, party: str) -> None:
+    found = make_target(target, "interaction-membership", users=40).run_step(
+        "interaction-membership"
+    )
     linked = [row for row in found.attacks if row.vantage is Vantage.SERVER]
     assert linked
     for row in linked:
-        assert ("Somebody breaks the protocol" in row.note) == bool(who)
-        assert who in row.note
+        assert ("Somebody breaks the protocol" in row.note) == bool(party)
+        assert party in row.note
     for row in found.attacks:
         assert row in linked or "breaks" not in row.note
 
 
 @pytest.mark.parametrize(
-    ("target", "attack", "why"),
+    ("target", "attack", "reason"),
     [
         ("hfl-sgdmf", "interaction-reconstruction", "only rank items"),
         ("vfl-sgdmf", "interaction-reconstruction", "parties"),
@@ -146,26 +146,26 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
         ("fofl-self", "attribute-rows", "its categories"),
     ],
 )
-def test_an_attack_that_does_not_run_says_why(target: str, attack: str, why: str) -> None:
+def test_an_attack_that_does_not_run_has_a_reason(target: str, attack: str, reason: str) -> None:
     settings = {} if target == "mf-np" else {"rounds": 1}
-    found = audited(target, attack, users=40, **settings).run_step(attack)
+    found = make_target(target, attack, users=40, **settings).run_step(attack)
     assert not found.attacks
     (row,) = found.skipped
     assert (row.target, row.attack) == (target, attack)
-    assert why in row.reason
+    assert reason in row.reason
 
 
-def test_what_parties_send_of_every_user_is_not_called_nobodys() -> None:
-    for target, why in (
+def test_uploads_of_parties_have_a_reason_that_names_users() -> None:
+    for target, reason in (
         ("fmf-vfl", "have one row per user (users)"),
         ("fmf-hfl", "several users"),
     ):
-        (row,) = audited(target, "attribute-rows", users=40).run_step("attribute-rows").skipped
-        assert why in row.reason
+        (row,) = make_target(target, "attribute-rows", users=40).run_step("attribute-rows").skipped
+        assert reason in row.reason
 
 
-def hostile(one: Round, number: float) -> Round:
-    """The round in which the first client sends ``number`` in one entry of every matrix."""
+def set_large_entry(one: Round, number: float) -> Round:
+    """Copy of a round in which the first client sends ``number`` in one entry of every matrix."""
     sent = dict[str, Component]()
     for name, part in one.uploads.components.items():
         values = np.array(part.to_dense(np.arange(len(part))))
@@ -178,7 +178,7 @@ def hostile(one: Round, number: float) -> Round:
 @pytest.mark.parametrize(
     ("target", "route"), [("fcf", "direct"), ("fedmf", "direct"), ("fedmf", "shuffler")]
 )
-def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str) -> None:
+def test_one_huge_number_does_not_stop_attacks_on_other_users(target: str, route: str) -> None:
     data = Synthetic(n_users=60, n_items=40, profile=10).load()
     attacks = ("attribute-knn", "interaction-membership", "linkage")
     changed = {} if target == "fcf" else {"route": route}
@@ -186,7 +186,7 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     plan = Plan(targets=(target,), attacks=attacks, quick=True, settings=settings)
     audit = Audit.from_plan(plan, data)
     held, run = AuditedTarget(audit, target).held_out_and_run
-    rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
+    rounds = tuple(set_large_entry(one, 3e38) for one in run.transcript.rounds)
     run = replace(run, transcript=replace(run.transcript, rounds=rounds))
     played = AuditedTarget(audit, target, (held, run))
     for attack in attacks:
@@ -201,8 +201,8 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     assert membership.value > 0.95
 
 
-def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
-    """Round 1 of DP-PrivRec names its senders' gender; all later messages are empty."""
+def test_a_collapsed_training_is_reported_and_early_rounds_are_read() -> None:
+    """Round 1 of DP-PrivRec reveals the gender of its senders; all later messages are empty."""
     data = Synthetic(n_users=120, n_items=60, profile=10).load()
     attacks = ("attribute-rows", "interaction-membership")
     record = runner.run_plan(
@@ -232,11 +232,11 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
     assert f"broke down: {told.empty} of 360 messages are empty or unusable" in glance.attack_result
 
 
-def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:
+def test_attacks_run_at_every_vantage_with_one_reason_for_others() -> None:
     attacks = ("interaction-membership", "interaction-reconstruction", "user-membership")
     weaker = {Vantage.PEERS, Vantage.RELEASE}
     for target, own in (("fmf-ldp", {Vantage.SHUFFLED}), ("fcf", set())):
-        played = audited(target, *attacks)
+        played = make_target(target, *attacks)
         one, two, whole = (played.run_step(attack) for attack in attacks)
         assert {row.vantage for row in one.attacks} == {Vantage.SERVER, *own, *weaker}
         assert {row.vantage for row in two.attacks} == {Vantage.SERVER}
@@ -248,30 +248,30 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
 
 
 def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    reads = []
     reader = RankOneGradientsReader
     read = reader.read
-    monkeypatch.setattr(reader, "read", lambda *given: asked.append(1) or read(*given))
+    monkeypatch.setattr(reader, "read", lambda *given: reads.append(1) or read(*given))
     attacks = ("interaction-membership", "interaction-reconstruction")
-    played = audited("fcf", *attacks)
+    played = make_target("fcf", *attacks)
     assert all(played.run_step(attack).attacks for attack in attacks)
-    assert len(asked) == 2, "of users, and of shadows"
+    assert len(reads) == 2, "of users, and of shadows"
 
 
-def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_trainings_on_halves_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    told = game.QUICK_N_HALVES / 2 * Workload.estimate(Fcf(), data).training_seconds
-    monkeypatch.setattr(game, "QUICK_MAX_HALVES_SECONDS", 1.01 * told)
-    assert audited("fcf", "user-membership").run_step("user-membership").attacks
-    monkeypatch.setattr(game, "QUICK_MAX_HALVES_SECONDS", 0.5 * told)
-    found = audited("fcf", "user-membership").run_step("user-membership")
+    seconds = game.QUICK_N_HALVES / 2 * Workload.estimate(Fcf(), data).training_seconds
+    monkeypatch.setattr(game, "QUICK_MAX_HALVES_SECONDS", 1.01 * seconds)
+    assert make_target("fcf", "user-membership").run_step("user-membership").attacks
+    monkeypatch.setattr(game, "QUICK_MAX_HALVES_SECONDS", 0.5 * seconds)
+    found = make_target("fcf", "user-membership").run_step("user-membership")
     assert not found.attacks
     (row,) = found.skipped
     assert "are not possible; these 4 trainings would take about" in row.reason
 
 
-def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    played = audited("fcf", "user-membership")
+def test_halves_that_a_target_refuses_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = make_target("fcf", "user-membership")
     assert played.held_out_and_run
 
     def refuse(*_: object, **__: object) -> None:
@@ -289,11 +289,11 @@ def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch)
         ("secure-aggregation", Vantage.AGGREGATE, "interaction F1"),
     ],
 )
-def test_what_a_route_hides_is_attacked_as_it_is_seen(
+def test_attacks_read_what_a_route_leaves_visible(
     route: str, vantage: Vantage, metric: str
 ) -> None:
     attacks = ("interaction-membership", "interaction-reconstruction")
-    played = audited("fedmf", *attacks, route=route, rounds=2)
+    played = make_target("fedmf", *attacks, route=route, rounds=2)
     for attack, name in zip(attacks, ("AUC", metric), strict=True):
         found = played.run_step(attack)
         assert not found.skipped

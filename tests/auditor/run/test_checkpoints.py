@@ -1,4 +1,4 @@
-"""Finished tasks on disk: believed only whole, run again otherwise, and never for ever."""
+"""Tests of finished tasks on disk: reused only if complete, otherwise run again."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ PLAN = Plan(
     targets=("dplcf-sp",), attacks=("interaction-reconstruction",), data="synthetic", quick=True
 )
 
-Audited = tuple[Audit, dict[Task, TaskResult]]
-Kept = tuple[Checkpoints, Task, Path, TaskResult]
+AuditRun = tuple[Audit, dict[Task, TaskResult]]
+Entry = tuple[Checkpoints, Task, Path, TaskResult]
 
 
 @pytest.fixture(scope="module")
-def audited() -> Audited:
+def audit_run() -> AuditRun:
     audit = Audit.from_plan(PLAN)
     target = AuditedTarget(audit, "dplcf-sp")
     return audit, {task: target.run_step(task.step) for task in audit.list_tasks()}
 
 
 @pytest.fixture
-def kept(audited: Audited, tmp_path: Path) -> Kept:
-    """The checkpoints of an audit, one of its tasks, where that is kept, and its result."""
-    audit, results = audited
+def entry(audit_run: AuditRun, tmp_path: Path) -> Entry:
+    """Checkpoints of an audit, one of its tasks, the task's file, and its result."""
+    audit, results = audit_run
     task, result = next(iter(results.items()))
     checkpoints = Checkpoints.open(tmp_path, audit)
     checkpoints.put(task, result)
@@ -46,32 +46,32 @@ def kept(audited: Audited, tmp_path: Path) -> Kept:
     return checkpoints, task, path, result
 
 
-def test_what_is_kept_is_given_back(kept: Kept) -> None:
-    checkpoints, task, _, result = kept
+def test_a_stored_result_is_returned(entry: Entry) -> None:
+    checkpoints, task, _, result = entry
     assert checkpoints.get(task) == result
     assert checkpoints.get(Task("dplcf-sp", "nothing")) is None
 
 
-@pytest.mark.parametrize(("what", "value"), [("hash_source", "edited"), ("get_versions", {"a": 2})])
-def test_what_other_code_found_is_not_resumed(
-    kept: Kept, audited: Audited, monkeypatch: pytest.MonkeyPatch, what: str, value: object
+@pytest.mark.parametrize(("name", "value"), [("hash_source", "edited"), ("get_versions", {"a": 2})])
+def test_results_of_other_code_are_not_reused(
+    entry: Entry, audit_run: AuditRun, monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
-    _, task, path, _ = kept
-    monkeypatch.setattr(module, what, lambda: value)
-    assert Checkpoints.open(path.parents[1], audited[0]).get(task) is None
+    _, task, path, _ = entry
+    monkeypatch.setattr(module, name, lambda: value)
+    assert Checkpoints.open(path.parents[1], audit_run[0]).get(task) is None
 
 
-def test_the_result_of_a_task_is_not_taken_for_anothers(kept: Kept) -> None:
-    checkpoints, task, path, _ = kept
-    other = Task(task.target, "utility")
-    (path.parent / path.name.replace(task.step, other.step)).write_bytes(path.read_bytes())
+def test_the_file_of_one_task_is_not_read_for_another(entry: Entry) -> None:
+    checkpoints, task, path, _ = entry
+    other_task = Task(task.target, "utility")
+    (path.parent / path.name.replace(task.step, other_task.step)).write_bytes(path.read_bytes())
     assert checkpoints.get(task) is not None
-    assert checkpoints.get(other) is None
+    assert checkpoints.get(other_task) is None
 
 
-def test_no_single_flipped_bit_is_believed(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
-    """40 bits, from the first to the last of the file, in the digest and in numbers alike."""
-    checkpoints, task, path, _ = kept
+def test_every_flipped_bit_is_detected(entry: Entry, caplog: pytest.LogCaptureFixture) -> None:
+    """Flips 40 bits, from the first to the last of the file, in the digest and in numbers."""
+    checkpoints, task, path, _ = entry
     content = path.read_bytes()
     bits = [round(at * (8 * len(content) - 1) / 39) for at in range(40)]
     for bit in bits:
@@ -83,23 +83,23 @@ def test_no_single_flipped_bit_is_believed(kept: Kept, caplog: pytest.LogCapture
     assert all(message.endswith("It is run again.") for message in caplog.messages)
 
 
-def _sign(path: Path, text: str) -> None:
+def write_signed(path: Path, text: str) -> None:
     signed = hashlib.sha256(f"{path.name}\n{text}".encode()).hexdigest()
     path.write_bytes(f"{signed}\n{text}".encode())
 
 
-def _nan(path: Path) -> None:
+def write_nan(path: Path) -> None:
     text = path.read_text().partition("\n")[2]
     assert '"seconds":0.0' in text
-    _sign(path, text.replace('"seconds":0.0', '"seconds":NaN'))
+    write_signed(path, text.replace('"seconds":0.0', '"seconds":NaN'))
 
 
-def _large(path: Path) -> None:
+def make_too_large(path: Path) -> None:
     with path.open("ab") as file:
         file.truncate(module.MAX_TASK_FILE_BYTES + 1)
 
 
-def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+def replace_by(make: Callable[[Path], object]) -> Callable[[Path], None]:
     def damage(path: Path) -> None:
         path.unlink()
         make(path)
@@ -107,7 +107,7 @@ def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
     return damage
 
 
-def _linked(path: Path) -> None:
+def replace_by_link(path: Path) -> None:
     path.rename(path.with_suffix(".moved"))
     path.symlink_to(path.with_suffix(".moved"))
 
@@ -119,44 +119,44 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.write_bytes(b"0" * 64 + path.read_bytes()[64:]),
         "SHA-256",
     ),
-    "no result": (lambda path: _sign(path, "[]"), "another form"),
-    "NaN": (_nan, "another form"),
-    "failed": (lambda path: _sign(path, '{"errors":["x"]}'), "a task that failed"),
-    "directory": (_instead(lambda path: (path / "inner").mkdir(parents=True)), "a directory"),
-    "FIFO": (_instead(os.mkfifo), "a FIFO"),
-    "endless device": (_instead(lambda path: path.symlink_to("/dev/zero")), "a link"),
-    "link": (_linked, "a link"),
-    "dangling link": (_instead(lambda path: path.symlink_to("nowhere")), "a link"),
-    "large": (_large, f"more than {module.MAX_TASK_FILE_BYTES:,} bytes"),
+    "no result": (lambda path: write_signed(path, "[]"), "another form"),
+    "NaN": (write_nan, "another form"),
+    "failed": (lambda path: write_signed(path, '{"errors":["x"]}'), "a task that failed"),
+    "directory": (replace_by(lambda path: (path / "inner").mkdir(parents=True)), "a directory"),
+    "FIFO": (replace_by(os.mkfifo), "a FIFO"),
+    "endless device": (replace_by(lambda path: path.symlink_to("/dev/zero")), "a link"),
+    "link": (replace_by_link, "a link"),
+    "dangling link": (replace_by(lambda path: path.symlink_to("nowhere")), "a link"),
+    "large": (make_too_large, f"more than {module.MAX_TASK_FILE_BYTES:,} bytes"),
 }
 
 
-@pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE)
-def test_what_is_no_whole_finished_task_is_run_again_and_kept_again(
-    kept: Kept, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object], said: str
+@pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_task_file_is_ignored_and_replaced(
+    entry: Entry, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object], message: str
 ) -> None:
-    checkpoints, task, path, result = kept
+    checkpoints, task, path, result = entry
     damage(path)
     assert checkpoints.get(task) is None
     (message,) = caplog.messages
     assert str(path) in message
-    assert said in message
+    assert message in message
     checkpoints.put(task, result)
     assert checkpoints.get(task) == result
 
 
-def test_nan_in_a_result_that_is_read_is_run_again(
-    kept: Kept, caplog: pytest.LogCaptureFixture
+def test_a_stored_result_with_nan_is_run_again(
+    entry: Entry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows admit NaN, the record refuses it: once believed it would stop every resumption."""
-    checkpoints, task, _, result = kept
+    """Rows admit NaN and the record refuses it: a reused result would stop every resumption."""
+    checkpoints, task, _, result = entry
     finding = result.findings[0].model_copy(update={"claimed_guess": float("nan")})
     checkpoints.put(task, result.model_copy(update={"findings": (finding,)}))
     assert checkpoints.get(task) is None
     assert "findings[0].claimed_guess, got NaN" in caplog.text
 
 
-def test_a_link_in_place_of_the_folder_is_refused(audited: Audited, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_folder_is_refused(audit_run: AuditRun, tmp_path: Path) -> None:
     elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
     elsewhere.mkdir()
     out.mkdir()
@@ -167,10 +167,10 @@ def test_a_link_in_place_of_the_folder_is_refused(audited: Audited, tmp_path: Pa
     (out / TASKS_FOLDER).unlink()
     (out / TASKS_FOLDER).touch()
     with pytest.raises(InputError, match="got something else"):
-        Checkpoints.open(out, audited[0])
+        Checkpoints.open(out, audit_run[0])
 
 
-def test_a_failed_task_is_run_again_and_the_way_to_start_afresh_is_told(
+def test_a_failed_task_is_run_again_and_a_full_restart_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = AuditedTarget.run_step
@@ -195,11 +195,11 @@ def test_a_failed_task_is_run_again_and_the_way_to_start_afresh_is_told(
     assert not (tmp_path / TASKS_FOLDER).exists()
 
 
-def test_a_result_that_no_record_can_hold_is_an_error_of_its_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audited: Audited
+def test_a_result_that_the_record_refuses_is_an_error_of_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audit_run: AuditRun
 ) -> None:
-    """The reports are written all the same, and nothing of it is kept."""
-    result = next(iter(audited[1].values()))
+    """The reports are written, and the result is not stored."""
+    result = next(iter(audit_run[1].values()))
     broken = result.findings[0].model_copy(update={"claimed_guess": float("nan")})
 
     def nan(self: AuditedTarget, step: str) -> TaskResult:

@@ -1,4 +1,4 @@
-"""Data sent in the clear are read from every vantage that sees them, without linkage."""
+"""Test of plaintext data, which attacks read at every vantage that sees them, without linkage."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown(Fcf):
-    """A server that sees single messages, which are noise, and the items beside them."""
+class PlaintextFcf(Fcf):
+    """A system whose messages are noise, and which also sends the items in plaintext."""
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         return replace(super().get_public_info(interactions), protocol_vantage=Vantage.AGGREGATE)
@@ -36,10 +36,10 @@ class Shown(Fcf):
         return replace(run, transcript=replace(run.transcript, rounds=rounds))
 
 
-def test_a_server_reads_what_is_in_the_clear_beside_messages_as_who_sees_their_sum_does() -> None:
+def test_plaintext_is_read_by_servers_of_messages_and_of_sums() -> None:
     data = (np.random.default_rng(3).random((30, 40)) < 0.25) * 4.0
     record = fedrec_auditor.audit_system(
-        Shown(rounds=2, factors=2),
+        PlaintextFcf(rounds=2, factors=2),
         data=data,
         games=["local"],
         attacks=["interaction-reconstruction", "linkage"],

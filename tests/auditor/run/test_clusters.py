@@ -1,4 +1,4 @@
-"""Clusters: real ones of two workers on this machine give what one process gives."""
+"""Tests of clusters: two real workers on this machine give the results of one process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER
 from fedrec_auditor.auditor.run.clusters import Cluster
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import the tests
 
 PLAN = Plan(
     targets=("fcf", "fmf-ldp"),
@@ -73,7 +73,7 @@ def cluster(resources: Resources) -> Cluster:
 
 
 def die_once(marker: Path, number: int) -> int:
-    """End the worker the first time; the second time answer."""
+    """Kills the worker in the first call, and returns ``number`` in the second."""
     if number % 4 == 1 and not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -84,14 +84,14 @@ def fail(number: int) -> int:
     raise InputError(f"Expected another number, got {number}. Give one.")
 
 
-def report(folder: Path) -> Any:
+def read_report(folder: Path) -> Any:
     found = json.loads((folder / "report.json").read_text())
     for key in ("timing", "machine"):
         found["provenance"].pop(key)
     return found
 
 
-def test_a_cluster_says_its_size(resources: Resources) -> None:
+def test_a_cluster_has_its_number_of_jobs_and_memory(resources: Resources) -> None:
     assert resources.jobs == 2
     assert 0 < resources.max_bytes < np.inf
 
@@ -107,16 +107,16 @@ def test_the_report_is_that_of_one_process(resources: Resources, tmp_path: Path)
     standings: list[ProgressReport] = []
     runner.run_plan(PLAN, Resources(jobs=1), out=tmp_path / "one")
     runner.run_plan(PLAN, resources, out=tmp_path / "many", observe=standings.append)
-    one = report(tmp_path / "one")
-    assert one["findings"]
-    assert one["attacks"]
-    assert one["errors"] == []
-    assert report(tmp_path / "many") == one
+    single = read_report(tmp_path / "one")
+    assert single["findings"]
+    assert single["attacks"]
+    assert single["errors"] == []
+    assert read_report(tmp_path / "many") == single
     ended = [standing.done for standing in standings if standing.last_finished_task]
     assert ended == list(range(1, len(ended) + 1))
 
 
-def test_finished_tasks_are_kept_by_the_audit(
+def test_finished_tasks_are_stored_by_the_audit(
     resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -138,12 +138,12 @@ def test_calls_of_a_lost_worker_are_run_again(cluster: Cluster, tmp_path: Path) 
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_call_that_ends_every_worker_is_told_in_a_line(cluster: Cluster) -> None:
+def test_a_call_that_kills_every_worker_is_one_line(cluster: Cluster) -> None:
     with pytest.raises(IncompleteError, match="Finished tasks are stored"):
         list(cluster.run_parallel(signal.raise_signal, [(signal.SIGKILL,)], jobs=2))
 
 
-def test_what_a_call_raises_is_raised_here(cluster: Cluster) -> None:
+def test_exceptions_of_calls_are_raised_again(cluster: Cluster) -> None:
     with pytest.raises(InputError, match=r"^Expected another number, got 7\. Give one\.$"):
         list(cluster.run_parallel(fail, [(7,)], jobs=2))
 
@@ -157,15 +157,15 @@ def test_a_worker_with_other_versions_is_refused(
         list(cluster.run_parallel(operator.neg, [(1,)], jobs=2))
 
 
-def test_what_calls_have_in_common_is_sent_once() -> None:
+def test_common_arguments_are_sent_once() -> None:
     data = np.zeros(2**17)
     common, own = clusters._pack(np.add, [(data, number) for number in range(100)])
     assert data.nbytes < len(common) < data.nbytes + 5000
     assert sum(map(len, own)) < 10_000
 
 
-def test_every_call_takes_a_copy_of_its_own(cluster: Cluster) -> None:
-    """As with processes here: what one leaves behind, no other sees."""
+def test_every_call_has_its_own_copy_of_arguments(cluster: Cluster) -> None:
+    """As with local processes, no call sees the changes of another."""
     kept: list[int] = []
     calls = [(kept, number) for number in range(4)]
     assert list(cluster.run_parallel(remember, calls, jobs=2)) == [1] * 4
@@ -177,29 +177,27 @@ def remember(kept: list[int], number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("backend", "address", "said"),
+    ("backend", "address", "message"),
     [
         ("slurm", None, "among loky, dask, ray"),
         ("loky", "tcp://127.0.0.1:1", "no address"),
         ("dask", None, "--address"),
     ],
 )
-def test_a_wrong_choice_is_told(backend: str, address: str | None, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_bad_cluster_options_are_refused(backend: str, address: str | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make_resources(backend=backend, address=address)
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_a_backend_that_is_not_installed_is_told(
-    backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_backend_is_refused(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=rf"pip install fedrec-auditor\[{backend}\]"):
         make_resources(backend=backend, address="tcp://127.0.0.1:1")
 
 
-def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="needs dask")
     monkeypatch.setattr(clusters, "_LOOK", 1)
     with (
@@ -210,7 +208,7 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatc
 
 
 def test_workers_of_several_threads_are_refused() -> None:
-    """They would share the number of threads in which sums are taken, and random states."""
+    """Threads would share random states, and the number of threads used for sums."""
     distributed = pytest.importorskip("distributed", reason="needs dask")
     with (
         distributed.LocalCluster(
@@ -231,6 +229,6 @@ def test_a_cluster_simulates_on_the_cpu(dask: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:18786x", "http://x", "", "tcp://127.0.0.1:1"])
-def test_an_address_without_a_cluster_is_told_at_once(address: str) -> None:
+def test_an_address_without_a_cluster_is_refused_at_once(address: str) -> None:
     with pytest.raises(InputError, match="HOST:PORT"):
         clusters._check_reachable(address)

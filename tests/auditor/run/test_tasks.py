@@ -1,4 +1,4 @@
-"""Tasks of one target share a job, and its training."""
+"""Tests of tasks: tasks of one target share a job and its training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAN = Plan(
 )
 
 
-def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_trains_every_target_once(monkeypatch: pytest.MonkeyPatch) -> None:
     trained: Counter[str] = Counter()
 
     def counted(kind: type[Fcf] | type[DplcfSp]) -> None:
@@ -51,23 +51,23 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
     for job in audit.group_jobs(tasks, workers=2):
         audited = AuditedTarget(audit, job[0].target)
         for task in job:
-            if task.step != LOCAL_NAME:  # which trains a small population for its first broadcast
+            if task.step != LOCAL_NAME:  # the game trains a small population
                 audited.run_step(task.step)
     assert trained == {"fcf": 1, "dplcf-sp": 1}
 
 
 @pytest.mark.parametrize(("workers", "jobs"), [(1, 6), (2, 6), (3, 8), (64, 10)])
-def test_jobs_hold_every_task_once_and_one_target_each(workers: int, jobs: int) -> None:
-    """Two targets, judged alone; then trained once, or once a worker that is left."""
+def test_jobs_have_every_task_once_and_one_target_each(workers: int, jobs: int) -> None:
+    """Each target has a job of bounds and one of the local game; the rest is one job per worker."""
     audit = Audit.from_plan(PLAN, LARGE)
-    dealt = audit.group_jobs(audit.list_tasks(), workers)
-    assert Counter(task for job in dealt for task in job) == Counter(audit.list_tasks())
-    assert all(len({task.target for task in job}) == 1 for job in dealt)
-    assert len(dealt) == jobs
+    groups = audit.group_jobs(audit.list_tasks(), workers)
+    assert Counter(task for job in groups for task in job) == Counter(audit.list_tasks())
+    assert all(len({task.target for task in job}) == 1 for job in groups)
+    assert len(groups) == jobs
 
 
-def test_a_long_job_is_begun_before_short_ones() -> None:
-    """By name `dplcf-ap` would be; one round of bits is nothing beside FedRec's models."""
+def test_a_long_job_starts_before_short_ones() -> None:
+    """By name `dplcf-ap` would be first; one round of bits is short compared with FedRec."""
     plan = Plan(targets=("dplcf-ap", "fedrec"), attacks=("linkage",))
     audit = Audit.from_plan(plan, LARGE)
     jobs = audit.group_jobs(audit.list_tasks(), 2)
@@ -75,7 +75,7 @@ def test_a_long_job_is_begun_before_short_ones() -> None:
     assert begun[0] == "fedrec"
 
 
-def test_an_audit_without_attacks_says_so() -> None:
+def test_an_audit_without_attacks_has_a_note() -> None:
     every = FAMILIES["attacks"].list_names()
     for attacks, notes in (((), (NO_ATTACK_NOTE,)), (None, ()), (every, ())):
         assert Audit.from_plan(Plan(targets=("random",), attacks=attacks), SMALL).notes == notes
@@ -83,8 +83,8 @@ def test_an_audit_without_attacks_says_so() -> None:
         assert NO_LOCAL_NOTE in Audit.from_plan(plan, SMALL).notes
 
 
-def test_an_audit_of_some_attacks_names_them() -> None:
-    """A reader of "no attack beats guessing" has to know which attacks were run."""
+def test_an_audit_of_selected_attacks_names_them() -> None:
+    """A reader of "no attack beats guessing" must know which attacks were run."""
     plan = Plan(targets=("random",), attacks=("linkage", "user-membership"))
     (note,) = Audit.from_plan(plan, SMALL).notes
     assert note == (
@@ -95,7 +95,7 @@ def test_an_audit_of_some_attacks_names_them() -> None:
     assert Audit.from_plan(plan, SMALL).notes == (NO_LOCAL_NOTE,)
 
 
-def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
+def test_a_quick_audit_states_its_reductions() -> None:
     settings = {"fmf-lfl": {"rounds": 1500}}
     names = ("fmf-lfl", "dplcf-sp")
 
@@ -126,7 +126,7 @@ def test_a_quick_training_is_shorter() -> None:
 
 
 def test_the_longest_jobs_come_first() -> None:
-    """Messages of a whole model are read longest, those of parties are few."""
+    """Messages of a whole model take longest to read; those of parties are few."""
     data = Synthetic(n_users=60, n_items=50, profile=8).load()
     plan = Plan(targets=("fcf", "fedrec-apm", "vfl-sgdmf", "random"), quick=True)
     audit = Audit.from_plan(plan, data)

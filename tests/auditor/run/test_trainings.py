@@ -1,4 +1,4 @@
-"""The interval over trainings and users covers the mean of all trainings on all users."""
+"""Tests of the interval over trainings and users, which covers the mean over both."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ RUNS = 2000
 pytestmark = pytest.mark.usefixtures("few_users")
 
 
-def covered(trainings: int, between: float, rng: np.random.Generator) -> float:
-    """The share of simulated sweeps whose interval holds the mean, of this deviation between.
+def simulate_coverage(trainings: int, between: float, rng: np.random.Generator) -> float:
+    """Share of simulated intervals that cover the mean, if trainings deviate by ``between``.
 
-    The users' part is common to all trainings, as the people are.
+    The error of the users is common to all trainings, which have the same users.
     """
     own = rng.normal(size=RUNS)
     values = own[:, None] + rng.normal(0, between, (RUNS, trainings))
@@ -30,12 +30,12 @@ def covered(trainings: int, between: float, rng: np.random.Generator) -> float:
 
 @pytest.mark.parametrize("trainings", [3, 5, 10])
 @pytest.mark.parametrize("between", [0.0, 0.3, 1.0, 30.0])
-def test_it_covers(trainings, between):
-    found = covered(trainings, between, np.random.default_rng(trainings))
+def test_the_interval_covers_the_mean(trainings, between):
+    found = simulate_coverage(trainings, between, np.random.default_rng(trainings))
     assert found > 0.95 - 4 * np.sqrt(0.95 * 0.05 / RUNS)
 
 
-def test_a_further_training_lies_where_it_is_expected():
+def test_the_prediction_interval_covers_a_further_training():
     rng = np.random.default_rng(1)
     values = rng.normal(size=(RUNS, 4))
     made = [combine_trainings(v[:3], v[:3], v[:3], 0.95) for v in values]
@@ -44,14 +44,14 @@ def test_a_further_training_lies_where_it_is_expected():
     assert abs(np.mean(inside) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / RUNS)
 
 
-def test_of_one_training_it_is_that_of_its_users_and_nothing_is_said_of_another():
+def test_one_training_has_the_interval_of_its_users_and_no_prediction():
     found = combine_trainings([0.5], [0.4], [0.7], 0.95)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.4, 0.7))
     assert np.isnan(found.prediction_high)
 
 
 @pytest.mark.parametrize("trainings", [1, 2, 3, 4, 5])
-def test_a_bound_of_several_trainings_misses_no_more_often_than_one(trainings):
+def test_the_median_bound_of_trainings_fails_no_more_often(trainings):
     too_large = np.random.default_rng(2).random((100_000, trainings)) < 0.1
     median = [lower_median(row) for row in too_large[:20_000].astype(float).tolist()]
     assert np.mean(median) < 0.1 + 4 * np.sqrt(0.09 / 20_000)
@@ -90,7 +90,7 @@ def test_a_full_audit_trains_three_times_and_a_quick_one_once() -> None:
     assert Plan(quick=True, trainings=5).resolve().trainings == 5
 
 
-def test_a_figure_that_a_training_lacks_says_so() -> None:
+def test_a_row_missing_in_a_training_has_a_note() -> None:
     task = Task("fcf", "interaction-membership")
     row = small_audit(trainings=1).attacks[0]
     results = [TaskResult(attacks=(row,)), TaskResult(), TaskResult(attacks=(row,))]

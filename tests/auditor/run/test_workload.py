@@ -1,4 +1,4 @@
-"""Trainings beyond the machine are refused with a figure, long ones announced, usual ones run."""
+"""Tests of the workload check: too large trainings are refused with an estimate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedrec_auditor.targets.systems.base import Target
 from tests.command import cli, refusal
 
 MEMORY = 16.0 * 2**30
-HUGE = {
+SIZE_SETTINGS = {
     "fmf-ldp": ("factors", "rounds", "reports"),
     "dp-privrec": ("rounds", "local_epochs", "negatives", "embedding", "width"),
     "fedrec": ("rounds", "epochs", "negatives", "dimension"),
@@ -38,26 +38,26 @@ HUGE = {
 }
 
 
-def of_size(n_users: int, n_items: int, each: int) -> Interactions:
-    """Users with ``each`` interactions, at the places that a fixed step leads to."""
-    columns = (np.arange(n_users)[:, None] * 31 + np.arange(each) * 7) % n_items
-    rows = np.repeat(np.arange(n_users), each)
+def make_data(n_users: int, n_items: int, n_per_user: int) -> Interactions:
+    """Users with ``n_per_user`` interactions, at positions in fixed steps."""
+    columns = (np.arange(n_users)[:, None] * 31 + np.arange(n_per_user) * 7) % n_items
+    rows = np.repeat(np.arange(n_users), n_per_user)
     table = sparse.coo_array((np.ones(rows.size), (rows, columns.ravel())), (n_users, n_items))
     return Interactions.create(table)
 
 
 @pytest.fixture(scope="module")
 def ml_100k() -> Interactions:
-    return of_size(943, 1682, 106)
+    return make_data(943, 1682, 106)
 
 
 @pytest.mark.parametrize("value", [10**9, 10**12])
-@pytest.mark.parametrize("name", HUGE)
+@pytest.mark.parametrize("name", SIZE_SETTINGS)
 def test_a_training_beyond_the_machine_is_refused_within_seconds(
     ml_100k: Interactions, name: str, value: int
 ) -> None:
-    """The message has the figure, the setting and the remedy, before any training."""
-    for key in HUGE[name]:
+    """The message has the estimate, the setting and the remedy, before any training."""
+    for key in SIZE_SETTINGS[name]:
         given = {key: value}
         if key == "dimension":
             given = {"learner": {"name": "gcn", "dimension": value}}  # type: ignore[dict-item]
@@ -71,27 +71,27 @@ def test_a_training_beyond_the_machine_is_refused_within_seconds(
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
-def test_what_the_papers_set_is_not_refused(ml_100k: Interactions, name: str) -> None:
+def test_settings_of_papers_are_not_refused(ml_100k: Interactions, name: str) -> None:
     resources = make_resources(1, memory=2.0)
     check_workload(make_target(name, Plan()), ml_100k, resources.compute, resources.max_bytes)
 
 
-class Stranger:
-    """A target of another distribution, which says nothing of its cost."""
+class ForeignTarget:
+    """A target of another distribution, which does not declare its cost."""
 
     name = "stranger"
     sizes = SystemSizes(rounds=10)
 
 
-def test_a_target_that_says_nothing_of_its_cost_is_told_by_what_can_be_counted() -> None:
-    data = of_size(100, 50, 10)
-    work = Workload.estimate(cast(Target, Stranger()), data)
+def test_undeclared_costs_are_estimated_from_the_data() -> None:
+    data = make_data(100, 50, 10)
+    work = Workload.estimate(cast(Target, ForeignTarget()), data)
     assert work.stored_message_bytes == pytest.approx(10 * 12 * data.ratings.nnz, rel=0.1)
     assert 0 < work.training_seconds < 1
 
 
-def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
-    """Two messages and a third of one, and what products of all pairs of users take."""
+def test_memory_includes_the_largest_attribute_attack() -> None:
+    """The attack holds 2.3 times the messages, and products of all pairs of users."""
     data = Synthetic(n_users=200, n_items=300, profile=8).load()
     target = make_target("fedrec", Plan())
     sent = target.run(data, np.random.default_rng(0)).transcript.rounds[0].uploads.components
@@ -106,7 +106,7 @@ def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
     )
 
 
-def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions) -> None:
+def test_only_messages_in_memory_count(ml_100k: Interactions) -> None:
     target = make_target("fedrec", Plan())
     work = Workload.estimate(target, ml_100k)
     assert work.stored_message_bytes > 2**29
@@ -117,27 +117,27 @@ def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions)
 
 
 def test_time_grows_with_rounds_and_memory_with_users() -> None:
-    small, large = of_size(100, 50, 10), of_size(1000, 50, 10)
-    one, ten = (Workload.estimate(make_target("fedrec", _rounds(n)), small) for n in (1, 10))
-    assert ten.training_seconds == pytest.approx(10 * one.training_seconds)
-    assert ten.memory_bytes == one.memory_bytes
-    more = Workload.estimate(make_target("fedrec", _rounds(1)), large)
-    assert more.training_seconds == pytest.approx(10 * one.training_seconds, rel=1e-2)
-    assert more.memory_bytes > one.memory_bytes
+    small, large = make_data(100, 50, 10), make_data(1000, 50, 10)
+    single, ten = (Workload.estimate(make_target("fedrec", plan_rounds(n)), small) for n in (1, 10))
+    assert ten.training_seconds == pytest.approx(10 * single.training_seconds)
+    assert ten.memory_bytes == single.memory_bytes
+    more = Workload.estimate(make_target("fedrec", plan_rounds(1)), large)
+    assert more.training_seconds == pytest.approx(10 * single.training_seconds, rel=1e-2)
+    assert more.memory_bytes > single.memory_bytes
 
 
-def _rounds(count: int) -> Plan:
+def plan_rounds(count: int) -> Plan:
     return Plan(settings={"fedrec": {"rounds": count}})
 
 
-def test_a_quick_audit_is_judged_by_the_rounds_that_it_trains(ml_100k: Interactions) -> None:
+def test_a_quick_audit_is_checked_for_its_own_rounds(ml_100k: Interactions) -> None:
     values = {"targets": ("fedrec",), "attacks": (), "settings": {"fedrec": {"rounds": 10**9}}}
     with pytest.raises(InputError, match=r"rounds=1,000,000,000"):
         Audit.from_plan(Plan.model_validate(values), ml_100k, memory=MEMORY)
     assert Audit.from_plan(Plan.model_validate({**values, "quick": True}), ml_100k, memory=MEMORY)
 
 
-def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interactions) -> None:
+def test_canaries_count_in_the_workload(ml_100k: Interactions) -> None:
     values = {"targets": ("lfl-sgdmf",), "settings": {"lfl-sgdmf": {"factors": 10**5, "rounds": 1}}}
     plain = Plan.model_validate(values)
     memory = 2 * Workload.estimate(make_target("lfl-sgdmf", plain), ml_100k).memory_bytes
@@ -147,10 +147,10 @@ def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interaction
         Audit.from_plan(one_run, ml_100k, memory=memory)
 
 
-def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
+def test_the_number_of_workers_fits_the_memory(ml_100k: Interactions) -> None:
     audit = Audit.from_plan(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
-    each = Workload.estimate(audit.targets["fmf-ldp"], ml_100k).get_peak_bytes(audit.compute)
-    assert [audit.count_workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [
+    peak = Workload.estimate(audit.targets["fmf-ldp"], ml_100k).get_peak_bytes(audit.compute)
+    assert [audit.count_workers(8, peak * share) for share in (0.5, 1, 3.5, 8, 100)] == [
         1,
         1,
         3,
@@ -159,21 +159,21 @@ def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
     ]
 
 
-def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory() -> None:
-    """Neighbours of 200,000 users and 20,000 items: minutes, and 3 GiB, of which pairs take 1.5."""
-    data = of_size(200_000, 20_000, 50)
+def test_pairs_of_items_take_time_and_little_memory() -> None:
+    """Neighbours of 200,000 users and 20,000 items take minutes and 3 GiB, half of it for pairs."""
+    data = make_data(200_000, 20_000, 50)
     work = Workload.estimate(make_target("dplcf-sp", Plan()), data)
     assert work.memory_bytes < 3 * 2**30
     assert work.stored_message_bytes == pytest.approx(12 * 10**7, rel=0.01)
     assert 60 < work.training_seconds < 900
 
 
-def test_settings_are_those_of_the_parts_too() -> None:
+def test_numeric_settings_include_those_of_components() -> None:
     found = {name: value for name, value, _ in iter_numeric_settings(make_target("fedrec", Plan()))}
     assert (found["dimension"], found["negatives"]) == (64, 4)
 
 
-def test_memory_in_gib_bounds_what_is_held_and_what_is_kept() -> None:
+def test_memory_in_gib_limits_the_audit_and_the_machine() -> None:
     made = make_resources(2, memory=1.0)
     assert (made.max_bytes, made.compute.memory) == (2**30, 2**27)
     assert make_resources(1, memory=1000.0).compute.memory == DEFAULT_MACHINE.memory
@@ -182,7 +182,7 @@ def test_memory_in_gib_bounds_what_is_held_and_what_is_kept() -> None:
             make_resources(1, memory=memory)
 
 
-def test_the_command_refuses_with_the_figure_and_writes_nothing(tmp_path: Path) -> None:
+def test_the_command_refuses_with_the_estimate_and_writes_nothing(tmp_path: Path) -> None:
     plan, out = tmp_path / "plan.toml", tmp_path / "out"
     plan.write_text("targets = ['fmf-ldp']\n[settings.fmf-ldp]\nreports = 1_000_000_000_000\n")
     words = ("run", "--plan", plan, "--data", "synthetic", "--out", out, "--memory", "4")
@@ -193,7 +193,7 @@ def test_the_command_refuses_with_the_figure_and_writes_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("given", ["rounds=1000000000000", "reports=1000000000000"])
-def test_what_is_proved_of_a_trillion_uses_takes_seconds(given: str) -> None:
+def test_a_proof_for_a_trillion_uses_takes_seconds(given: str) -> None:
     before = time.process_time()
     code, out, _ = cli("claims", "fmf-ldp", "--set", given)
     assert code == 0
@@ -203,26 +203,24 @@ def test_what_is_proved_of_a_trillion_uses_takes_seconds(given: str) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2, 7])
 @pytest.mark.parametrize("name", ["fedrec", "dplcf-sp", "fcf"])
-def test_the_memory_that_a_refusal_asks_for_is_one_figure_that_suffices(
-    name: str, jobs: int
-) -> None:
-    """This holds for any previous limit: more messages are stored if the limit is larger."""
-    data, target = of_size(3000, 1000, 60), make_target(name, Plan())
-    asked = set()
+def test_a_refusal_names_one_memory_size_that_suffices(name: str, jobs: int) -> None:
+    """The size is the same for any limit given, although a larger limit stores more messages."""
+    data, target = make_data(3000, 1000, 60), make_target(name, Plan())
+    figures = set()
     for share in (0.1, 0.5, 0.7):
         given = share * Workload.estimate(target, data).memory_bytes / 2**30
         resources = make_resources(jobs, memory=given)
         with pytest.raises(InputError, match="or give --memory") as caught:
             check_workload(target, data, resources.compute, resources.max_bytes)
-        asked.add(str(caught.value).rpartition("--memory ")[2].removesuffix("."))
-    (figure,) = asked
+        figures.add(str(caught.value).rpartition("--memory ")[2].removesuffix("."))
+    (figure,) = figures
     enough = make_resources(jobs, memory=float(figure))
     check_workload(target, data, enough.compute, enough.max_bytes)
 
 
-def test_the_memory_that_a_refusal_of_several_systems_asks_for_suffices_for_all() -> None:
+def test_the_memory_named_for_several_systems_suffices_for_all() -> None:
     plan, memory = Plan(targets=("fcf", "fedrec", "dp-privrec"), data="synthetic"), 2.0**20
-    data = of_size(200, 300, 20)
+    data = make_data(200, 300, 20)
     with pytest.raises(InputError, match="--memory") as refused:
         Audit.from_plan(plan, data, memory=memory)
     figure = float(str(refused.value).rpartition("--memory ")[2].rstrip("."))

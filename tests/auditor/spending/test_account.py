@@ -1,4 +1,4 @@
-"""Accounts of a user's own noise: against other libraries, closed forms, and both bounds."""
+"""Tests of accounts of given noise: against other libraries, closed forms, and both bounds."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def base() -> Account:
     return account(**BASE)
 
 
-def bounds(finding: Finding) -> tuple[float, float]:
-    """The lower and the upper bound; both have the finding's scope and delta."""
+def get_bounds(finding: Finding) -> tuple[float, float]:
+    """Lower and upper bound, which both have the finding's scope and delta."""
     lower, upper = finding.measured, finding.accounted
     assert lower.scope == upper.scope == finding.scope
     assert lower.delta == upper.delta == finding.delta
@@ -44,13 +44,13 @@ def bounds(finding: Finding) -> tuple[float, float]:
     return lower.epsilon, upper.epsilon
 
 
-def totals(found: Account) -> list[tuple[Adjacency, float, float]]:
+def list_totals(found: Account) -> list[tuple[Adjacency, float, float]]:
     """Each adjacency with the lower and the upper bound of all rounds."""
     rows = [f for f in found.findings if f.scope.horizon is Horizon.TRAINING]
-    return [(f.scope.adjacency, *bounds(f)) for f in rows]
+    return [(f.scope.adjacency, *get_bounds(f)) for f in rows]
 
 
-# --- Outside answers ----------------------------------------------------------------------------
+# --- Reference values ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", GAUSSIANS, ids=lambda row: f"{row.event}, {row.delta:.3g}")
@@ -58,7 +58,7 @@ def test_gaussian_noise_by_its_closed_form(row: Exact) -> None:
     """mu = sqrt(rounds)/z, and twice that for a replacement."""
     noise, rounds = row.event.event.noise_multiplier, row.event.count
     found = account(gaussian=2 * noise, rounds=rounds, delta=row.delta, adjacency="replace")
-    (first, *both), (other, _, proved) = totals(found)
+    (first, *both), (other, _, proved) = list_totals(found)
     assert (first, other) == (REPLACE, PRESENT)
     assert both == pytest.approx([row.epsilon] * 2, rel=1e-7)
     assert proved < row.epsilon
@@ -68,17 +68,17 @@ def test_gaussian_noise_by_its_closed_form(row: Exact) -> None:
 @given(scale=st.floats(0.1, 50.0), rounds=st.integers(1, 1000))
 def test_laplace_noise_adds_up_at_delta_0(scale: float, rounds: int) -> None:
     found = account(laplace=scale, rounds=rounds)
-    assert bounds(found.per_round)[1] == pytest.approx(1 / scale)
-    for (_, *both), times in zip(totals(found), (1, 2), strict=True):
+    assert get_bounds(found.per_round)[1] == pytest.approx(1 / scale)
+    for (_, *both), times in zip(list_totals(found), (1, 2), strict=True):
         assert both == pytest.approx([times * rounds / scale] * 2)
 
 
 @pytest.mark.parametrize("stated", ["epsilon=2,k=5", "p=0.6487856,k=5"])
 def test_responses_by_kairouz_oh_and_viswanath(stated: str) -> None:
-    """p = e^2/(e^2 + 4); ten reports at delta 0 cost ten times as much, and one at delta 0 two."""
+    """p = e^2/(e^2 + 4); at delta 0 ten reports have epsilon 20, ten times that of one."""
     found = account(randomized_response=stated, rounds=10)
-    assert bounds(found.per_round) == pytest.approx((2.0, 2.0), rel=1e-6)
-    assert bounds(found.total) == pytest.approx((20.0, 20.0), rel=1e-6)
+    assert get_bounds(found.per_round) == pytest.approx((2.0, 2.0), rel=1e-6)
+    assert get_bounds(found.total) == pytest.approx((20.0, 20.0), rel=1e-6)
     assert str(found.total.scope) == "user / any pair / server / training"
     assert found.per_round.scope.horizon is Horizon.REPORT
 
@@ -86,39 +86,39 @@ def test_responses_by_kairouz_oh_and_viswanath(stated: str) -> None:
 # --- Scopes and orders --------------------------------------------------------------------------
 
 
-def test_both_adjacencies_are_told_and_a_replacement_costs_more(base: Account) -> None:
-    (present, _, proved), (replaced, shown, _) = totals(base)
+def test_replacement_has_a_larger_epsilon_than_removal(base: Account) -> None:
+    (present, _, upper), (replaced, lower, _) = list_totals(base)
     assert (present, replaced) == (PRESENT, REPLACE)
-    assert shown > proved
+    assert lower > upper
     assert (base.total.scope.unit, base.total.delta) == (Unit.USER, 1e-6)
     assert base.total.accounted.assumptions == ("the adversary does not learn who was sampled",)
     assert "loss distributions" in base.total.accounted.source
 
 
-def test_a_fixed_sample_costs_more_than_poissons(base: Account) -> None:
-    fixed = totals(account(**BASE, sampling="fixed", users=4800))
+def test_a_fixed_sample_has_a_larger_epsilon_than_a_poisson_one(base: Account) -> None:
+    fixed = list_totals(account(**BASE, sampling="fixed", users=4800))
     assert [adjacency for adjacency, *_ in fixed] == [REPLACE, PRESENT]
-    for (_, shown, _), (_, _, proved) in zip(fixed, totals(base)[::-1], strict=True):
-        assert shown > proved
+    for (_, lower, _), (_, _, upper) in zip(fixed, list_totals(base)[::-1], strict=True):
+        assert lower > upper
 
 
-def test_a_user_of_several_interactions_costs_more_and_less_than_group_privacy() -> None:
+def test_a_user_of_ten_interactions_has_over_ten_times_epsilon() -> None:
     """Ten interactions at the same delta; group privacy, ten times epsilon, needs a larger one."""
     found = account(**BASE, unit="interaction", interactions_per_user=10)
-    one, user = found.total, found.findings[-2]
-    assert str(one.scope) == "interaction / add-remove / aggregate / training"
+    single, user = found.total, found.findings[-2]
+    assert str(single.scope) == "interaction / add-remove / aggregate / training"
     assert str(user.scope) == "user / add-remove / aggregate / training"
-    assert bounds(user)[0] > 10 * bounds(one)[1]
-    assert bounds(user)[1] == pytest.approx(25.152, abs=2e-3)
+    assert get_bounds(user)[0] > 10 * get_bounds(single)[1]
+    assert get_bounds(user)[1] == pytest.approx(25.152, abs=2e-3)
     assert "no user has more than 10 interactions" in user.accounted.assumptions
-    assert one.accounted.assumptions == ("the adversary does not learn who was sampled",)
+    assert single.accounted.assumptions == ("the adversary does not learn who was sampled",)
     noise = {"rounds": 9, "delta": 1e-6, "unit": "interaction"}
     unsampled = account(gaussian=20.0, **noise).total  # type: ignore[arg-type]
     grouped = account(gaussian=40.0, **noise, interactions_per_user=2)  # type: ignore[arg-type]
-    assert bounds(grouped.findings[-2]) == pytest.approx(bounds(unsampled))
+    assert get_bounds(grouped.findings[-2]) == pytest.approx(get_bounds(unsampled))
 
 
-def test_a_group_of_a_fixed_sample_is_not_accounted() -> None:
+def test_users_are_not_accounted_for_a_fixed_sample() -> None:
     found = account(
         **BASE, sampling="fixed", users=4800, unit="interaction", interactions_per_user=2
     )
@@ -126,40 +126,40 @@ def test_a_group_of_a_fixed_sample_is_not_accounted() -> None:
     assert "spends more" in found.total.note
 
 
-def test_shuffling_hides_and_says_among_whom() -> None:
+def test_shuffling_lowers_epsilon_and_states_its_assumption() -> None:
     alone = account(randomized_response=1.0, rounds=20, delta=1e-6)
     found = account(randomized_response=1.0, rounds=20, delta=1e-6, shuffle=10_000)
     assert found.total.scope.vantage is Vantage.SHUFFLED
-    shown, proved = bounds(found.total)
-    assert 0 < shown < proved < bounds(alone.total)[0]
+    lower, upper = get_bounds(found.total)
+    assert 0 < lower < upper < get_bounds(alone.total)[0]
     assert "the shuffler is honest" in found.total.accounted.assumptions
     assert found.total.lower_bound is not None
 
 
-def test_shuffled_laplace_reports_are_shown_by_their_sign() -> None:
+def test_shuffled_laplace_reports_have_a_lower_bound_by_their_sign() -> None:
     """Randomized response of the same epsilon would have a larger bound than Laplace noise has."""
     response = account(randomized_response=2.0, rounds=5, delta=1e-6, shuffle=1000)
     laplace = account(laplace=1.0, rounds=5, delta=1e-6, shuffle=1000)
-    (low, high), (shown, proved) = bounds(response.total), bounds(laplace.total)
-    assert shown < low <= high <= proved
+    (low, high), (lower, upper) = get_bounds(response.total), get_bounds(laplace.total)
+    assert lower < low <= high <= upper
 
 
-def test_what_is_spent_is_nothing_where_delta_is_more_and_no_delta_is_above_1() -> None:
+def test_epsilon_is_0_at_a_large_delta_and_delta_is_at_most_1() -> None:
     found = account(gaussian=2.0, rounds=3, delta=0.4)
-    assert [bounds(f) for f in found.findings[1::2]] == [(0.0, 0.0)] * 2
+    assert [get_bounds(f) for f in found.findings[1::2]] == [(0.0, 0.0)] * 2
     assert "at delta 1 only" in account(gaussian=1.0, rounds=100, delta=0.1).total.note
 
 
 def test_a_lower_bound_is_never_above_the_upper_one_by_rounding() -> None:
     for epsilon, rounds in itertools.product((0.1, 0.8, 1.1), (3, 7, 30)):
         for delta in (0.0, 1e-6):
-            bounds(account(randomized_response=epsilon, rounds=rounds, delta=delta).total)
+            get_bounds(account(randomized_response=epsilon, rounds=rounds, delta=delta).total)
 
 
 # --- Events -------------------------------------------------------------------------------------
 
 
-def test_an_event_says_what_the_same_settings_say(base: Account) -> None:
+def test_an_event_gives_the_account_of_the_same_settings(base: Account) -> None:
     one = PoissonSampledDpEvent(0.01, GaussianDpEvent(1.1))
     inner = '{"type": "GaussianDpEvent", "noise_multiplier": 1.1}'
     sampled = f'"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": {inner}'
@@ -180,24 +180,24 @@ def test_an_event_says_what_the_same_settings_say(base: Account) -> None:
         ),
     ],
 )
-def test_what_hides_nothing_is_said_with_the_reason(event: str, note: str) -> None:
+def test_events_without_protection_have_a_reason(event: str, note: str) -> None:
     found = account(event=event, delta=1e-5)
-    assert bounds(found.total) == (math.inf, math.inf)
+    assert get_bounds(found.total) == (math.inf, math.inf)
     assert note in found.total.note
     assert "right every time" in " ".join(str(found).split())
 
 
-def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> None:
-    """A mechanism may spend far less than its pure epsilon: the sentence states only the proof."""
+def test_a_lower_bound_under_an_assumption_states_it() -> None:
+    """A mechanism may have a smaller epsilon than its event; the sentence states only the proof."""
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
     assert found.total.lower_bound is None
-    said = " ".join(str(found).split())
-    assert "an adversary can guess a bit right up to 81.8% of the time. Proved upper bound:" in said
+    text = " ".join(str(found).split())
+    assert "an adversary can guess a bit right up to 81.8% of the time. Proved upper bound:" in text
     assert "if PureDpEvent stands for randomized response" in " ".join(str(found).split())
 
 
-def test_two_gaussians_of_one_sample_are_accounted_as_one() -> None:
-    """As TFF's adaptive clipping has them: the noise of the updates, and that of the quantile."""
+def test_two_gaussians_on_one_sample_are_accounted_as_one() -> None:
+    """TFF's adaptive clipping has two: the noise of the updates, and that of the quantile."""
     several = ComposedDpEvent([GaussianDpEvent(1.1), GaussianDpEvent(10.0)])
     event = SelfComposedDpEvent(PoissonSampledDpEvent(0.1, several), 20)
     joint = (1.1**-2 + 10.0**-2) ** -0.5
@@ -209,7 +209,7 @@ def test_two_gaussians_of_one_sample_are_accounted_as_one() -> None:
     assert total.accounted.epsilon == pytest.approx(6.7599, abs=1e-4)
 
 
-def test_a_sampled_composition_of_others_is_refused_by_name() -> None:
+def test_a_sampled_composition_of_other_events_is_refused() -> None:
     several = ComposedDpEvent([LaplaceDpEvent(1.0), GaussianDpEvent(1.0)])
     with pytest.raises(InputError, match="got PoissonSampledDpEvent of ComposedDpEvent"):
         account(event=PoissonSampledDpEvent(0.1, several), delta=1e-5)
@@ -230,15 +230,15 @@ def test_events_that_no_accountant_reads_together_are_refused() -> None:
 @pytest.mark.parametrize(
     ("steps", "by_prv", "by_renyi"), [OPACUS_NOISE[0], *(later(*row) for row in OPACUS_NOISE[1:])]
 )
-def test_opacus_finds_no_less_noise(steps: int, by_prv: float, by_renyi: float) -> None:
+def test_solved_noise_is_at_most_that_of_opacus(steps: int, by_prv: float, by_renyi: float) -> None:
     found = account(gaussian="z", rate=0.04, rounds=steps, delta=1e-5, target_epsilon=8)
     assert by_prv * 0.998 < found.solved["z"] < by_prv < by_renyi
-    shown, proved = bounds(found.total)
-    assert 8 * (1 - 1e-3) < shown <= proved <= 8
+    lower, upper = get_bounds(found.total)
+    assert 8 * (1 - 1e-3) < lower <= upper <= 8
 
 
 @pytest.mark.parametrize(
-    ("asked", "solved", "slack"),
+    ("settings", "solved", "slack"),
     [
         ({"gaussian": "z", "rounds": 100, "delta": 1e-5, "target_epsilon": 1.0}, "z", 1e-3),
         ({"gaussian": 5.0, "rounds": 30, "delta": 1e-5, "target_epsilon": 1.0}, "rate", 1e-3),
@@ -262,28 +262,28 @@ def test_opacus_finds_no_less_noise(steps: int, by_prv: float, by_renyi: float) 
     ],
     ids=str,
 )
-def test_what_is_left_out_is_found(asked: dict[str, Any], solved: str, slack: float) -> None:
-    """The target is judged as a claim: the total keeps it."""
-    found = account(**asked)
-    target = asked["target_epsilon"]
+def test_the_missing_setting_is_solved(settings: dict[str, Any], solved: str, slack: float) -> None:
+    """The target is judged as a claim, which the total attains."""
+    found = account(**settings)
+    target = settings["target_epsilon"]
     assert list(found.solved) == [solved]
-    assert target * (1 - slack) <= bounds(found.total)[1] <= target * (1 + 1e-12)
+    assert target * (1 - slack) <= get_bounds(found.total)[1] <= target * (1 + 1e-12)
     assert found.total.verdict is found.per_round.verdict is Verdict.CONSISTENT
 
 
-def test_the_calibrated_gaussian_is_balle_and_wangs() -> None:
-    """Their code's noise for (1, 1e-5) is 3.7306 (``published``); a hundred times, ten times it."""
+def test_calibrated_gaussian_noise_equals_balle_and_wang() -> None:
+    """Their code's noise for (1, 1e-5) is 3.7306 (``published``); 100 rounds need ten times it."""
     found = account(gaussian="z", rounds=100, delta=1e-5, target_epsilon=1.0)
     assert found.solved["z"] == pytest.approx(37.30631634816464, rel=2e-4)
 
 
-def test_one_more_round_would_break_the_target() -> None:
+def test_one_more_round_would_exceed_the_target() -> None:
     found = account(gaussian=10.0, rate=0.1, delta=1e-5, target_epsilon=1.0)
     more = account(gaussian=10.0, rate=0.1, delta=1e-5, rounds=int(found.solved["rounds"]) + 2)
-    assert bounds(found.total)[1] <= 1.0 < bounds(more.total)[1]
+    assert get_bounds(found.total)[1] <= 1.0 < get_bounds(more.total)[1]
 
 
-def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
+def test_the_target_is_attained_for_the_requested_adjacency() -> None:
     asked = {"gaussian": "z", "rounds": 4, "delta": 1e-5, "target_epsilon": 1.0}
     sizes = {}
     for adjacency in ("add-remove", "replace"):
@@ -294,11 +294,11 @@ def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
     assert found.findings[-1].verdict is Verdict.INCOMPARABLE
 
 
-# --- What is refused ----------------------------------------------------------------------------
+# --- Refusals -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("settings", "message"),
     [
         ({}, "got 0 of them"),
         ({"gaussian": 1.0, "laplace": 1.0}, "got 2 of them"),
@@ -341,10 +341,10 @@ def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
     ],
     ids=str,
 )
-def test_bad_input_is_one_clear_line(asked: dict[str, Any], said: str) -> None:
+def test_bad_input_is_one_clear_line(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        account(**asked)
-    assert said in str(caught.value)
+        account(**settings)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -354,14 +354,14 @@ def test_a_lower_bound_above_the_proof_is_an_alarm(monkeypatch: pytest.MonkeyPat
         account(gaussian=1.0, delta=1e-5)
 
 
-# --- Words --------------------------------------------------------------------------------------
+# --- Texts --------------------------------------------------------------------------------------
 
 
-def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base: Account) -> None:
+def test_findings_state_their_meaning_first_and_the_source_once(base: Account) -> None:
     lines = str(base).splitlines()
     assert lines[0] == "Gaussian noise, z = 1.1, rate 0.01, 1,000 rounds"
-    said, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
-    assert said.endswith(
+    text, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
+    assert text.endswith(
         "an adversary can guess a bit right up to 85.2% of the time, if the adversary does not "
         "learn who was sampled. By calculation, an adversary who sees the most revealing output "
         "guesses which of two inputs produced it, and is right at least 85.2% of the time. "
@@ -372,21 +372,21 @@ def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_the_words_fit_a_width(base: Account, width: int) -> None:
+def test_the_text_fits_a_width(base: Account, width: int) -> None:
     lines = base.describe(width).splitlines()
     assert max(map(len, lines)) <= width
     assert len(lines) > 20
 
 
-def test_local_noise_is_pointed_to_the_row_of_replace() -> None:
-    """Noise as Flower's LocalDpMod adds it: two clipped uploads differ by up to twice the norm."""
+def test_local_noise_is_referred_to_the_replace_row() -> None:
+    """Noise as added by Flower's LocalDpMod: two clipped uploads differ by up to twice the norm."""
     found = account(gaussian=1.0, delta=1e-5, rounds=3)
     assert "local noise" not in found.total.note
     assert "local noise" in found.findings[2].note
 
 
-def test_an_account_is_shown_in_a_line() -> None:
-    shown = (
+def test_the_repr_of_an_account_is_one_line() -> None:
+    line = (
         "<Laplace noise, b = 5, 10 rounds: epsilon at most 2 in total, 0.2 per round, at delta 0>"
     )
-    assert repr(account(laplace=5, rounds=10)) == shown
+    assert repr(account(laplace=5, rounds=10)) == line

@@ -1,4 +1,4 @@
-"""The variants of a sweep."""
+"""Tests of the variants of a sweep."""
 
 import pytest
 
@@ -11,12 +11,12 @@ from fedrec_auditor.auditor.sweep.sweep import _twin_words
 PLAN = Plan(targets=("fmf-ldp", "dplcf-sp"), data="synthetic")
 
 
-def grid(*texts: str, plan: Plan = PLAN):
+def make_grid(*texts: str, plan: Plan = PLAN):
     return make_variants(plan, [Axis.parse(text, plan.targets) for text in texts])
 
 
-def test_an_axis_is_of_every_target_that_has_the_setting():
-    made = grid("epsilon=1,2", "reports=1,3")
+def test_an_axis_applies_to_every_target_with_the_setting():
+    made = make_grid("epsilon=1,2", "reports=1,3")
     settings = [(each.target, each.settings) for each in made]
     assert settings == [
         ("fmf-ldp", {"epsilon": 1, "reports": 1}),
@@ -30,23 +30,23 @@ def test_an_axis_is_of_every_target_that_has_the_setting():
     ]
 
 
-def test_a_twin_is_there_once_and_has_the_settings_that_both_have():
-    made = grid("fmf-ldp.rounds=2,3", "fmf-ldp.epsilon=1,2", plan=Plan(targets=("fmf-ldp",)))
+def test_a_noiseless_variant_is_unique_and_has_common_settings():
+    made = make_grid("fmf-ldp.rounds=2,3", "fmf-ldp.epsilon=1,2", plan=Plan(targets=("fmf-ldp",)))
     bare = [made[each.noiseless_index] for each in made if each.noiseless_index]
     twins = [(each.target, each.settings) for each in bare]
     assert twins == [("fcf", {"rounds": rounds}) for rounds in (2, 2, 3, 3)]
     assert len(made) == 6
 
 
-def test_a_composition_has_itself_without_protection_as_a_twin():
+def test_the_noiseless_variant_of_a_composition_is_unprotected():
     plan = Plan(targets=("f-dpmf",))
-    made = grid("protection.epsilon=20,40", "route=direct,shuffler", plan=plan)
+    made = make_grid("protection.epsilon=20,40", "route=direct,shuffler", plan=plan)
     assert [each.noiseless_index for each in made] == [4, 5, 4, 5, None, None]
     assert [made[twin].settings["protection"] for twin in (4, 5)] == [{"name": "unprotected"}] * 2
 
 
-def test_a_twin_learns_where_the_system_does():
-    made = grid("learns=true,false", plan=Plan(targets=("fedmf-ldp", "fmf-ldp")))
+def test_a_noiseless_variant_learns_as_its_system():
+    made = make_grid("learns=true,false", plan=Plan(targets=("fedmf-ldp", "fmf-ldp")))
     assert [each.settings["learns"] for each in made] == [True, False] * 4
     learns, printed = made[made[0].noiseless_index], made[made[1].noiseless_index]
     assert (learns.all_settings["server"], learns.target) == ("adam", "fedmf")
@@ -54,14 +54,14 @@ def test_a_twin_learns_where_the_system_does():
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable_names())
-def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
+def test_every_system_with_a_noise_setting_scales_its_noise(name):
     made = make_target(name, Plan())
     if made.noise_setting is None:
         with pytest.raises(InputError, match="privacy"):
-            grid("privacy=2", plan=Plan(targets=(name,)))
+            make_grid("privacy=2", plan=Plan(targets=(name,)))
         return
     for factor in (0.25, 4.0):
-        (variant, *_) = grid(f"privacy={factor}", plan=Plan(targets=(name,)))
+        (variant, *_) = make_grid(f"privacy={factor}", plan=Plan(targets=(name,)))
         turned = make_target(name, Plan(targets=(name,), settings={name: variant.settings}))
         before = made.noise_setting.scale_noise(made, factor)
         assert turned.noise_setting.scale_noise(turned, 1.0) == pytest.approx(before)
@@ -70,12 +70,12 @@ def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
 
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_loadable_names())
-def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike(name, learns):
+def test_every_system_with_noise_has_a_noiseless_variant(name, learns):
     settings = {name: {"learns": True}} if learns else {}
     plan = Plan(targets=(name,), settings=settings)
     if make_target(name, plan).noise_setting is None:
         return
-    made = grid("privacy=1", plan=plan)
+    made = make_grid("privacy=1", plan=plan)
     assert made[0].noiseless_index == 1
     own = learns and getattr(make_target(name, plan), "protection", None)
     asks_other_steps = bool(own and own.tuned_values) and made[1].target != name
@@ -87,7 +87,7 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
 
 
 @pytest.mark.parametrize("factor", ["0", "-0.0", "0.0", "-1", "inf", "nan", "twice"])
-def test_noise_is_multiplied_by_a_number_above_zero(factor: str) -> None:
-    """Zero noise is not a multiple of the noise: the noiseless counterpart has it."""
+def test_noise_factors_are_above_0(factor: str) -> None:
+    """Zero noise is not a multiple of the noise: the noiseless variant has it."""
     with pytest.raises(InputError, match="privacy above 0"):
         parse_noise_factor(factor)

@@ -1,4 +1,4 @@
-"""A sweep is the same whether it was killed, grew, or ran elsewhere."""
+"""Tests of sweeps: a killed, extended or parallel sweep has the same result."""
 
 import json
 
@@ -29,19 +29,19 @@ def run(out, settings=SETTINGS, seeds=2, targets=("dplcf-sp",), jobs=1):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, few_users):
+def finished_sweep(tmp_path_factory, few_users):
     out = tmp_path_factory.mktemp("sweep")
     return run(out), out
 
 
 @pytest.fixture(scope="module")
 def record(few_users):
-    """The audit of one cell."""
+    """Record of the audit of one variant and seed."""
     return audit("dplcf-sp", settings={"dplcf-sp": {"epsilon": 4}}, seed=1, jobs=1, **GIVEN)
 
 
-def test_a_cell_is_an_audit_of_the_same_plan(whole, record):
-    swept, _ = whole
+def test_a_variant_is_an_audit_of_the_same_plan(finished_sweep, record):
+    swept, _ = finished_sweep
     cell = [row for row in swept.rows if (row.variant, row.seed) == (1, 1)]
     figures = {(row.kind, row.metric, row.view): row.value for row in cell}
     for row in record.utility:
@@ -50,8 +50,8 @@ def test_a_cell_is_an_audit_of_the_same_plan(whole, record):
         assert figures["attack", f"{row.attack}: {row.metric}", row.vantage] == row.value
 
 
-def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
-    _, out = whole
+def test_a_killed_sweep_resumes_to_the_same_bytes(finished_sweep, tmp_path, monkeypatch):
+    _, out = finished_sweep
     keep, left = runner._TaskRunner.keep, iter(range(5))
 
     def dying(*given):
@@ -70,8 +70,8 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
 
 
-def test_what_is_there_is_not_run_again_when_the_grid_grows(whole, monkeypatch):
-    _, out = whole
+def test_a_larger_grid_runs_only_new_variants(finished_sweep, monkeypatch):
+    _, out = finished_sweep
     ran = []
     job = runner._run_job
 
@@ -86,24 +86,24 @@ def test_what_is_there_is_not_run_again_when_the_grid_grows(whole, monkeypatch):
     assert {str(settings) for _, settings in ran} == {"{'dplcf-sp': {'epsilon': 2}}"}
 
 
-def test_the_number_of_workers_changes_no_byte(whole, tmp_path):
-    swept, _ = whole
+def test_results_do_not_depend_on_the_number_of_workers(finished_sweep, tmp_path):
+    swept, _ = finished_sweep
     run(tmp_path, jobs=2)
     assert Sweep.load(tmp_path).encoded() == swept.encoded()
 
 
-def _place(row):
+def get_key(row):
     return row.variant, row.seed, row.metric, row.view
 
 
-def test_utility_stands_beside_the_unprotected_twin(whole):
-    swept, _ = whole
+def test_utility_is_compared_with_the_noiseless_variant(finished_sweep):
+    swept, _ = finished_sweep
     assert [each.twin for each in swept.variants] == [2, 2, None]
     utility = [row for row in swept.rows if row.kind == "utility"]
     values = {(r.variant, r.seed, r.metric, r.view): r.value for r in utility}
     for row in swept.rows:
         if row.kind == "ahead":
-            own = next(r for r in utility if _place(r) == _place(row))
+            own = next(r for r in utility if get_key(r) == get_key(row))
             assert row.value == pytest.approx(own.value - own.baseline)
     assert swept.relative
     for row in swept.relative:
@@ -114,15 +114,15 @@ def test_utility_stands_beside_the_unprotected_twin(whole):
         assert row.value == pytest.approx(sum(ratios) / len(ratios))
 
 
-def test_a_training_that_fails_is_told_and_loses_no_other(tmp_path):
+def test_a_failed_training_is_reported_and_others_are_kept(tmp_path):
     swept = run(tmp_path, ["learning_rate=0.01,1e12", "rounds=3"], targets=("fedmf",), seeds=1)
     assert len({error.rpartition("training")[2] for error in swept.errors}) == 1
     assert "training 0 with learning_rate=1000000000000" in swept.errors[0]
     assert {row.variant for row in swept.rows if row.kind == "utility"} >= {0}
 
 
-def test_other_plans_and_audits_are_not_replaced(whole, tmp_path):
-    _, out = whole
+def test_other_plans_and_audits_are_not_replaced(finished_sweep, tmp_path):
+    _, out = finished_sweep
     with pytest.raises(InputError, match="other quick"):
         sweep("dplcf-sp", SETTINGS, out=out, **{**GIVEN, "quick": False})
     audit("dplcf-sp", out=tmp_path, jobs=1, **{**GIVEN, "games": ()})
@@ -130,42 +130,42 @@ def test_other_plans_and_audits_are_not_replaced(whole, tmp_path):
         run(tmp_path)
 
 
-def test_an_audit_or_a_smaller_grid_does_not_replace_a_sweep(whole):
-    _, out = whole
+def test_an_audit_or_a_smaller_grid_does_not_replace_a_sweep(finished_sweep):
+    _, out = finished_sweep
     with pytest.raises(InputError, match="got a sweep"):
         audit("dplcf-sp", out=out, jobs=1, **{**GIVEN, "games": ()})
     with pytest.raises(InputError, match="a grid that includes the sweep"):
         run(out, ["epsilon=8"])
 
 
-def test_nothing_is_claimed_in_a_scope_that_a_claim_does_not_cover(whole):
-    """The user's row of dplcf-sp had the interaction's epsilon as its claim."""
-    swept, _ = whole
+def test_claimed_rows_have_the_scope_of_the_claim(finished_sweep):
+    """The user-level row of dplcf-sp once had the interaction-level epsilon as its claim."""
+    swept, _ = finished_sweep
     units = {(row.kind, row.view.partition(" / ")[0]) for row in swept.rows}
     assert {unit for kind, unit in units if kind == "claimed"} == {"interaction"}
     assert ("proved", "user") in units
 
 
-def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole, record):
-    swept, _ = whole
+def test_a_scope_with_two_bounds_has_one_row_per_training(finished_sweep, record):
+    swept, _ = finished_sweep
     for row in swept.overall:
         assert row.trainings == 2
-    shown = max(f.lower_bound.epsilon for f in record.findings if f.scope.unit == "interaction")
+    lower = max(f.lower_bound.epsilon for f in record.findings if f.scope.unit == "interaction")
     rows = [r for r in swept.rows if (r.variant, r.seed, r.kind) == (1, 1, "shown")]
-    assert max(r.value for r in rows if r.view.startswith("interaction")) == shown
+    assert max(r.value for r in rows if r.view.startswith("interaction")) == lower
 
 
-def test_what_holds_in_a_game_of_fewer_rounds_is_not_told_of_the_data():
+def test_bounds_of_shorter_games_are_not_those_of_the_data():
     record = audit("lfl-ldp", jobs=1, **GIVEN)
     of_data = {finding.accounted.epsilon for finding in record.findings if not finding.game}
     of_game = {finding.accounted.epsilon for finding in record.findings if finding.game}
     assert not of_data & of_game
     rows = list(make_training_rows(0, 0, record))
     assert of_data == {r.value for r in rows if r.kind == "proved" and "game" not in r.view}
-    assert not [row for row in rows if row.kind == "claimed"]  # the paper prints none of it
+    assert not [row for row in rows if row.kind == "claimed"]  # the paper prints none
 
 
-def test_a_broken_file_is_refused(whole, tmp_path):
+def test_a_broken_file_is_refused(finished_sweep, tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps({"schema_version": 9}))
     with pytest.raises(InputError, match="Expected a sweep's record in"):
         run(tmp_path)
@@ -177,43 +177,43 @@ def test_a_wrong_number_of_trainings_is_refused(seeds):
         sweep("dplcf-sp", seeds=seeds, **GIVEN)
 
 
-def test_a_table_has_a_row_a_figure_and_the_settings_as_columns(whole):
-    swept, _ = whole
+def test_the_table_has_a_row_per_value_and_settings_as_columns(finished_sweep):
+    swept, _ = finished_sweep
     table = swept._table()
     assert table.num_rows == len(swept.rows)
     assert set(table.column("epsilon").to_pylist()) >= {"1", "4", ""}
 
 
-def test_the_page_shows_every_point_and_needs_nothing_else(whole):
-    _, out = whole
+def test_the_page_shows_every_point_and_is_self_contained(finished_sweep):
+    _, out = finished_sweep
     page = (out / "sweep.html").read_text()
     assert "epsilon=1" in page
     assert page.count("<circle") >= 4
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
-def test_the_command_has_targets_by_default_as_an_audit_has():
-    code, _, said = cli("sweep", "--data", "nowhere")
+def test_the_command_has_default_targets():
+    code, _, message = cli("sweep", "--data", "nowhere")
     assert code == 2
-    assert "got 'nowhere', which is not there" in said
+    assert "got 'nowhere', which is not there" in message
 
 
-def test_what_is_left_out_is_said_once(tmp_path, caplog):
+def test_omissions_are_logged_once(tmp_path, caplog):
     sweep("dplcf-sp", SETTINGS, seeds=1, jobs=1, out=tmp_path, **GIVEN)
     assert [m for m in caplog.messages if "attacks were requested" in m] == caplog.messages[:1]
 
 
-def test_one_text_is_a_setting_and_every_target_is_there_by_default():
+def test_a_single_setting_may_be_a_string():
     swept = sweep("dplcf-sp", "epsilon=1,2", seeds=1, jobs=1, **{**GIVEN, "games": ()})
     assert [each.swept for each in swept.variants] == [{"epsilon": "1"}, {"epsilon": "2"}, {}]
     with pytest.raises(InputError, match="FIELD"):
         sweep((), "FIELD=1", seeds=1, jobs=1, **GIVEN)
 
 
-def test_a_bound_says_what_it_rests_on(whole):
-    swept, out = whole
-    shown = [row for row in swept.overall if row.kind == "shown"]
-    assert shown
-    assert all("calculated" in row.basis or "confidence" in row.basis for row in shown)
+def test_every_bound_states_its_basis(finished_sweep):
+    swept, out = finished_sweep
+    measured = [row for row in swept.overall if row.kind == "shown"]
+    assert measured
+    assert all("calculated" in row.basis or "confidence" in row.basis for row in measured)
     assert all(row.basis for row in swept.overall if row.kind in ("claimed", "proved"))
-    assert shown[0].basis.partition(",")[0] in (out / "sweep.html").read_text()
+    assert measured[0].basis.partition(",")[0] in (out / "sweep.html").read_text()

@@ -1,4 +1,4 @@
-"""assert_ldp fails with all information needed to understand and repeat the violation."""
+"""Tests of assert_ldp, which fails with the information needed to understand and repeat it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_a_claim_that_is_not_refuted_is_returned() -> None:
 def test_a_violation_names_the_pair_and_the_event() -> None:
     with pytest.raises(AssertionError) as caught:
         assert_ldp(response, epsilon=1.0, samples=20_000, seed=7)
-    said = str(caught.value)
-    assert said.startswith("response\nFalse: epsilon 1 at delta 0")
+    message = str(caught.value)
+    assert message.startswith("response\nFalse: epsilon 1 at delta 0")
     for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
-        assert re.search(rf"^  {label} +\S", said, re.MULTILINE)
+        assert re.search(rf"^  {label} +\S", message, re.MULTILINE)
 
 
 def test_a_mechanism_is_named_by_its_parameters() -> None:
@@ -54,7 +54,7 @@ def test_failed_checks_fail_unless_they_are_allowed(monkeypatch: pytest.MonkeyPa
         assert [check.status for check in found.checks] == ["waived", "passed"]
 
 
-def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
+def test_an_inconclusive_sample_fails_unless_allowed() -> None:
     def clear(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
         return np.where(rng.random(size) < 1e-6, 1 - x, x)
 
@@ -65,11 +65,11 @@ def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
     assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 37_948)
 
 
-def test_its_parameters_are_those_of_verify_ldp() -> None:
-    """All parameters but ``progress``, because nobody watches a test."""
-    ours, theirs = (
+def test_parameters_are_those_of_verify_ldp() -> None:
+    """The parameter ``progress`` is left out, because nobody watches a test."""
+    own, expected = (
         {name: each.default for name, each in inspect.signature(call).parameters.items()}
         for call in (assert_ldp, verify_ldp)
     )
-    del theirs["progress"]
-    assert ours == {**theirs, "allow": ()}
+    del expected["progress"]
+    assert own == {**expected, "allow": ()}

@@ -1,4 +1,4 @@
-"""The pytest plugin, in other projects."""
+"""Tests of the pytest plugin in other projects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-THEIRS = """
+USER_TESTS = """
     import numpy as np
 
     def response(x, rng, size):
@@ -27,8 +27,8 @@ THEIRS = """
 """
 
 
-def test_the_fixture_needs_no_import_and_heeds_the_options(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(THEIRS)
+def test_the_fixture_needs_no_import_and_follows_the_options(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(USER_TESTS)
     words = ("--ldp-samples", "4000", "--ldp-seed", "3", "--ldp-confidence", "0.9")
     done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", *words)
     done.assert_outcomes(passed=2, failed=1)
@@ -43,7 +43,7 @@ def test_the_fixture_needs_no_import_and_heeds_the_options(pytester: pytest.Pyte
     assert "__tracebackhide__" not in done.stdout.str()
 
 
-def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
+def test_the_plugin_is_installed_once_and_has_light_imports() -> None:
     named = [each.value for each in entry_points(group="pytest11") if "auditor" in each.value]
     assert set(named) == {"fedrec_auditor.auditor.testing.plugin"}
     code = "import sys, pytest; before = set(sys.modules)\n"
@@ -55,7 +55,7 @@ def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
     assert done.stdout.split() == [root, f"{root}.auditor", folder, f"{folder}.plugin"]
 
 
-def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> None:
+def test_a_broken_contract_states_the_comparison(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import numpy as np
         from fedrec_auditor.auditor.testing import Case, MechanismContract

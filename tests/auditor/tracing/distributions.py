@@ -1,4 +1,4 @@
-"""Readings of a trace for tests: probabilities of outputs, and epsilons."""
+"""Helpers for tests of traces: epsilons, and probabilities of outputs."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, split_output
 from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist
-from tests.auditor.tracing.programs import enumerated
+from tests.auditor.tracing.programs import enumerate_outputs
 
 
-def traced(function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool = False) -> Trace:
-    """The trace of a function."""
+def follow(function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool = False) -> Trace:
+    """Trace of a function."""
     return Trace.from_function(function, inputs, takes_size=sized)
 
 
-def epsilon(
+def compute_epsilon(
     function: Callable[..., Any], inputs: Sequence[Any], delta: float = 0.0, *, sized: bool = False
 ) -> float:
-    """The epsilon that the trace proves."""
-    return traced(function, inputs, sized=sized).compute_bound(delta).epsilon
+    """Epsilon that the trace proves."""
+    return follow(function, inputs, sized=sized).compute_bound(delta).epsilon
 
 
-def probabilities(dist: TracedDist) -> Counter[Any]:
-    """The probability of each output of a distribution without densities."""
+def list_probs(dist: TracedDist) -> Counter[Any]:
+    """Probability of each output of a distribution without densities."""
     listed = dist.list_outputs(1 << 20)
     assert listed is not None
     return Counter({answer: entry.mass for answer, entry in listed.items() if entry.mass})  # type: ignore[misc]
 
 
-def enumerated_probabilities(function: Callable[..., Any], value: Any) -> Counter[Any]:
-    """The probability of each output, by a run with plain numbers for every result of the draws."""
+def list_true_probs(function: Callable[..., Any], value: Any) -> Counter[Any]:
+    """Probability of each output, by a run with plain numbers for every result of the draws."""
     found: Counter[Any] = Counter()
-    for weight, answer in enumerated(function, value):
+    for weight, answer in enumerate_outputs(function, value):
         if isinstance(answer, Exception):
             answer = ErrorOutput(type(answer).__name__)
         found[tuple(split_output(answer))] += weight  # type: ignore[assignment]

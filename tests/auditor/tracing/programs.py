@@ -1,4 +1,4 @@
-"""Random randomizers as Python source, and their distributions by plain enumeration.
+"""Random randomizers as Python source, and their output distributions by plain enumeration.
 
 The enumeration is independent of the tracer: a stand-in generator returns plain NumPy numbers, once
 for every result of the draws. A uniform draw is one of four midpoints, which is exact for code that
@@ -103,7 +103,7 @@ STATEMENTS = [
     "q = dict(a={int}); r = q; r['b'] = {int}; {int_name} = q['b'] - len(q)",
     "q = [[{int}]] * 2; q[0].append(1); {int_name} = len(q[1]) + q[1][0]",
     "q = {vec_name}[:2]; q[0] = {int}", "q = {vec_name}.copy(); q[0] = {int}; {new_vec} = q",
-    # Functions, closures, defaults, classes, generators.
+    # Functions, closures, defaults, classes and generators.
     "def g(b, c={int}): return b + c\n    {int_name} = g({int})",
     "def g(c=[]):\n        c.append(1)\n        return len(c)\n    {int_name} = g() + g()",
     "n = {int}\n    def g():\n        nonlocal n\n        n += 1\n        return n\n"
@@ -131,13 +131,13 @@ SHORT = {kind: [t for t in texts if not NESTED.search(t)] for kind, texts in EXP
 SLOT = re.compile(r"\{(new_)?([a-z]+)(_name)?\}")
 
 
-def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) -> str:
-    """The source of a function ``f(x, rng)``; ``pick`` chooses one of several texts."""
+def make_source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) -> str:
+    """Source of a function ``f(x, rng)``; ``pick`` chooses one of several texts."""
     names = {"int": ["a"], "vec": ["v"], "mask": ["m"], "unif": ["rng.random()"]}
     lines = ["def f(x, rng):", "    a = x", "    v = np.array([x, 1, 0])"]
     lines.append("    m = v == 1")
 
-    def filled(text: str, depth: int) -> str:
+    def fill_slots(text: str, depth: int) -> str:
         made: list[tuple[str, str]] = []
 
         def fill(match: re.Match[str]) -> str:
@@ -148,15 +148,15 @@ def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) ->
             if name:
                 return pick(names[kind])
             options = EXPRESSIONS[kind] if depth > 0 else SHORT[kind]
-            return filled(pick(options), depth - 1)
+            return fill_slots(pick(options), depth - 1)
 
         text = SLOT.sub(fill, text.replace("{{", "\0").replace("}}", "\1"))
         for kind, name in made:
             names.setdefault(kind, []).append(name)
         return text.replace("\0", "{").replace("\1", "}")
 
-    lines += ["    " + filled(pick(STATEMENTS), depth) for _ in range(statements)]
-    lines.append("    return " + filled(pick(EXPRESSIONS["answer"]), depth))
+    lines += ["    " + fill_slots(pick(STATEMENTS), depth) for _ in range(statements)]
+    lines.append("    return " + fill_slots(pick(EXPRESSIONS["answer"]), depth))
     return "\n".join(lines)
 
 
@@ -166,14 +166,14 @@ def _binomial(n: int, p: float) -> list[Fraction]:
     return [math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)]
 
 
-class Enumerated:
-    """A generator of plain numbers for one result of the draws; ``weight`` is its probability."""
+class EnumeratedGenerator:
+    """A generator of plain numbers for one result of the draws, of probability ``weight``."""
 
     def __init__(self, given: list[tuple[int, list[Fraction]]]) -> None:
         self.given, self.drawn, self.weight = given, 0, Fraction(1)
 
-    def one_of(self, values: Sequence[Any], shares: Sequence[Any] | None = None) -> Any:
-        """The value that this run draws."""
+    def draw_value(self, values: Sequence[Any], shares: Sequence[Any] | None = None) -> Any:
+        """Value drawn in this run."""
         if self.drawn == len(self.given):
             weights = [Fraction(1)] * len(values)
             if shares is not None:
@@ -186,17 +186,17 @@ class Enumerated:
         self.weight *= weights[taken]
         return values[taken]
 
-    def many(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
-        """An array of draws, or one draw."""
+    def draw_many(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
+        """An array of draws, or a single draw."""
         if size is None:
             return np.dtype(dtype).type(draw())
         return np.array([draw() for _ in range(size)], dtype=dtype)
 
     def random(self, size: Any = None) -> Any:
         return (
-            self.many(size, float, lambda: self.one_of([0.125, 0.375, 0.625, 0.875]))
+            self.draw_many(size, float, lambda: self.draw_value([0.125, 0.375, 0.625, 0.875]))
             if size
-            else self.one_of([0.125, 0.375, 0.625, 0.875])
+            else self.draw_value([0.125, 0.375, 0.625, 0.875])
         )
 
     def uniform(self, size: Any = None) -> Any:
@@ -204,33 +204,33 @@ class Enumerated:
 
     def integers(self, low: int, high: Any = None, size: Any = None, dtype: Any = np.int64) -> Any:
         values = range(low) if high is None else range(low, high)
-        return self.many(size, dtype, lambda: self.one_of(values))
+        return self.draw_many(size, dtype, lambda: self.draw_value(values))
 
     def binomial(self, n: int, p: float, size: Any = None) -> Any:
         shares = _binomial(n, p)
-        return self.many(size, int, lambda: self.one_of(range(n + 1), shares))
+        return self.draw_many(size, int, lambda: self.draw_value(range(n + 1), shares))
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:
         values = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
         if size is None:
-            return self.one_of(values, p)
+            return self.draw_value(values, p)
         if replace:
-            return np.array([self.one_of(values, p) for _ in range(size)], dtype=values.dtype)
+            return np.array([self.draw_value(values, p) for _ in range(size)], dtype=values.dtype)
         return self.permutation(values)[:size]
 
     def permutation(self, x: Any) -> Any:
         x = np.asarray(x)
-        return x[list(self.one_of(list(itertools.permutations(range(len(x))))))]
+        return x[list(self.draw_value(list(itertools.permutations(range(len(x))))))]
 
     def shuffle(self, x: Any) -> None:
         x[:] = self.permutation(x)
 
 
-def enumerated(function: Callable[..., Any], value: Any) -> Iterator[tuple[Fraction, Any]]:
+def enumerate_outputs(function: Callable[..., Any], value: Any) -> Iterator[tuple[Fraction, Any]]:
     """Every result of the draws: its probability, and the output or the exception."""
     given: list[tuple[int, list[Fraction]]] = []
     for _ in range(MAX_RUNS):
-        rng = Enumerated(given)
+        rng = EnumeratedGenerator(given)
         try:
             answer = function(value, rng)
         except Exception as error:
@@ -248,8 +248,8 @@ def enumerated(function: Callable[..., Any], value: Any) -> Iterator[tuple[Fract
     raise OverflowError("too many runs")
 
 
-def canonical(answer: Any) -> Any:
-    """The part of an output that an observer can distinguish: nested tuples of plain values."""
+def canonize(answer: Any) -> Any:
+    """Part of an output that an observer can distinguish: nested tuples of plain values."""
     if isinstance(answer, BaseException):
         return "raised", type(answer).__name__
     if isinstance(answer, np.ndarray):
@@ -257,19 +257,19 @@ def canonical(answer: Any) -> Any:
     if isinstance(answer, np.generic):
         answer = answer.item()
     if isinstance(answer, dict):
-        return "map", tuple(sorted((canonical(k), canonical(v)) for k, v in answer.items()))
+        return "map", tuple(sorted((canonize(k), canonize(v)) for k, v in answer.items()))
     if isinstance(answer, (set, frozenset)):
-        return "set", tuple(sorted(map(canonical, answer), key=repr))
+        return "set", tuple(sorted(map(canonize, answer), key=repr))
     if isinstance(answer, (list, tuple)):
-        return "list", tuple(map(canonical, answer))
+        return "list", tuple(map(canonize, answer))
     if isinstance(answer, float) and math.isnan(answer):
         return "NaN"
     return answer
 
 
-def distribution(function: Callable[..., Any], value: Any) -> Counter[Any]:
-    """The exact probability of each output."""
+def list_distribution(function: Callable[..., Any], value: Any) -> Counter[Any]:
+    """Exact probability of each output."""
     total: Counter[Any] = Counter()
-    for weight, answer in enumerated(function, value):
-        total[canonical(answer)] += weight
+    for weight, answer in enumerate_outputs(function, value):
+        total[canonize(answer)] += weight
     return total

@@ -1,4 +1,4 @@
-"""Code that reads clocks, files or other randomness than the generator's is not proved."""
+"""Tests that code with clocks, files or randomness outside the generator is not proved."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.distributions import epsilon
+from tests.auditor.tracing.distributions import compute_epsilon
 
-OUTSIDE: dict[str, Callable[[], int]] = {
+EXTERNAL_CALLS: dict[str, Callable[[], int]] = {
     "a clock": lambda: int(time.time()),
     "a clock by its name": lambda: now(),
     "the date": lambda: datetime.datetime.now().microsecond,
@@ -39,13 +39,13 @@ OUTSIDE: dict[str, Callable[[], int]] = {
 }
 
 
-@pytest.mark.parametrize("count", OUTSIDE.values(), ids=OUTSIDE)
-def test_other_coins_are_not_proved(count: Callable[[], int]) -> None:
+@pytest.mark.parametrize("count", EXTERNAL_CALLS.values(), ids=EXTERNAL_CALLS)
+def test_external_calls_are_not_proved(count: Callable[[], int]) -> None:
     def function(x: int, rng: Any) -> int:
         return x if rng.random() < 0.001 and count() % 1000 == 7 else int(rng.integers(2))
 
     with pytest.raises(NotTraced):
-        epsilon(function, [0, 1])
+        compute_epsilon(function, [0, 1])
 
 
 def test_a_thread_is_not_proved() -> None:
@@ -57,4 +57,4 @@ def test_a_thread_is_not_proved() -> None:
         return found[0]
 
     with pytest.raises(NotTraced, match="calls"):
-        epsilon(function, [0, 1])
+        compute_epsilon(function, [0, 1])

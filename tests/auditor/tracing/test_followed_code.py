@@ -1,4 +1,4 @@
-"""Python features that the tracer follows: correct code that uses them stays proved."""
+"""Tests of Python features that the tracer supports: correct code that uses them is proved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scipy import stats
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.run import SingleOutputRandomizer
-from tests.auditor.tracing.distributions import traced
+from tests.auditor.tracing.distributions import follow
 
 Rng = np.random.Generator
 KEEP = 0.75
@@ -32,7 +32,7 @@ TABLE = {0: 0, 1: 1}
 
 
 def check(function: Callable[..., Any], inputs: Any = (0, 1), *, sized: bool = False) -> None:
-    traced(function, list(inputs), sized=sized)
+    follow(function, list(inputs), sized=sized)
 
 
 def coin(x: int, rng: Rng) -> int:
@@ -263,7 +263,7 @@ def by_targets(x: int, rng: Rng) -> int:
 
 def by_order(x: int, rng: Rng) -> Any:
     values = np.zeros(3)
-    values[int(rng.integers(3))] = rng.integers(2)  # the value is drawn first
+    values[int(rng.integers(3))] = rng.integers(2)  # Python evaluates the value first.
     return values
 
 
@@ -292,7 +292,7 @@ def by_decorator(x: int, rng: Rng) -> int:
     return int(report(x))
 
 
-FOLLOWED: dict[str, Callable[[int, Rng], Any]] = {
+SUPPORTED: dict[str, Callable[[int, Rng], Any]] = {
     "private attribute": Private().report,
     "targets": by_targets,
     "order of an assignment": by_order,
@@ -353,8 +353,8 @@ FOLLOWED: dict[str, Callable[[int, Rng], Any]] = {
 }
 
 
-@pytest.mark.parametrize("function", FOLLOWED.values(), ids=FOLLOWED)
-def test_features_are_followed(function: Callable[[int, Rng], Any]) -> None:
+@pytest.mark.parametrize("function", SUPPORTED.values(), ids=SUPPORTED)
+def test_features_are_supported(function: Callable[[int, Rng], Any]) -> None:
     check(function)
 
 
@@ -399,7 +399,7 @@ def by_operator() -> Any:
     return KEPT[0]
 
 
-def test_what_another_thread_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_by_another_thread_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     state = Value(0)
     interpreted = SingleOutputRandomizer.interpret
 
@@ -429,7 +429,7 @@ def by_sorting_in_place() -> Any:
         by_cached_array,
     ],
 )
-def test_what_compiled_code_writes_or_shares_is_seen(count: Callable[[], Any]) -> None:
+def test_changes_by_compiled_code_are_detected(count: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
         check(lambda x, rng: x if count() % 1000 == 999 else coin(x, rng))
     assert not KEPT.any()
@@ -449,7 +449,7 @@ def test_what_compiled_code_writes_or_shares_is_seen(count: Callable[[], Any]) -
         lambda rng: next(iter({float("nan"), 1.0})) == 1,
     ],
 )
-def test_addresses_and_orders_are_refused(address: Callable[[Any], Any]) -> None:
+def test_addresses_and_set_orders_are_refused(address: Callable[[Any], Any]) -> None:
     with pytest.raises(NotTraced):
         check(lambda x, rng: coin(x, rng) if address(rng) else x)
 
@@ -463,7 +463,7 @@ def deep(x: int, rng: Rng) -> int:
     return deep(x, rng)
 
 
-MUCH: dict[str, Callable[[int, Rng], Any]] = {
+EXPENSIVE: dict[str, Callable[[int, Rng], Any]] = {
     "list": lambda x, rng: coin(x, rng) + len([0] * 10**9),
     "doubled": lambda x, rng: len(functools.reduce(lambda a, _: a + a, range(40), [0])),
     "doubled text": lambda x, rng: len(functools.reduce(lambda a, _: a + a, range(40), "a")),
@@ -488,8 +488,8 @@ MUCH: dict[str, Callable[[int, Rng], Any]] = {
 }
 
 
-@pytest.mark.parametrize("function", MUCH.values(), ids=MUCH)
-def test_much_work_is_refused_by_steps_and_not_by_seconds(
+@pytest.mark.parametrize("function", EXPENSIVE.values(), ids=EXPENSIVE)
+def test_expensive_work_is_refused_by_steps_not_by_seconds(
     function: Callable[[int, Rng], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace, "StepBudget", lambda: StepBudget(100_000))

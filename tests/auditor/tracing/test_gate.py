@@ -1,4 +1,4 @@
-"""Objects of classes of the traced code never reach a function of the table."""
+"""Tests of the gate: objects with hooks never reach a known function."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fedrec_auditor.auditor.tracing.objects import NativeMethod
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare, StepBudget
 
 
-class Hostile:
-    """Counts the calls of its methods."""
+class HookedObject:
+    """An object with every hook, each of which counts its calls."""
 
     calls = 0
 
     def _count(self, *_: Any, **__: Any) -> Any:
-        Hostile.calls += 1
+        HookedObject.calls += 1
         return 1
 
     __eq__ = __hash__ = __len__ = __index__ = __bool__ = __lt__ = __gt__ = __le__ = _count  # type: ignore[assignment]
@@ -45,7 +45,7 @@ class Hostile:
 
     @property
     def __class__(self) -> Any:
-        Hostile.calls += 1
+        HookedObject.calls += 1
         return int
 
     @property
@@ -57,7 +57,7 @@ class Hostile:
         return self._count()
 
 
-HOSTILE: Any = Hostile()
+HOSTILE: Any = HookedObject()
 PLAIN: Any = [1, 2.0, "a", [1, 2], np.zeros(2)]
 TABLES = {**known.ALLOWED_FUNCTIONS, **known.WRITING_FUNCTIONS, **known.list_special_functions()}
 FUNCTIONS = {f"{number} {getattr(f, '__name__', f)}": f for number, f in enumerate(TABLES.values())}
@@ -73,14 +73,14 @@ METHODS = [
 RUN = Interpreter(TracedGenerator(ExecutionPath([], budget=StepBudget())))
 
 
-def interpreter() -> Interpreter:
-    """An interpreter at the start of a call."""
+def reset_interpreter() -> Interpreter:
+    """Returns the interpreter at the start of a call."""
     RUN.reset(ExecutionPath([], budget=StepBudget()))
     return RUN
 
 
-def ways(value: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Arguments that contain a value, directly and in containers at any depth."""
+def make_arguments(value: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Arguments that contain a value, directly and in containers at several depths."""
     inside = [value, [value], (value,), {"a": value}, [[0, value]], {0: [value]}]
     found: list[tuple[tuple[Any, ...], dict[str, Any]]] = [((entry,), {}) for entry in inside]
     found += [((entry, value), {}) for entry in PLAIN]
@@ -90,38 +90,38 @@ def ways(value: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     return found
 
 
-def check(name: str, run: Interpreter, call: Any) -> None:
-    """Asserts that a call, whatever its result, runs no method of the object."""
-    before = Hostile.calls
+def check_no_calls(name: str, run: Interpreter, call: Any) -> None:
+    """Checks that a call runs no method of the object, whatever its result."""
+    before = HookedObject.calls
     # Errors of the interpreter itself are refusals too.
     own = (TypeError, IndexError, ValueError, AttributeError)
     with suppress(NotTraced, TracedError, PathTooRare, *own):
         call()
-    assert Hostile.calls == before, name
+    assert HookedObject.calls == before, name
 
 
 @pytest.mark.parametrize("first", range(0, len(FUNCTIONS), 50))
-def test_no_function_of_the_table_runs_code_of_an_object(first: int) -> None:
+def test_no_known_function_runs_code_of_an_object(first: int) -> None:
     for name, function in list(FUNCTIONS.items())[first : first + 50]:
-        for args, kwargs in ways(HOSTILE):
-            run = interpreter()
-            check(name, run, partial(run.call, function, args, kwargs))
+        for args, kwargs in make_arguments(HOSTILE):
+            run = reset_interpreter()
+            check_no_calls(name, run, partial(run.call, function, args, kwargs))
 
 
-def test_no_special_function_runs_code_of_an_object_unseen() -> None:
-    """Special functions interpret hooks of an object, but of no object in a list."""
+def test_no_special_function_runs_hooks_of_an_object_in_a_list() -> None:
+    """Special functions interpret hooks of an object itself, but not of an object in a list."""
     for number, key in enumerate(builtin_calls.BUILTIN_REPLACEMENTS):
-        for args, kwargs in ways([HOSTILE])[:5]:
-            run = interpreter()
+        for args, kwargs in make_arguments([HOSTILE])[:5]:
+            run = reset_interpreter()
             call = partial(builtin_calls.BUILTIN_REPLACEMENTS[key], run, args, kwargs)
-            check(str(number), run, call)
+            check_no_calls(str(number), run, call)
 
 
 @pytest.mark.parametrize("first", range(0, len(METHODS), 50))
 def test_no_method_runs_code_of_an_object(first: int) -> None:
     for value, name in METHODS[first : first + 50]:
-        for args, kwargs in ways(HOSTILE):
-            run = interpreter()
+        for args, kwargs in make_arguments(HOSTILE):
+            run = reset_interpreter()
             own = run.mark_new(value.copy() if hasattr(value, "copy") else value)
             call = partial(run.call, NativeMethod(own, name), args, kwargs)
-            check(f"{value!r}.{name}", run, call)
+            check_no_calls(f"{value!r}.{name}", run, call)

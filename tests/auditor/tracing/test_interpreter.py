@@ -1,4 +1,4 @@
-"""A proof is refused unless every operation is known to depend on its operands alone."""
+"""Tests of refusals: an operation is traced only if it is known to depend on its operands alone."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.distributions import traced
-from tests.auditor.tracing.test_gate import Hostile
+from tests.auditor.tracing.distributions import follow
+from tests.auditor.tracing.test_gate import HookedObject
 from tests.auditor.tracing.test_state import Slots
 
 Rng = np.random.Generator
 
 
 def check(function: Callable[..., Any], inputs: Any = (0, 1), *, sized: bool = False) -> None:
-    traced(function, list(inputs), sized=sized)
+    follow(function, list(inputs), sized=sized)
 
 
 def coin(x: int, rng: Rng) -> int:
     return x if rng.random() < 0.75 else 1 - x
 
 
-def at_times(seldom: Callable[[], Any]) -> Callable[[int, Rng], int]:
-    """Leaks the input in the calls that ``seldom`` selects."""
+def leak_if(seldom: Callable[[], Any]) -> Callable[[int, Rng], int]:
+    """A randomizer that leaks the input in the calls that ``seldom`` selects."""
     return lambda x, rng: x if seldom() else coin(x, rng)
 
 
@@ -68,12 +68,12 @@ CLOCK: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("clock", CLOCK.values(), ids=CLOCK)
-def test_clocks_and_coins_of_others_are_refused(clock: Callable[[], Any]) -> None:
+def test_clocks_and_other_randomness_are_refused(clock: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
-        check(at_times(lambda: clock() == 77))
+        check(leak_if(lambda: clock() == 77))
 
 
-H: Any = Hostile()
+H: Any = HookedObject()
 HOSTILE: dict[str, Callable[[], Any]] = {
     "choice": lambda: random.choice(H),
     "keywords": lambda: dict(**H),
@@ -109,19 +109,19 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("act", HOSTILE.values(), ids=HOSTILE)
-def test_no_hook_of_an_object_runs_unseen(act: Callable[[], Any]) -> None:
+def test_no_hook_of_an_object_runs(act: Callable[[], Any]) -> None:
     def function(x: int, rng: Rng) -> int:
         act()
         return coin(x, rng)
 
-    before = Hostile.calls
+    before = HookedObject.calls
     with pytest.raises(NotTraced):
         check(function)
-    assert Hostile.calls == before
+    assert HookedObject.calls == before
 
 
 class Seldom:
-    """Counts its calls, through hooks of other classes; one in 1,000 outputs is wrong."""
+    """A callable that counts its calls, through hooks of other classes; false once in 1,000."""
 
     calls = 0
 
@@ -246,13 +246,13 @@ HIDDEN: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("seldom", HIDDEN.values(), ids=HIDDEN)
-def test_hooks_and_ends_that_nobody_calls_are_refused(seldom: Callable[[], Any]) -> None:
+def test_implicit_hooks_and_finalizers_are_refused(seldom: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
-        check(at_times(seldom))
+        check(leak_if(seldom))
 
 
 def _counting_output(kind: str) -> tuple[Any, Callable[[], int]]:
-    """A standard output that counts its characters, and a function that reads the count."""
+    """A standard output that counts its writes, and a function that reads the count."""
     calls = 0
     slots = Slots()
     slots.calls = 0
@@ -270,7 +270,7 @@ def _counting_output(kind: str) -> tuple[Any, Callable[[], int]]:
 
 
 @pytest.mark.parametrize("kind", ["closure", "slot", "class"])
-def test_what_replays_change_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_by_replays_are_detected(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     output, count = _counting_output(kind)
 
     def function(x: int, rng: Rng) -> int:
@@ -364,7 +364,7 @@ def _huge(x: int, rng: Rng) -> Any:
 @pytest.mark.parametrize(
     "function", [_of_type, _of_type_by_name, _of_type_by_table, _single, _huge]
 )
-def test_types_and_grids_of_draws_are_refused(function: Any) -> None:
+def test_types_and_resolutions_of_draws_are_refused(function: Any) -> None:
     with pytest.raises(NotTraced):
         check(function)
 

@@ -1,4 +1,4 @@
-"""Outputs with probabilities at some numbers and densities at others: clipped, mixed, rounded.
+"""Tests of outputs with both atoms and densities: clipped, mixed and rounded noise.
 
 Every case states its distribution independently: the atoms, and the density from scipy.
 """
@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from tests.auditor.tracing.distributions import epsilon, traced
+from tests.auditor.tracing.distributions import compute_epsilon, follow
 
 Rng = np.random.Generator
 LAPLACE, NORMAL = stats.laplace(), stats.norm(scale=2.0)
@@ -37,14 +37,14 @@ class Case:
     ends: tuple[float, ...] = (-1.0, 0.0, 0.5, 1.0)
     at: float = 0.01
 
-    def excess(self, epsilon: float, one: int, other: int) -> float:
-        """The hockey-stick divergence, by quadrature."""
-        p, q = self.atoms(one), self.atoms(other)
+    def compute_divergence(self, epsilon: float, input_a: int, input_b: int) -> float:
+        """Hockey-stick divergence, by quadrature."""
+        p, q = self.atoms(input_a), self.atoms(input_b)
         factor = math.exp(epsilon)
         total = sum(max(0.0, mass - factor * q.get(y, 0.0)) for y, mass in p.items())
 
         def above(y: float) -> float:
-            return max(0.0, self.density(one, y) - factor * self.density(other, y))
+            return max(0.0, self.density(input_a, y) - factor * self.density(input_b, y))
 
         grid = np.unique([*np.linspace(-25.0, 25.0, 51), *self.ends])
         cells = itertools.pairwise(grid)
@@ -52,8 +52,8 @@ class Case:
         return total + math.fsum(parts)
 
 
-def clipped(noise: Any, low: float, high: float) -> tuple[Any, Any]:
-    """Atoms and density of noise around the input, clipped."""
+def clip(noise: Any, low: float, high: float) -> tuple[Any, Any]:
+    """Atoms and density of noise around the input, clipped to [low, high]."""
 
     def atoms(x: int) -> dict[float, float]:
         ends = {low: float(noise.cdf(low - x)), high: float(noise.sf(high - x))}
@@ -95,18 +95,16 @@ def smooth(x: int, y: float) -> float:
 
 
 CASES = [
-    Case(
-        lambda x, rng: float(np.clip(x + rng.laplace(), -1, 1)), *clipped(LAPLACE, -1.0, 1.0), 1.0
-    ),
-    Case(lambda x, rng: min(max(x + rng.laplace(), 0.0), 1.0), *clipped(LAPLACE, 0.0, 1.0), 1.0),
-    Case(lambda x, rng: max(x + rng.laplace(), 0), *clipped(LAPLACE, 0.0, math.inf), 1.0),
-    Case(lambda x, rng: np.clip(x + rng.laplace(), -8, 8), *clipped(LAPLACE, -8.0, 8.0), 1.0),
+    Case(lambda x, rng: float(np.clip(x + rng.laplace(), -1, 1)), *clip(LAPLACE, -1.0, 1.0), 1.0),
+    Case(lambda x, rng: min(max(x + rng.laplace(), 0.0), 1.0), *clip(LAPLACE, 0.0, 1.0), 1.0),
+    Case(lambda x, rng: max(x + rng.laplace(), 0), *clip(LAPLACE, 0.0, math.inf), 1.0),
+    Case(lambda x, rng: np.clip(x + rng.laplace(), -8, 8), *clip(LAPLACE, -8.0, 8.0), 1.0),
     Case(
         lambda x, rng: min(max(x + rng.normal(0, 2), -1), 1),
-        *clipped(NORMAL, -1.0, 1.0),
+        *clip(NORMAL, -1.0, 1.0),
         math.log(NORMAL.cdf(-1) / NORMAL.cdf(-2)),
     ),
-    Case(lambda x, rng: max(0.0, x + rng.normal(0, 2)), *clipped(NORMAL, 0.0, math.inf), math.inf),
+    Case(lambda x, rng: max(0.0, x + rng.normal(0, 2)), *clip(NORMAL, 0.0, math.inf), math.inf),
     Case(
         thresholded,
         lambda x: {0.0: float(LAPLACE.cdf(0.5 - x))},
@@ -138,16 +136,16 @@ IDS = [f"{k}" for k in range(len(CASES))]
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_the_epsilon_is_that_of_atoms_and_densities_together(case: Case) -> None:
-    assert epsilon(case.function, [0, 1]) == pytest.approx(case.epsilon, rel=1e-12)
-    least = epsilon(case.function, [0, 1], case.at)
-    spent = max(case.excess(least, 0, 1), case.excess(least, 1, 0))
+def test_epsilon_covers_atoms_and_densities(case: Case) -> None:
+    assert compute_epsilon(case.function, [0, 1]) == pytest.approx(case.epsilon, rel=1e-12)
+    least = compute_epsilon(case.function, [0, 1], case.at)
+    spent = max(case.compute_divergence(least, 0, 1), case.compute_divergence(least, 1, 0))
     assert spent == pytest.approx(case.at, abs=1e-8)
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_an_atom_of_any_input_is_an_atom_for_all(case: Case) -> None:
-    trace = traced(case.function, [0, 1])
+    trace = follow(case.function, [0, 1])
     atoms = {*case.atoms(0), *case.atoms(1)}
     assert atoms <= {*trace.atoms}
     places = sorted(atoms | {-0.7, 0.3, 0.8, 2.2})
@@ -158,14 +156,14 @@ def test_an_atom_of_any_input_is_an_atom_for_all(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [CASES[k] for k in (1, 3, 5, 9, 10)])
-def test_real_draws_agree_with_it(case: Case) -> None:
+def test_real_draws_agree_with_the_trace(case: Case) -> None:
     found = verify_ldp(case.function, epsilon=1.0, inputs=[0, 1], samples=4_000)
     assert found.method.startswith("proved from the code"), found.checks[0].reason
     expected = Verdict.CONSISTENT if case.epsilon <= 1.0 else Verdict.VIOLATED
     assert (found.verdict, found.epsilon_lower) == (expected, pytest.approx(case.epsilon))
 
 
-def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
+def test_draws_with_too_heavy_an_atom_do_not_fit() -> None:
     def far(x: int, rng: Rng) -> float:
         return min(max(x + rng.laplace(), -5.0), 5.0)
 
@@ -173,7 +171,7 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
         y = far(x, rng)
         return 5.0 if y > 4.0 else y
 
-    trace = traced(far, [0, 1])
+    trace = follow(far, [0, 1])
     stated: Any = {"wrapped_object": trace, "log_prob_function": trace.log_prob}
     stated["atom_values"] = trace.atoms
 
@@ -186,7 +184,7 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-4])
-def test_an_input_with_little_but_atoms_is_followed(share: float) -> None:
+def test_an_input_with_nearly_only_atoms_is_proved(share: float) -> None:
     def report(x: int, rng: Rng) -> float:
         return 0.5 if rng.random() >= (share if x else 0.5) else float(rng.laplace())
 
@@ -196,17 +194,17 @@ def test_an_input_with_little_but_atoms_is_followed(share: float) -> None:
 
 
 def test_an_infinite_epsilon_at_a_delta_is_found() -> None:
-    assert epsilon(atom_of_one_input, [0, 1], 0.01) == math.inf
+    assert compute_epsilon(atom_of_one_input, [0, 1], 0.01) == math.inf
 
 
 def test_a_large_epsilon_at_a_delta_is_not_called_infinite() -> None:
     def far(x: int, rng: Rng) -> float:
         return 1000 * x + float(rng.normal(0, 0.01))
 
-    bound = traced(far, [0, 1]).compute_bound(0.01)
-    assert 1e5 < bound.epsilon < 5e9  # about the exact value, half the square of the shift
+    bound = follow(far, [0, 1]).compute_bound(0.01)
+    assert 1e5 < bound.epsilon < 5e9  # near the exact value, half the square of the shift
     assert not bound.tight
-    witness = traced(far, [0, 1]).compute_bound(0.0).witness
+    witness = follow(far, [0, 1]).compute_bound(0.0).witness
     assert witness is not None
     assert "grows without bound" in witness.note
 
@@ -230,8 +228,8 @@ def paths_that_are_not_independent(x: int, rng: Rng) -> Any:
 
 
 def each_beside_its_sign(x: int, rng: Rng) -> Any:
-    one, other = (min(max(x + rng.laplace(), 0.0), 1.0) for _ in range(2))
-    return [one, one > 0.5, other, other > 0.5]
+    first, second = (min(max(x + rng.laplace(), 0.0), 1.0) for _ in range(2))
+    return [first, first > 0.5, second, second > 0.5]
 
 
 def one_coin_for_all(x: int, rng: Rng) -> Any:
@@ -249,12 +247,12 @@ def one_coin_for_all(x: int, rng: Rng) -> Any:
         (one_coin_for_all, math.log((0.75**5 + 0.6**5) / (0.25**5 + 0.4**5))),
     ],
 )
-def test_independent_numbers_add_up(function: Callable[..., Any], expected: float) -> None:
-    assert epsilon(function, [0, 1]) == pytest.approx(expected, rel=1e-12)
+def test_epsilons_of_independent_outputs_add(function: Callable[..., Any], expected: float) -> None:
+    assert compute_epsilon(function, [0, 1]) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_law_of_several_clipped_numbers_is_their_product() -> None:
-    trace = traced(several_by_hand, [0, 1])
+def test_the_density_of_clipped_numbers_is_a_product() -> None:
+    trace = follow(several_by_hand, [0, 1])
     found = trace.log_prob([0.0, 1.0, 0.25], trace.inputs[1])
     below, above = LAPLACE.cdf(-1.0), LAPLACE.sf(0.0)
     assert math.exp(found) == pytest.approx(below * above * LAPLACE.pdf(-0.75), rel=1e-12)

@@ -1,4 +1,4 @@
-"""Arrays of numbers are read as their nested lists.
+"""Tests of outputs with structure: arrays are read as nested lists.
 
 Types, shapes, the order of keys and signs of zero are part of an output.
 """
@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.tracing.outputs import FORM_CHECK_NAME, split_output
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME
-from tests.auditor.tracing.distributions import epsilon, traced
+from tests.auditor.tracing.distributions import compute_epsilon, follow
 
 Rng = np.random.Generator
 
@@ -40,7 +40,7 @@ def test_an_array_is_read_as_its_list(array: NDArray[Any]) -> None:
 
 
 @pytest.mark.parametrize("answer", [{"a": np.zeros((2, 3))}, [np.zeros(3), np.zeros(3)]])
-def test_arrays_within_are_lists_as_well(answer: Any) -> None:
+def test_nested_arrays_are_read_as_lists(answer: Any) -> None:
     def listed(part: Any) -> Any:
         if isinstance(part, dict):
             return {key: listed(value) for key, value in part.items()}
@@ -108,7 +108,7 @@ ANSWERS: list[tuple[Callable[..., Any], float]] = [
 
 
 @pytest.mark.parametrize(("function", "times"), ANSWERS, ids=map(str, range(len(ANSWERS))))
-def test_sets_records_and_the_order_of_keys_are_answers(
+def test_sets_records_and_key_orders_are_outputs(
     function: Callable[..., Any], times: float
 ) -> None:
     found = verify_ldp(function, epsilon=5.0, inputs=[0, 1], samples=4_000)
@@ -116,7 +116,7 @@ def test_sets_records_and_the_order_of_keys_are_answers(
     assert found.epsilon_lower == pytest.approx(times * math.log(3) if times else 0.0, abs=1e-12)
 
 
-def test_without_its_code_a_set_is_measured_by_what_is_in_it() -> None:
+def test_a_sampled_set_is_measured_by_its_elements() -> None:
     found = verify_ldp(
         lambda x, rng: {noisy(x, rng), 7}, epsilon=0.5, inputs=[0, 1], samples=4_000, trace=False
     )
@@ -132,11 +132,11 @@ def test_a_container_with_attributes_is_refused() -> None:
         return answer
 
     with pytest.raises(NotTraced, match=r"the code calls .*Listed"):
-        traced(report, [0, 1])
+        follow(report, [0, 1])
 
 
-def test_many_answers_have_the_log_probabilities_of_each() -> None:
-    trace = traced(lambda x, rng: {"bit": noisy(x, rng)} if noisy(x, rng) else [x], [0, 1])
+def test_log_probabilities_of_many_outputs_equal_single_ones() -> None:
+    trace = follow(lambda x, rng: {"bit": noisy(x, rng)} if noisy(x, rng) else [x], [0, 1])
     answers: list[Any] = [{"bit": 1}, [0], {"bit": 0}, "no answer", [1]]
     expected = [trace.log_prob(answer, trace.inputs[1]) for answer in answers]
     assert trace.log_probs(answers, trace.inputs[1]).tolist() == expected
@@ -151,7 +151,7 @@ def seldom(x: int, rng: Rng) -> bool:
     return bool(x and rng.random() < 1e-7)
 
 
-TELLING: dict[str, Callable[[int, Rng], Any]] = {
+LEAKING_FORMS: dict[str, Callable[[int, Rng], Any]] = {
     "type": lambda x, rng: float(coin(x, rng)) if seldom(x, rng) else coin(x, rng),
     "numpy's type": lambda x, rng: np.int64(coin(x, rng)) if seldom(x, rng) else coin(x, rng),
     "truth": lambda x, rng: bool(coin(x, rng)) if seldom(x, rng) else coin(x, rng),
@@ -165,26 +165,26 @@ TELLING: dict[str, Callable[[int, Rng], Any]] = {
 }
 
 
-@pytest.mark.parametrize("function", TELLING.values(), ids=TELLING)
-def test_a_form_that_tells_fails_a_check_however_seldom(function: Any) -> None:
-    check = traced(function, [0, 1]).check_forms(0.0)
+@pytest.mark.parametrize("function", LEAKING_FORMS.values(), ids=LEAKING_FORMS)
+def test_a_form_that_leaks_fails_a_check_however_rare(function: Any) -> None:
+    check = follow(function, [0, 1]).check_forms(0.0)
     assert check is not None
     assert (check.name, check.status) == (FORM_CHECK_NAME, CheckStatus.FAILED)
 
 
-def test_the_check_stands_in_a_verification() -> None:
-    found = verify_ldp(TELLING["type"], epsilon=2.0, inputs=[0, 1], samples=2_000)
+def test_a_verification_has_the_form_check() -> None:
+    found = verify_ldp(LEAKING_FORMS["type"], epsilon=2.0, inputs=[0, 1], samples=2_000)
     assert FORM_CHECK_NAME in [check.name for check in found.faults]
 
 
 @pytest.mark.parametrize("share", [1.0, 1e-7])
-def test_the_order_of_keys_is_a_part_of_the_answer(share: float) -> None:
+def test_the_order_of_keys_is_part_of_the_output(share: float) -> None:
     def ordered(x: int, rng: Rng) -> Any:
         if x and rng.random() < share:
             return {"a": coin(0, rng), "b": 1}
         return {"b": 1, "a": coin(0, rng)}
 
-    assert math.isinf(epsilon(ordered, [0, 1]))
+    assert math.isinf(compute_epsilon(ordered, [0, 1]))
     found = verify_ldp(ordered, epsilon=2.0, inputs=[0, 1], samples=2_000)
     assert found.verdict is Verdict.VIOLATED
 
@@ -210,5 +210,5 @@ def test_several_forms_of_one_value_are_not_compared() -> None:
         (lambda x, rng: float(np.clip(x + rng.laplace(), 0, 1)), [0.0, 1.0]),
     ],
 )
-def test_one_form_tells_nothing(function: Any, inputs: list[Any]) -> None:
-    assert traced(function, inputs).check_forms(0.0) is None
+def test_a_single_form_has_no_check(function: Any, inputs: list[Any]) -> None:
+    assert follow(function, inputs).check_forms(0.0) is None

@@ -1,4 +1,4 @@
-"""A proof leaves the process unchanged: other threads, profilers and coverage are not affected."""
+"""Tests that a proof leaves the process unchanged: threads, profilers and coverage still work."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from scipy import stats
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from tests.auditor.tracing.distributions import epsilon
+from tests.auditor.tracing.distributions import compute_epsilon
 
 Rng = np.random.Generator
 
 
-def noisy(x: float, rng: Rng) -> list[float]:
+def draw_from_three(x: float, rng: Rng) -> list[float]:
     """Draws from its generator, from NumPy and from Python, and uses arrays."""
     values = np.zeros(3) + x
     return [float(values[0]) + math.floor(rng.laplace()), x + np.random.laplace()]  # noqa: NPY002
 
 
-def of_process(x: int, rng: Rng) -> int:
+def draw_from_random(x: int, rng: Rng) -> int:
     return x if random.random() < 0.75 else 1 - x
 
 
-def of_its_own(x: int, rng: Rng) -> int:
+def draw_from_rng(x: int, rng: Rng) -> int:
     return x if rng.random() < 0.75 else 1 - x
 
 
-def test_debuggers_and_coverage_see_the_function_itself_alone() -> None:
+def test_trace_functions_see_only_the_function_itself() -> None:
     before, codes = sys.gettrace(), set()
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
@@ -47,21 +47,19 @@ def test_debuggers_and_coverage_see_the_function_itself_alone() -> None:
 
     sys.settrace(look)
     try:
-        proved = epsilon(of_its_own, [0, 1])
+        proved = compute_epsilon(draw_from_rng, [0, 1])
     finally:
         sys.settrace(before)
     assert proved == pytest.approx(math.log(3))
-    assert codes == {of_its_own.__code__}
+    assert codes == {draw_from_rng.__code__}
 
 
 WATCHED = (np, np.random, random, math, sys.modules[__name__])
 
 
 @pytest.mark.parametrize("error", [None, ValueError, SystemExit, NotTraced])
-def test_nothing_of_the_process_is_replaced_while_a_proof_runs(
-    error: type[BaseException] | None,
-) -> None:
-    """The callable checks this in its replays, and a trace function at every call."""
+def test_no_module_is_patched_while_a_proof_runs(error: type[BaseException] | None) -> None:
+    """The callable checks this in its replays, and a trace function in every call."""
     before = [dict(vars(module)) for module in WATCHED]
     changed = []
 
@@ -77,12 +75,12 @@ def test_nothing_of_the_process_is_replaced_while_a_proof_runs(
     def function(x: int, rng: Rng) -> int:
         if error is not None:
             raise error("no")
-        return int(np.zeros(1)[0]) + of_process(x, rng) * math.floor(1.5)
+        return int(np.zeros(1)[0]) + draw_from_random(x, rng) * math.floor(1.5)
 
     kept, sys_profile = sys.getprofile(), look
     sys.setprofile(sys_profile)
     try:
-        epsilon(function, [0, 1])
+        compute_epsilon(function, [0, 1])
     except NotTraced:
         assert error in (SystemExit, NotTraced)
     finally:
@@ -94,13 +92,13 @@ def test_nothing_of_the_process_is_replaced_while_a_proof_runs(
         assert vars(module) == names or all(vars(module)[n] is v for n, v in names.items())
 
 
-def test_global_generators_go_on_where_they_were() -> None:
+def test_global_generators_keep_their_state() -> None:
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002
     expected = random.random(), np.random.random()  # noqa: NPY002
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002
-    assert epsilon(of_process, [0, 1]) == pytest.approx(math.log(3))
+    assert compute_epsilon(draw_from_random, [0, 1]) == pytest.approx(math.log(3))
     assert (random.random(), np.random.random()) == expected  # noqa: NPY002
 
 
@@ -118,42 +116,42 @@ def test_other_threads_get_numbers() -> None:
     thread = threading.Thread(target=watch)
     thread.start()
     for _ in range(10):
-        epsilon(noisy, [0.0, 1.0])
+        compute_epsilon(draw_from_three, [0.0, 1.0])
     stop.set()
     thread.join()
     assert calls
     assert not wrong
 
 
-def test_two_verifications_at_once_have_the_answers_of_one() -> None:
+def test_parallel_verifications_have_equal_results() -> None:
     def verified(function: Callable[..., Any]) -> Any:
         found = verify_ldp(function, epsilon=1.2, inputs=[0, 1], samples=2_000)
         return found.verdict, found.epsilon_lower, found.exact
 
-    functions = [of_process, of_its_own] * 2
+    functions = [draw_from_random, draw_from_rng] * 2
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(verified, functions))
     assert together == [verified(function) for function in functions]
     assert all(exact for *_, exact in together)
 
 
-def test_a_profiler_goes_on() -> None:
+def test_a_profiler_keeps_running() -> None:
     profile = cProfile.Profile()
     profile.enable()
     try:
-        found = epsilon(of_its_own, [0, 1])
+        found = compute_epsilon(draw_from_rng, [0, 1])
     finally:
         profile.disable()
     assert found == pytest.approx(math.log(3))
-    assert any(entry.code == of_its_own.__code__ for entry in profile.getstats())
+    assert any(entry.code == draw_from_rng.__code__ for entry in profile.getstats())
 
 
-def test_a_tracer_goes_on() -> None:
+def test_a_trace_function_keeps_running() -> None:
     """Coverage records the lines of the callable in its replays."""
     lines = set()
 
     def see(frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code is of_its_own.__code__:
+        if frame.f_code is draw_from_rng.__code__:
             lines.add(frame.f_lineno)
             return see
         return see if frame.f_code.co_filename == __file__ else None
@@ -161,7 +159,7 @@ def test_a_tracer_goes_on() -> None:
     kept = sys.gettrace()
     sys.settrace(see)
     try:
-        found = epsilon(of_its_own, [0, 1])
+        found = compute_epsilon(draw_from_rng, [0, 1])
         seen = sys.gettrace()
     finally:
         sys.settrace(kept)
@@ -189,9 +187,9 @@ FROZEN.random_state = np.random.default_rng(3)
         lambda x, rng: np.linalg.inv(np.eye(2) + rng.random((2, 2)))[0, 0],
     ],
 )
-def test_compiled_code_gets_numbers(function: Callable[[int, Rng], Any]) -> None:
+def test_compiled_code_receives_numbers(function: Callable[[int, Rng], Any]) -> None:
     """The result is a proof or a refusal, and the process does not crash."""
     try:
-        assert epsilon(function, [0, 1]) >= 0.0
+        assert compute_epsilon(function, [0, 1]) >= 0.0
     except NotTraced as refusal:
         assert str(refusal)  # noqa: PT017

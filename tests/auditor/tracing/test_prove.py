@@ -1,4 +1,4 @@
-"""The epsilon proved from code is exact; code that real draws or state contradict is sampled."""
+"""Tests of proofs from code: their epsilon is exact, and code that cannot be traced is sampled."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def coin(bit: int, rng: Rng) -> int:
     return bit if rng.random() < 0.75 else 1 - bit
 
 
-def verified(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verification, str]:
-    """The verification of a randomizer, and the reason that its proof gives."""
+def verify(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verification, str]:
+    """Verification of a randomizer, and the reason of its proof check."""
     usual: dict[str, Any] = {"epsilon": 2.0, "inputs": [0, 1], "samples": 4_000}
     found = verify_ldp(randomizer, **usual | settings)
     (check,) = (check for check in found.checks if check.name == PROOF_CHECK_NAME)
@@ -42,10 +42,10 @@ def verified(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verificat
     return found, check.reason
 
 
-def test_a_kept_claim_is_proved_and_a_broken_one_refuted_with_coins_and_fractions() -> None:
-    kept, _ = verified(coin, epsilon=math.log(3.0))
+def test_a_true_claim_is_proved_and_a_false_one_refuted_exactly() -> None:
+    kept, _ = verify(coin, epsilon=math.log(3.0))
     assert (kept.verdict, kept.samples) == (Verdict.CONSISTENT, None)
-    broken, _ = verified(coin, epsilon=1.0)
+    broken, _ = verify(coin, epsilon=1.0)
     assert broken.verdict is Verdict.VIOLATED
     assert broken.epsilon_lower == pytest.approx(math.log(3.0), rel=1e-12)
     assert broken.witness is not None
@@ -53,76 +53,76 @@ def test_a_kept_claim_is_proved_and_a_broken_one_refuted_with_coins_and_fraction
     assert "random() in (0, 0.75)" in broken.witness.note
 
 
-def test_a_leak_of_one_in_a_million_is_seen() -> None:
-    found, _ = verified(lambda x, rng: x if rng.random() < 1e-6 else int(rng.integers(0, 2)))
+def test_a_leak_of_one_in_a_million_is_exact() -> None:
+    found, _ = verify(lambda x, rng: x if rng.random() < 1e-6 else int(rng.integers(0, 2)))
     assert found.epsilon_lower == pytest.approx(math.log((0.5 + 5e-7) / (0.5 - 5e-7)), rel=1e-9)
-    clear, _ = verified(lambda x, rng: x if rng.random() < 1e-6 else 2)
+    clear, _ = verify(lambda x, rng: x if rng.random() < 1e-6 else 2)
     assert math.isinf(clear.epsilon_lower)
 
 
-def test_a_claim_that_constants_miss_by_rounding_is_kept() -> None:
+def test_a_claim_missed_by_rounding_of_constants_holds() -> None:
     keep = math.e / (1.0 + math.e)
-    found, _ = verified(lambda x, rng: x ^ int(rng.random() >= keep), epsilon=1.0)
+    found, _ = verify(lambda x, rng: x ^ int(rng.random() >= keep), epsilon=1.0)
     assert found.verdict is Verdict.CONSISTENT
 
 
-def test_a_loop_that_goes_on_is_cut_where_paths_are_rarer_than_2_to_the_minus_100() -> None:
+def test_an_unbounded_loop_is_cut_at_paths_rarer_than_2_to_minus_100() -> None:
     def rejecting(x: int, rng: Rng) -> int:
         while (report := int(rng.integers(0, 4))) == 3:
             pass
         return x if report == 2 else report
 
-    found, _ = verified(rejecting)
+    found, _ = verify(rejecting)
     assert found.epsilon_lower == pytest.approx(math.log(2.0), rel=1e-12)
     assert "rarer than 2^-100 each are left out" in found.method
 
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
-def test_at_a_delta_it_is_the_gaussian_curve(delta: float) -> None:
-    found, _ = verified(lambda x, rng: x + rng.normal(0.0, 2.0), delta=delta)
+def test_at_a_delta_the_bound_is_on_the_gaussian_curve(delta: float) -> None:
+    found, _ = verify(lambda x, rng: x + rng.normal(0.0, 2.0), delta=delta)
     cdf = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)))
     epsilon, mu = found.epsilon_lower, 0.5
-    shown = cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * cdf(-mu / 2 - epsilon / mu)
-    assert float(shown) == pytest.approx(delta, rel=1e-5)
+    delta_at_epsilon = cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * cdf(-mu / 2 - epsilon / mu)
+    assert float(delta_at_epsilon) == pytest.approx(delta, rel=1e-5)
 
 
-def memoised(x: int, rng: Rng) -> list[int]:
-    """Ten reports of one device, which repeats its first output."""
+def send_memoised(x: int, rng: Rng) -> list[int]:
+    """Ten reports of one client, which repeats its first output."""
     known: dict[int, int] = {}
     return [known.setdefault(x, coin(x, rng)) if t == 0 else known[x] for t in range(10)]
 
 
-def twice_randomized(x: int, rng: Rng) -> list[Any]:
-    """A permanent output, and four reports that randomize it again."""
+def send_randomized_twice(x: int, rng: Rng) -> list[Any]:
+    """Four reports that randomize a permanent output again."""
     permanent = coin(x, rng)
     return [np.where(rng.random() < 0.8, permanent, 1 - permanent) for _ in range(4)]
 
 
-def test_a_constant_expression_is_read() -> None:
-    found, _ = verified(lambda x, rng: 2 * 3, epsilon=0.1)
+def test_a_constant_expression_is_proved() -> None:
+    found, _ = verify(lambda x, rng: 2 * 3, epsilon=0.1)
     assert found.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
     ("device", "epsilon"),
     [
-        (memoised, math.log(3.0)),
+        (send_memoised, math.log(3.0)),
         (lambda x, rng: [coin(x, rng) for _ in range(3)], 3 * math.log(3.0)),
         (
-            twice_randomized,
+            send_randomized_twice,
             math.log((0.75 * 0.8**4 + 0.25 * 0.2**4) / (0.25 * 0.8**4 + 0.75 * 0.2**4)),
         ),
     ],
 )
-def test_several_reports_of_a_device_are_traced_together(
+def test_several_reports_of_a_client_are_traced_together(
     device: Callable[..., Any], epsilon: float
 ) -> None:
-    found, _ = verified(device, epsilon=4.0)
+    found, _ = verify(device, epsilon=4.0)
     assert found.epsilon_lower == pytest.approx(epsilon, rel=1e-12)
     assert found.exact
 
 
-def leaks_seldom() -> Callable[..., Any]:
+def leak_every_thousandth() -> Callable[..., Any]:
     calls = 0
 
     def report(x: int, rng: Rng) -> int:
@@ -133,17 +133,17 @@ def leaks_seldom() -> Callable[..., Any]:
     return report
 
 
-def counted() -> Callable[..., Any]:
+def leak_by_iterator() -> Callable[..., Any]:
     calls = itertools.count()
     return lambda x, rng: x if next(calls) % 1000 == 0 else coin(x, rng)
 
 
-def hidden() -> Callable[..., Any]:
+def draw_from_hidden() -> Callable[..., Any]:
     own = np.random.default_rng(0)
     return lambda x, rng: x if own.random() < 0.001 else coin(x, rng)
 
 
-def stamped(x: int, rng: Rng) -> float:
+def add_noise_to_time(x: int, rng: Rng) -> float:
     """Noise of scale 1 added to a time in milliseconds."""
     return 1.7e12 + (x + rng.laplace())
 
@@ -166,27 +166,27 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("randomizer", "said"),
+    ("randomizer", "message"),
     [
-        (leaks_seldom(), "the code assigns to calls, which keeps its value between calls"),
-        (counted(), "the code calls next on an iterator that this call did not create"),
-        (hidden(), "tracing does not know numpy.random._generator.Generator.random"),
+        (leak_every_thousandth(), "the code assigns to calls, which keeps its value between calls"),
+        (leak_by_iterator(), "the code calls next on an iterator that this call did not create"),
+        (draw_from_hidden(), "tracing does not know numpy.random._generator.Generator.random"),
         (
             lambda x, rng: x * rng.random() * rng.random(),
             "the code multiplies one noise by another",
         ),
         (lambda x, rng: [x, rng.pareto(1)], "tracing does not support Generator.pareto"),
-        (stamped, "the noise is too small relative to the number to which it is added"),
+        (add_noise_to_time, "the noise is too small relative to the number to which it is added"),
         (differ_by_rounding, "two output numbers differ only by rounding"),
         (lattice_and_row, "several numbers of the output hold the same integer noise"),
         (lattices_of_two_places, "several numbers of the output hold the same integer noise"),
     ],
 )
-def test_what_is_no_function_of_input_and_coins_is_sampled_and_it_says_why(
-    randomizer: Callable[..., Any], said: str
+def test_code_that_cannot_be_traced_is_sampled_with_a_reason(
+    randomizer: Callable[..., Any], message: str
 ) -> None:
-    found, reason = verified(randomizer)
-    assert reason.startswith(f"Sampled instead: {said}")
+    found, reason = verify(randomizer)
+    assert reason.startswith(f"Sampled instead: {message}")
     assert not found.exact
 
 
@@ -195,25 +195,25 @@ def test_real_draws_that_differ_from_the_trace_refuse_the_proof(
 ) -> None:
     right = Trace.log_prob
     monkeypatch.setattr(Trace, "log_prob", lambda self, output, value: right(self, output, 1))
-    found, reason = verified(coin, epsilon=1.0)
+    found, reason = verify(coin, epsilon=1.0)
     assert not found.exact
     assert "real draws do not follow" in reason
 
 
-def test_inputs_of_a_strategy_are_no_whole_domain() -> None:
-    found, _ = verified(coin, inputs=st.sampled_from([0, 1]))
+def test_inputs_of_a_strategy_are_not_the_whole_domain() -> None:
+    found, _ = verify(coin, inputs=st.sampled_from([0, 1]))
     assert found.verdict is Verdict.UNSUBSTANTIATED
     assert found.exact
 
 
-# Mechanisms that draw bytes, or an unbounded number of draws, in ways that are not followed.
+# Mechanisms that draw bytes, or an unbounded number of draws, in ways that are not traced.
 _SAMPLED = {"bit-flip", "repeated", "discrete-laplace", "discrete-gaussian", "snapped-laplace"}
 _SAMPLED |= {"noise-replacement", "revealed-gaussian"}
 _SAMPLED_CASES = {("product", 0)}
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_our_own_mechanisms_have_the_epsilon_that_they_state(
+def test_built_in_mechanisms_have_their_stated_epsilon(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place, case in enumerate(CASES[name][:2]):
@@ -241,62 +241,62 @@ def test_our_own_mechanisms_have_the_epsilon_that_they_state(
         assert found.epsilon == pytest.approx(expected, rel=1e-9), mechanism
 
 
-def test_the_generator_of_the_process_is_a_coin_by_whatever_name() -> None:
+def test_the_global_generator_is_traced_by_any_name() -> None:
     def hidden_coin(x: int, rng: Rng) -> int:
         return 100 + x if np.random.mtrand._rand.random_sample() < 1e-6 else coin(x, rng)
 
-    found, reason = verified(hidden_coin)
+    found, reason = verify(hidden_coin)
     assert math.isinf(found.epsilon_lower)
     assert "by the same interpreter" in reason
 
 
-def test_rare_paths_that_are_left_out_are_no_proof() -> None:
+def test_omitted_rare_paths_prevent_a_proof() -> None:
     def rarely_clear(x: int, rng: Rng) -> int:
         runs = 0
         while rng.random() < 0.5:
             runs += 1
         return x + 2 if runs >= 120 else 0
 
-    found, _ = verified(rarely_clear)
+    found, _ = verify(rarely_clear)
     assert found.verdict is Verdict.UNSUBSTANTIATED
     assert "left out" in found.method
 
 
 @pytest.mark.parametrize(("width", "epsilon"), [(0, math.log(20)), (1, math.log(10))])
-def test_what_rare_paths_could_give_is_not_called_impossible(width: int, epsilon: float) -> None:
+def test_outputs_of_rare_paths_are_not_called_impossible(width: int, epsilon: float) -> None:
     def two_sided(x: int, rng: Rng) -> float:
         runs = 0
         while rng.random() < 0.1:
             runs += 1
         return x + (1 if rng.random() < 0.5 else -1) * (runs + width * rng.random())
 
-    found, _ = verified(two_sided, epsilon=3.0)
+    found, _ = verify(two_sided, epsilon=3.0)
     assert found.epsilon_lower == pytest.approx(epsilon, rel=1e-9)
     assert found.verdict is Verdict.UNSUBSTANTIATED
 
 
-def test_an_output_of_a_path_that_is_left_out_is_not_called_impossible() -> None:
-    """A number far outside of its bounds comes back from there with probability e^-90 / 2."""
+def test_outputs_of_omitted_paths_are_not_called_impossible() -> None:
+    """Noise returns the number into its bounds from far outside with probability e^-90 / 2."""
 
     def clamped(x: int, rng: Rng) -> float:
         noisy = 10.0 * x + rng.laplace(0, 0.1)
         return 0.0 if noisy < 0 else 1.0 if noisy > 1 else noisy
 
-    found, _ = verified(clamped, epsilon=1.0)
+    found, _ = verify(clamped, epsilon=1.0)
     assert found.verdict is Verdict.VIOLATED
     assert math.isfinite(found.epsilon_lower)
     assert found.epsilon_lower <= 100.0
     assert all("impossible" not in check.reason for check in found.faults)
 
 
-def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
+def test_a_branch_on_the_input_with_noise_at_a_delta() -> None:
     """The branches have different probabilities, which shift the epsilon of each below 0."""
 
     def flagged(x: int, rng: Rng) -> list[float]:
         noise = rng.normal() * 2 + x
         return [0.0, noise] if rng.random() < 0.3 + 0.2 * x else [1.0, noise]
 
-    found, _ = verified(flagged, delta=0.01)
+    found, _ = verify(flagged, delta=0.01)
     y = np.linspace(-40.0, 40.0, 400_001)
 
     def density(flag: int, x: int) -> Any:
@@ -312,22 +312,22 @@ def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
     assert max(delta(0, 1), delta(1, 0)) == pytest.approx(0.01, rel=1e-4)
 
 
-def test_rounded_normal_noise_is_no_proof_without_a_delta() -> None:
-    """Its ratio is unbounded, although bounded over outputs whose probability a double holds."""
+def test_rounded_normal_noise_is_not_proved_at_delta_0() -> None:
+    """Its ratio is unbounded, although bounded over outputs whose probability fits a double."""
 
     def rounded(x: int, rng: Rng) -> float:
         noisy = np.round(x + rng.normal())
         return float(noisy) if rng.random() < 0.5 else float(noisy) + 0.5
 
-    found, _ = verified(rounded, epsilon=100.0)
+    found, _ = verify(rounded, epsilon=100.0)
     assert found.verdict is Verdict.UNSUBSTANTIATED
     assert "beyond 38 standard deviations" in found.method
-    kept, _ = verified(rounded, epsilon=5.0, delta=1e-3)
+    kept, _ = verify(rounded, epsilon=5.0, delta=1e-3)
     assert kept.verdict is Verdict.CONSISTENT
 
 
-def test_what_differs_at_the_first_call_is_not_proved() -> None:
-    """A plain call precedes the trace, and must not hide the change that it makes."""
+def test_code_with_a_different_first_call_is_not_proved() -> None:
+    """The plain call before the trace must not hide the change that it makes."""
     called: list[int] = []
 
     def plain_at_first(x: int, rng: Rng) -> int:
@@ -342,11 +342,11 @@ def test_what_differs_at_the_first_call_is_not_proved() -> None:
 
     for randomizer in (plain_at_first, once):
         called.clear()
-        _, reason = verified(randomizer)
+        _, reason = verify(randomizer)
         assert "keeps its value between calls" in reason
 
 
-def test_a_module_that_is_imported_in_the_call_is_whole(
+def test_a_module_imported_in_the_call_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The import of the module draws random numbers, which the trace must not follow."""
@@ -360,6 +360,6 @@ def test_a_module_that_is_imported_in_the_call_is_whole(
 
         return coin(x, rng) if drawing_module.WHOLE else x
 
-    found, _ = verified(randomizer, epsilon=1.2)
+    found, _ = verify(randomizer, epsilon=1.2)
     assert found.epsilon_lower <= math.log(3.0) * 1.001
     assert sys.modules.pop("drawing_module").WHOLE

@@ -1,4 +1,4 @@
-"""Random small randomizers have exactly the distributions that plain enumeration gives."""
+"""Tests of the tracer on random small randomizers, against plain enumeration."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.distributions import enumerated_probabilities, probabilities, traced
-from tests.auditor.tracing.programs import source
+from tests.auditor.tracing.distributions import follow, list_probs, list_true_probs
+from tests.auditor.tracing.programs import make_source
 
 # Programs that were once traced to a wrong distribution, or refused without need.
-ONCE = [
+ONCE_WRONG = [
     "v = np.array([x, 1, 0]); v[rng.random(3) < .25] = v[v > 1]\n    return v",  # raises, rarely
-    "return np.zeros(3, dtype=np.uint8) - (rng.random(3) < .25)",  # wraps
+    "return np.zeros(3, dtype=np.uint8) - (rng.random(3) < .25)",  # wraps around
     "return (rng.random(3) < .25).sum()",
     "return (rng.random() < .25) + (rng.random() < .5)",
     "v = np.array([x, 1, 0]); v *= np.ones(3) * rng.integers(2)\n    return v",  # cannot be cast
@@ -31,7 +31,7 @@ ONCE = [
 ]
 
 
-def _compiled(program: str) -> Any:
+def _compile(program: str) -> Any:
     names: dict[str, Any] = {"np": np, "json": json}
     file = f"<program {hash(program)}>"
     linecache.cache[file] = len(program), None, program.splitlines(keepends=True), file
@@ -40,25 +40,25 @@ def _compiled(program: str) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("body", ONCE)
-def test_programs_that_once_failed(body: str) -> None:
-    function = _compiled(f"def f(x, rng):\n    {body}")
-    expected = [enumerated_probabilities(function, value) for value in (0, 1)]
-    assert [probabilities(dist) for dist in traced(function, [0, 1]).dists] == expected
+@pytest.mark.parametrize("body", ONCE_WRONG)
+def test_programs_that_were_once_wrong(body: str) -> None:
+    function = _compile(f"def f(x, rng):\n    {body}")
+    expected = [list_true_probs(function, value) for value in (0, 1)]
+    assert [list_probs(dist) for dist in follow(function, [0, 1]).dists] == expected
 
 
-def _checked(seed: int, count: int) -> int:
-    """Number of programs, of ``count``, that were followed; checks the distribution of each."""
+def _count_traced(seed: int, count: int) -> int:
+    """Number of traced programs among ``count``; checks the distribution of each."""
     rng, followed = random.Random(seed), 0
     for _ in range(count):
-        program = source(rng.choice, rng.randrange(5), rng.choice([1, 2]))
-        function = _compiled(program)
+        program = make_source(rng.choice, rng.randrange(5), rng.choice([1, 2]))
+        function = _compile(program)
         try:
-            expected = [enumerated_probabilities(function, value) for value in (0, 1)]
-            dists = traced(function, [0, 1]).dists
-        except (OverflowError, NotTraced):  # too many runs, or an unknown type of output
+            expected = [list_true_probs(function, value) for value in (0, 1)]
+            dists = follow(function, [0, 1]).dists
+        except (OverflowError, NotTraced):  # too many runs, or an unsupported output type
             continue
-        assert [probabilities(dist) for dist in dists] == expected, program
+        assert [list_probs(dist) for dist in dists] == expected, program
         followed += 1
     return followed
 
@@ -66,11 +66,11 @@ def _checked(seed: int, count: int) -> int:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(10))
 def test_fifty_programs_have_the_distributions_of_plain_enumeration(seed: int) -> None:
-    assert _checked(seed, 50) >= 20
+    assert _count_traced(seed, 50) >= 20
 
 
 @pytest.mark.calibration
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(1000, 1200))
 def test_a_hundred_thousand_programs(seed: int) -> None:
-    assert _checked(seed, 500) >= 200
+    assert _count_traced(seed, 500) >= 200

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.distributions import epsilon, probabilities, traced
+from tests.auditor.tracing.distributions import compute_epsilon, follow, list_probs
 
 Rng = np.random.Generator
 E = math.e
@@ -51,8 +51,8 @@ E = math.e
     ],
 )
 def test_events(event: Callable[[Rng], Any], expected: float) -> None:
-    (dist,) = traced(lambda x, rng: bool(event(rng)), [0]).dists
-    assert float(probabilities(dist)["value", (True,)]) == pytest.approx(expected, rel=1e-12)
+    (dist,) = follow(lambda x, rng: bool(event(rng)), [0]).dists
+    assert float(list_probs(dist)["value", (True,)]) == pytest.approx(expected, rel=1e-12)
 
 
 def _used_again(x: float, rng: Rng) -> Any:
@@ -80,4 +80,4 @@ def _one_coin_of_two_noises(x: float, rng: Rng) -> Any:
 )
 def test_noises_that_depend_on_each_other_are_refused(function: Any, reason: str) -> None:
     with pytest.raises(NotTraced, match=reason):
-        epsilon(function, [0.0, 1.0])
+        compute_epsilon(function, [0.0, 1.0])

@@ -14,7 +14,7 @@ import pytest
 from scipy import optimize, stats
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced, Trace
-from tests.auditor.tracing.distributions import epsilon
+from tests.auditor.tracing.distributions import compute_epsilon
 
 Rng = np.random.Generator
 E = math.e
@@ -398,7 +398,7 @@ def lean_of_one_in_a_billion(x: int, rng: Rng) -> Any:
 def test_closed_forms(
     function: Callable[..., Any], expected: float, inputs: Any, delta: float, sized: bool
 ) -> None:
-    found = epsilon(function, list(inputs), delta, sized=sized)
+    found = compute_epsilon(function, list(inputs), delta, sized=sized)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -493,4 +493,4 @@ def _swallowed(x: int, rng: Rng) -> Any:
 )
 def test_what_is_not_traced_is_refused_with_the_reason(function: Any, reason: str) -> None:
     with pytest.raises(NotTraced, match=reason):
-        epsilon(function, [0, 1])
+        compute_epsilon(function, [0, 1])

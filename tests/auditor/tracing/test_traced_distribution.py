@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.auditor.tracing.distributions import epsilon, traced
+from tests.auditor.tracing.distributions import compute_epsilon, follow
 
 Rng = np.random.Generator
 BOTH: list[Any] = []
@@ -139,13 +139,13 @@ def the_same_by_other_paths(x: int, rng: Rng) -> Any:
 def test_parts_that_depend_on_each_other(
     function: Callable[..., Any], expected: float, inputs: Any
 ) -> None:
-    assert epsilon(function, list(inputs)) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert compute_epsilon(function, list(inputs)) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_log_probabilities_are_those_of_the_distribution() -> None:
-    trace = traced(a_bit_within_noise, [0, 1])
+    trace = follow(a_bit_within_noise, [0, 1])
     found = trace.log_prob(np.array([0.5, 10.5, 1.5]), trace.inputs[0])
     assert np.exp(found) == pytest.approx([0.75, 0.25, 0.0])
-    trace = traced(beside_its_sign, [0, 1])
+    trace = follow(beside_its_sign, [0, 1])
     found = trace.log_prob([True, 1.0], trace.inputs[0])
     assert np.exp(found) == pytest.approx(0.75 * 0.5 / math.e)

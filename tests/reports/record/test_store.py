@@ -470,9 +470,9 @@ def test_failed_trainings_are_named_beside_attack_results(record: Record) -> Non
         return one.attack_result, one.attack_details
 
     for words in list_results(70, flat):
-        assert words.endswith("; the training broke down: 71 of 100 messages are empty or unusable")
+        assert "; the training broke down: 71 of 100 messages are empty or unusable" in words
     for words in (*list_results(70, rows), *list_results(70, [])):
-        assert words.endswith("; 71 of 100 messages are empty or unusable")
+        assert "; 71 of 100 messages are empty or unusable" in words
     for words in list_results(49, flat):
         assert "messages" not in words
 

@@ -1,4 +1,4 @@
-"""A file of a data set with one thing wrong in it."""
+"""A data set's file with one fault."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def check_named(
     expected: Iterable[str],
     encoding: str = "utf-8",
 ) -> None:
-    """With ``new`` for the first ``old``, a one-line error names the file and has these parts.
+    """Asserts that ``new`` in place of the first ``old`` gives a one-line error with these parts.
 
-    If ``old`` is "*", ``new`` is the whole file.
+    If ``old`` is "*", ``new`` is the whole file. The error names the file.
     """
     text = file.read_text(encoding)
     assert old == "*" or old in text

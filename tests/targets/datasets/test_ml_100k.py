@@ -1,4 +1,4 @@
-"""MovieLens 100K is fetched once, from a wheel. Only the last test uses its real rows."""
+"""MovieLens 100K is fetched once, from a wheel; only the last test uses its real rows."""
 
 import hashlib
 import logging
@@ -18,7 +18,7 @@ from tests.targets.datasets.written import SMALL, recbole_100k
 
 
 class Index:
-    """A replacement of pip: puts ``wheel`` into the given folder, or fails."""
+    """Replacement of pip: puts ``wheel`` into the given folder, or fails."""
 
     def __init__(self, wheel: Path | None) -> None:
         self.wheel, self.calls = wheel, 0
@@ -34,7 +34,7 @@ class Index:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
-    """An empty cache, and an index whose wheel has the small files and one more."""
+    """A package index whose wheel has the small files and one more, and an empty cache."""
     files = tmp_path / "files"
     files.mkdir()
     wheel = tmp_path / "recbole-1.2.1-py3-none-any.whl"
@@ -50,7 +50,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     return index
 
 
-def test_the_first_load_fetches_and_says_the_terms(
+def test_the_first_load_fetches_and_logs_the_terms(
     index: Index, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "fedrec_auditor.targets.datasets"):
@@ -72,7 +72,7 @@ def test_another_wheel_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch)
     assert find_cached_data_set("ml-100k") is None
 
 
-def test_no_network_says_what_to_do(index: Index) -> None:
+def test_errors_without_a_network_name_the_remedy(index: Index) -> None:
     index.wheel = None
     with pytest.raises(IncompleteError, match=r"ERROR: no network Give the path of ml-100k\.zip"):
         Ml100k().load()
@@ -86,7 +86,7 @@ def test_a_path_is_never_replaced_by_a_download(index: Index, tmp_path: Path) ->
 
 
 def test_the_whole_data_set() -> None:
-    """Counts as GroupLens publishes them (ml-100k README, u.info, u.genre, u.occupation)."""
+    """Counts as published by GroupLens (ml-100k README, u.info, u.genre, u.occupation)."""
     place = find_cached_data_set("ml-100k")
     if place is None:
         pytest.skip("MovieLens 100K is not in the cache")

@@ -30,7 +30,7 @@ SHARED = Path(__file__).parents[4] / "shared" / "data" / "ml-1m"
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout with its loader, its writer, its generator of rows, and its oracle."""
+    """A file layout with its loader, writer, generator of rows, and reference reader."""
 
     dataset: Dataset
     write: Callable[[Path, Rows], Path]
@@ -56,7 +56,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", LAYOUTS)
 @settings(max_examples=20)
 @given(st.data())
-def test_what_was_written_comes_back(name: str, data: st.DataObject) -> None:
+def test_written_rows_are_read_back(name: str, data: st.DataObject) -> None:
     layout = LAYOUTS[name]
     given_rows = data.draw(layout.rows)
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def test_what_was_written_comes_back(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_an_archive_is_read_as_its_folder_is(name: str, tmp_path: Path) -> None:
+def test_archives_are_read_as_their_folder(name: str, tmp_path: Path) -> None:
     layout, packed = LAYOUTS[name], tmp_path / "packed.zip"
     (tmp_path / "files").mkdir()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -107,18 +107,18 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "file", "old", "new", "said"), BROKEN)
-def test_a_broken_file_is_named_with_its_line(
-    tmp_path: Path, name: str, file: str, old: str, new: str, said: list[str]
+@pytest.mark.parametrize(("name", "file", "old", "new", "parts"), BROKEN)
+def test_broken_files_are_named_with_their_line(
+    tmp_path: Path, name: str, file: str, old: str, new: str, parts: list[str]
 ) -> None:
     layout = LAYOUTS[name]
     encoding = "latin-1" if file == "u.item" or name == "1m" else "utf-8"
     place = layout.write(tmp_path, written.SMALL) / file
-    check_named(layout.dataset, place, old, new, said, encoding)
+    check_named(layout.dataset, place, old, new, parts, encoding)
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "parts"),
     [
         ({"userID": [1]}, "a column movieID of integers"),
         ({"userID": [1, None], "movieID": [5, 6]}, "a column userID of integers without gaps"),
@@ -127,15 +127,15 @@ def test_a_broken_file_is_named_with_its_line(
         ({"userID": [1, 4], "movieID": [5, 5]}, "row 2, got user 4"),
     ],
 )
-def test_broken_pairs_are_named(tmp_path: Path, columns: dict[str, list[Any]], said: str) -> None:
+def test_broken_pairs_are_named(tmp_path: Path, columns: dict[str, list[Any]], parts: str) -> None:
     written.write_pairs(written.official_1m(tmp_path, written.SMALL), columns)
     with pytest.raises(InputError) as caught:
         Ml1m().load(tmp_path)
-    assert said in str(caught.value)
+    assert parts in str(caught.value)
 
 
 def test_the_shared_pairs() -> None:
-    """Counts in the data set's README and in papers (3,706 rated movies)."""
+    """Counts as in the data set's README and in papers (3,706 rated movies)."""
     if not SHARED.is_dir():
         pytest.skip(f"the pairs of MovieLens 1M are not at {SHARED}")
     data = Ml1m().load(SHARED)

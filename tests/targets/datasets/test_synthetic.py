@@ -1,4 +1,4 @@
-"""The data have the dependencies of the synthetic truth, and no others."""
+"""Synthetic data have the stated dependencies, and no others."""
 
 import tracemalloc
 from typing import Any
@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 
 
-def law(model: Synthetic) -> NDArray[np.float64]:
+def get_law(model: Synthetic) -> NDArray[np.float64]:
     """Probability of each item as a user's first choice, by the class's docstring, user by user."""
     truth, result = model.draw_truth(), np.empty((model.n_users, model.n_items))
     for user in range(model.n_users):
@@ -31,7 +31,7 @@ def law(model: Synthetic) -> NDArray[np.float64]:
     return result / result.sum(axis=1, keepdims=True)
 
 
-def first_choices(data: Interactions) -> NDArray[np.int64]:
+def draw_first_choices(data: Interactions) -> NDArray[np.int64]:
     starts, ends = data.ratings.indptr[:-1], data.ratings.indptr[1:]
     return np.array(
         [
@@ -41,7 +41,7 @@ def first_choices(data: Interactions) -> NDArray[np.int64]:
     )
 
 
-def fit(chosen: NDArray[np.int64], law: NDArray[np.float64], order: NDArray[Any]) -> float:
+def get_p_value(chosen: NDArray[np.int64], law: NDArray[np.float64], order: NDArray[Any]) -> float:
     """P-value of choices under a distribution, by the uniformity of their quantiles."""
     sorted_law = np.take_along_axis(law, order, axis=1)
     at = np.argmax(order == chosen[:, None], axis=1)[:, None]
@@ -55,42 +55,42 @@ def fit(chosen: NDArray[np.int64], law: NDArray[np.float64], order: NDArray[Any]
 def test_first_choices_follow_the_stated_distribution_and_no_weaker_one() -> None:
     settings: dict[str, Any] = {"n_users": 1500, "n_items": 60, "profile": 8, "tastes": 4}
     model = Synthetic(**settings, taste=0.7, signal=0.8, seed=3)
-    truth, right = model.draw_truth(), law(model)
-    chosen = first_choices(model.load())
+    truth, right = model.draw_truth(), get_law(model)
+    chosen = draw_first_choices(model.load())
     matches = {"index": np.broadcast_to(np.arange(60), (1500, 60))}
     matches["taste"] = truth.user_taste[:, None] == truth.item_taste
     for name, lean in truth.preferences.items():
         matches[name] = truth.attributes[name].codes[:, None] == lean
     for match in matches.values():
-        assert fit(chosen, right, np.argsort(match, axis=1, kind="stable")) > 0.001
+        assert get_p_value(chosen, right, np.argsort(match, axis=1, kind="stable")) > 0.001
     wrong = {"index": {"skew": 0.5}, "taste": {"taste": 0.2}, "gender": {"signal": 0.3}}
     for name, change in wrong.items():
-        other = law(Synthetic(**{**settings, "taste": 0.7, "signal": 0.8, "seed": 3, **change}))
-        assert fit(chosen, other, np.argsort(matches[name], axis=1, kind="stable")) < 1e-6
+        other = get_law(Synthetic(**{**settings, "taste": 0.7, "signal": 0.8, "seed": 3, **change}))
+        assert get_p_value(chosen, other, np.argsort(matches[name], axis=1, kind="stable")) < 1e-6
 
 
-def association(chosen: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Sum over items of the spread between categories' rates; ``codes`` may be (trials, n)."""
+def measure_link(chosen: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sum over items of the variation of rates between categories; ``codes`` may be (trials, n)."""
     flags = codes[..., None] == np.arange(codes.max() + 1)
     rates = np.swapaxes(flags, -1, -2) @ chosen / flags.sum(axis=-2)[..., None]
     return np.asarray((rates.var(axis=-2) / (chosen.mean(axis=0) + 1e-9)).sum(axis=-1))
 
 
-def p_value(data: Interactions, attribute: str, rng: np.random.Generator) -> float:
-    """Permutation test of "ratings do not depend on the attribute"."""
+def permutation_p_value(data: Interactions, attribute: str, rng: np.random.Generator) -> float:
+    """P-value of a permutation test of "ratings do not depend on the attribute"."""
     chosen, codes = (data.ratings.toarray() > 0).astype(float), data.attributes[attribute].codes
     shuffled = rng.permuted(np.tile(codes, (99, 1)), axis=1)
-    at_least = association(chosen, shuffled) >= association(chosen, codes)
+    at_least = measure_link(chosen, shuffled) >= measure_link(chosen, codes)
     return float((1 + at_least.sum()) / 100)
 
 
 @pytest.mark.parametrize(
     ("attribute", "signal"), [("gender", 0.0), ("age_group", 0.0), ("occupation", 1.0)]
 )
-def test_where_nothing_is_planted_nothing_is_found(attribute: str, signal: float) -> None:
+def test_no_dependence_is_found_without_a_planted_one(attribute: str, signal: float) -> None:
     rng = np.random.default_rng(11)
     p_values = [
-        p_value(
+        permutation_p_value(
             Synthetic(n_users=120, n_items=80, profile=15, signal=signal, seed=seed).load(),
             attribute,
             rng,
@@ -117,7 +117,7 @@ def test_attributes_have_the_stated_shares() -> None:
         assert stats.chisquare(counts, np.array([*shares.values()]) * 20_000).pvalue > 0.001
 
 
-def test_popularity_is_skewed_as_asked() -> None:
+def test_popularity_has_the_requested_skew() -> None:
     flat, steep = (
         Synthetic(n_users=2000, n_items=200, profile=10, skew=skew, taste=0, signal=0).load()
         for skew in (0.0, 1.5)
@@ -138,7 +138,7 @@ def test_ratings_are_higher_within_the_taste_group() -> None:
     assert stats.ttest_ind(stars[match], stars[~match]).statistic > 5
 
 
-def test_the_seed_decides_and_strengths_leave_users_alone() -> None:
+def test_data_follow_the_seed_and_strengths_keep_users() -> None:
     one, again, other = (Synthetic(seed=seed).load() for seed in (4, 4, 5))
     assert one.digest() == again.digest() != other.digest()
     strong = Synthetic(seed=4, signal=1.0, taste=0.0).load()
@@ -171,7 +171,7 @@ def test_the_size_of_ml_1m_takes_less_than_one_dense_matrix() -> None:
     assert peak < 6040 * 3706 * 8
 
 
-def test_no_user_holds_more_than_all_items() -> None:
+def test_users_have_at_most_all_items() -> None:
     with pytest.raises(InputError, match="n_items=400, got 401"):
         Synthetic(profile=401)
 

@@ -1,4 +1,4 @@
-"""Tables of interactions against a dictionary filled row by row; bad files give one error."""
+"""Tables of interactions equal a dictionary filled row by row; invalid files give one error."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def write_parquet(path: Path, columns: Mapping[str, Any]) -> Path:
     return path
 
 
-def ends(given_ids: list[Any]) -> dict[Any, int]:
-    """The identifier in the data of each one in the file: itself, or its rank among all texts."""
+def assign_ids(given_ids: list[Any]) -> dict[Any, int]:
+    """Identifier in the data per identifier in the file: itself, or its rank among all texts."""
     plain = all(isinstance(i, int) or (i.isdecimal() and str(int(i)) == i) for i in given_ids)
     if plain:
         return {i: int(i) for i in given_ids}
@@ -69,7 +69,7 @@ def oracle(
     lines: list[tuple[Any, Any, float, int]], timed: bool
 ) -> dict[tuple[int, int], tuple[float, int]]:
     """The expected content: a later row replaces an earlier one unless its time is earlier."""
-    users, items = ends([line[0] for line in lines]), ends([line[1] for line in lines])
+    users, items = assign_ids([line[0] for line in lines]), assign_ids([line[1] for line in lines])
     kept: dict[tuple[int, int], tuple[float, int]] = {}
     for user, item, stars, time in lines:
         pair = users[user], items[item]
@@ -78,16 +78,16 @@ def oracle(
     return kept
 
 
-def options(said: str) -> dict[str, str]:
-    """The options for columns that an error or a note recommends."""
+def find_options(said: str) -> dict[str, str]:
+    """The column options that an error or a note recommends."""
     found = dict(re.findall(r"--column (\w+)=(\w+)", said))
     for option in re.findall(r"--no-(\w+)", said):
-        found.pop("header", None)  # of the alternative remedy
+        found.pop("header", None)  # options of the alternative remedy
         found |= {option: "no"}
     return found
 
 
-def contents(path: Path, columns: Mapping[str, str] | None = None) -> dict[Any, Any]:
+def read(path: Path, columns: Mapping[str, str] | None = None) -> dict[Any, Any]:
     data = Table(columns=columns).load(path)
     row = np.repeat(np.arange(data.n_users), np.diff(data.ratings.indptr))
     column = data.ratings.indices
@@ -104,7 +104,7 @@ def test_the_latest_of_each_pair_is_kept(
     names = ["userId", "item_id:token", "Rating", "timestamp" if timed else "other"]
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / f"t{ending}", names, lines)
-        found, notes = contents(path), Table().load(path).notes
+        found, notes = read(path), Table().load(path).notes
     expected = oracle(lines, timed)
     assert found == {pair: (r, t if timed else None) for pair, (r, t) in expected.items()}
     repeated = len(lines) - len(found)
@@ -139,15 +139,15 @@ def _plain(column: Any) -> list[Any]:
     return column if isinstance(column, list) else list(column.to_pylist())
 
 
-def test_a_named_column_replaces_the_usual_name_of_that_role_only(tmp_path: Path) -> None:
+def test_a_named_column_replaces_the_default_of_its_role_only(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ["a", "item", "rating", "c"], [("u", "i", 3.5, 4.9)])
-    assert contents(path, {"user": "a"}) == {(0, 0): (3.5, None)}
-    assert contents(path, {"user": "a", "timestamp": "c"}) == {(0, 0): (3.5, 4)}
-    assert contents(path, {"user": "a", "rating": "c"}) == {(0, 0): (float(np.float32(4.9)), None)}
-    assert contents(path, {"user": "item", "item": "a"}) == {(0, 0): (3.5, None)}
+    assert read(path, {"user": "a"}) == {(0, 0): (3.5, None)}
+    assert read(path, {"user": "a", "timestamp": "c"}) == {(0, 0): (3.5, 4)}
+    assert read(path, {"user": "a", "rating": "c"}) == {(0, 0): (float(np.float32(4.9)), None)}
+    assert read(path, {"user": "item", "item": "a"}) == {(0, 0): (3.5, None)}
 
 
-def test_a_column_of_a_usual_name_that_holds_something_else_is_left_out_as_it_says(
+def test_unusable_columns_of_default_names_are_left_out_with_a_note(
     tmp_path: Path,
 ) -> None:
     names = ["user", "item", "rating", "time"]
@@ -155,10 +155,10 @@ def test_a_column_of_a_usual_name_that_holds_something_else_is_left_out_as_it_sa
     said: dict[str, str] = {}
     for role in ("rating", "timestamp"):
         with pytest.raises(InputError) as caught:
-            contents(path, said)
-        said |= options(str(caught.value))
+            read(path, said)
+        said |= find_options(str(caught.value))
         assert said[role] == "none"
-    assert contents(path, said) == {(0, 0): (1.0, None)}
+    assert read(path, said) == {(0, 0): (1.0, None)}
     assert Table(columns=said).load(path).notes == ()
 
 
@@ -167,7 +167,7 @@ def test_times_of_parquet_are_unix_seconds(tmp_path: Path) -> None:
     for unit in ("ms", "us", "ns"):
         times = pyarrow.array([moment], pyarrow.timestamp(unit, tz="UTC"))
         path = write_parquet(tmp_path / "t.parquet", {"user": [1], "item": [2], "timestamp": times})
-        assert contents(path) == {(1, 2): (1.0, 1_000_000_000)}
+        assert read(path) == {(1, 2): (1.0, 1_000_000_000)}
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,10 @@ def test_times_of_parquet_are_unix_seconds(tmp_path: Path) -> None:
 def test_times_are_unix_seconds_or_iso_8601(tmp_path: Path, written: str, other: str) -> None:
     columns = {"user": [1, 1], "item": [2, 3], "time": [written, other]}
     expected = {(1, 2): (1.0, 10**9), (1, 3): (1.0, 0)}
-    assert contents(write_parquet(tmp_path / "t.parquet", columns)) == expected
+    assert read(write_parquet(tmp_path / "t.parquet", columns)) == expected
     rows = list(zip(*columns.values(), strict=True))
-    assert contents(write(tmp_path / "t.csv", list(columns), rows)) == expected
-    assert contents(write(tmp_path / "t.csv", list(columns), rows[::-1])) == expected
+    assert read(write(tmp_path / "t.csv", list(columns), rows)) == expected
+    assert read(write(tmp_path / "t.csv", list(columns), rows[::-1])) == expected
 
 
 @pytest.mark.parametrize("separator", [",", "\t", ";", "|", "::"])
@@ -195,26 +195,26 @@ def test_times_are_unix_seconds_or_iso_8601(tmp_path: Path, written: str, other:
 def test_the_separator_is_found(tmp_path: Path, separator: str, ending: str) -> None:
     path = tmp_path / f"t{ending}"
     path.write_text("user,item,rating\na,1,2.5\n".replace(",", separator))
-    assert contents(path) == contents(path, {"separator": separator}) == {(0, 1): (2.5, None)}
+    assert read(path) == read(path, {"separator": separator}) == {(0, 1): (2.5, None)}
     for other in {",", "::"} - {separator}:
         with pytest.raises(InputError, match=f"separated by '{other}' in .*line 1, got 'user"):
-            contents(path, {"separator": other})
+            read(path, {"separator": other})
 
 
-def test_a_separator_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
+def test_ambiguous_separators_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("user,item,x|item|user\n1,2,3|4|5\n")
     with pytest.raises(InputError, match=r"got ',' or '\|'\. Choose by --separator"):
-        contents(tmp_path / "t.txt")
-    assert contents(tmp_path / "t.txt", {"separator": ","}) == {(1, 2): (1.0, None)}
+        read(tmp_path / "t.txt")
+    assert read(tmp_path / "t.txt", {"separator": ","}) == {(1, 2): (1.0, None)}
     with pytest.raises(InputError, match=r"to be , ; \| :: tab or space, got 'x'"):
-        contents(tmp_path / "t.txt", {"separator": "x"})
+        read(tmp_path / "t.txt", {"separator": "x"})
 
 
-def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
+def test_ratings_of_0_follow_the_option(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ["user", "item", "rating"], [("a", 1, 0), ("b", 2, 3)])
     missing = Table().load(path)
     assert (missing.user_names, missing.items.tolist()) == (("b",), [2])
-    assert contents(path, {"zeros": "missing"}) == {(0, 2): (3.0, None)}
+    assert read(path, {"zeros": "missing"}) == {(0, 2): (3.0, None)}
     assert "1 ratings in t.csv are 0 and left out" in missing.notes[0]
     rated = Table(columns={"zeros": "rating"}).load(path)
     assert rated.user_names == ("a", "b")
@@ -229,7 +229,7 @@ def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "parts"),
     [
         (None, r"a column of users and one of items with a usual name, got none.*are: a, b, c\."),
         ({"user": "a"}, r"a column of items with a usual name, got none\. .* are: a, b, c\."),
@@ -238,16 +238,16 @@ def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
         ({"user": "a", "item": "b", "stars": "c"}, r"keys of columns among user, .*, got stars"),
     ],
 )
-def test_wrong_columns_are_one_error_that_names_those_there_are(
-    tmp_path: Path, columns: Mapping[str, str] | None, said: str
+def test_wrong_columns_give_one_error_that_lists_the_columns(
+    tmp_path: Path, columns: Mapping[str, str] | None, parts: str
 ) -> None:
     path = write(tmp_path / "t.csv", ["a", "b", "c"], [(1, 2, 3)])
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=parts):
         Table(columns=columns).load(path)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "parts"),
     [
         ("5,6,,8", "a rating (a number)"),
         ("5,6,nan,8", "a rating (a number)"),
@@ -263,17 +263,17 @@ def test_wrong_columns_are_one_error_that_names_those_there_are(
         ("5,\udcff,3,8", "UTF-8 text"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:
+def test_invalid_lines_are_named(tmp_path: Path, line: str, parts: str) -> None:
     text = f"user,item,rating,timestamp\n1,2,3,4\n{line}\n7,8,5,6\n"
     (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError) as caught:
         Table().load(tmp_path / "t.csv")
-    assert said in str(caught.value)
+    assert parts in str(caught.value)
     assert "t.csv, line 3, got" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "parts"),
     [
         ({"user": [1, None], "item": [1, 2]}, "row 2, got 'no value'"),
         ({"user": [1.5], "item": [1]}, "users that are whole numbers or texts"),
@@ -282,19 +282,17 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:
         ({"user": [1, 2], "item": [1, 2], "timestamp": ["2001-09-09", ""]}, "row 2, got ''"),
     ],
 )
-def test_broken_parquet_columns_are_named(
-    tmp_path: Path, columns: Mapping[str, Any], said: str
+def test_invalid_parquet_columns_are_named(
+    tmp_path: Path, columns: Mapping[str, Any], parts: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         Table().load(write_parquet(tmp_path / "t.parquet", columns))
-    assert said in str(caught.value)
+    assert parts in str(caught.value)
 
 
 @settings(max_examples=150)
 @given(st.binary(max_size=60) | st.text('user,item\n12"é').map(str.encode), st.booleans())
-def test_no_file_at_all_gives_anything_but_interactions_or_one_error(
-    data: bytes, headed: bool
-) -> None:
+def test_any_file_gives_interactions_or_one_error(data: bytes, headed: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("t.csv", "t.parquet"):
             path = Path(folder) / name
@@ -308,7 +306,7 @@ def test_no_file_at_all_gives_anything_but_interactions_or_one_error(
             assert "\n" not in said
 
 
-def test_damaged_parquet_is_one_error(tmp_path: Path) -> None:
+def test_damaged_parquet_gives_one_error(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "t.parquet", {"user": [1] * 99, "item": ["x"] * 99})
     whole = path.read_bytes()
     for cut in range(0, len(whole), 97):
@@ -321,9 +319,7 @@ def test_damaged_parquet_is_one_error(tmp_path: Path) -> None:
             Table().load(path)
 
 
-def test_a_file_that_does_not_end_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.csv", ["user", "item"], [(1, 2)] * 20)
     monkeypatch.setattr(_source, "MAX_STREAMED_BYTES", 50)
     with pytest.raises(InputError, match=r"at most 50 bytes in .*t\.csv, got more"):
@@ -336,7 +332,7 @@ def test_a_table_needs_a_path_to_a_file(tmp_path: Path) -> None:
             Table().load(path)
 
 
-def test_users_of_texts_keep_their_names_in_whatever_order_they_are_taken(tmp_path: Path) -> None:
+def test_text_identifiers_follow_users_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("user,item\nzoe,1\nadam,2\nmia,3\n")
     found = Table().load(path)
@@ -354,14 +350,14 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("header", HEADERS)
-def test_what_a_refusal_says_of_the_columns_works(tmp_path: Path, header: str) -> None:
+def test_options_recommended_by_a_refusal_work(tmp_path: Path, header: str) -> None:
     names = header.split(",")
     row = {"rating": "4", "stars": "4", "timestamp": "1593878903.4", "time": "2020-07-04 16:08:23"}
     lines = [tuple(row.get(name, f"{name}{at}") for name in names) for at in range(3)]
     path = write(tmp_path / "t.csv", names, lines)
     with pytest.raises(InputError) as caught:
-        contents(path)
-    (role,) = said = options(str(caught.value))
+        read(path)
+    (role,) = said = find_options(str(caught.value))
     assert said == {"item": "NAME"}
     data = Table(columns={role: HEADERS[header]}).load(path)
     assert (data.n_users, data.n_items) == (3, 3)
@@ -374,7 +370,7 @@ def test_what_a_refusal_says_of_the_columns_works(tmp_path: Path, header: str) -
     assert all(f"is read as {' or '.join(lacking)}; not read: " in note for note in data.notes)
 
 
-def test_a_column_of_dates_that_is_not_read_is_offered_as_times(tmp_path: Path) -> None:
+def test_unread_columns_of_dates_are_offered_as_times(tmp_path: Path) -> None:
     """Reviews on Steam, for example, have hours instead of ratings."""
     names = ["user", "item", "hours", "date"]
     path = write(tmp_path / "t.csv", names, [("a", "b", 2, "2018-03-02")])
@@ -404,19 +400,19 @@ HEADLESS = {
 
 
 @pytest.mark.parametrize("name", HEADLESS)
-def test_a_file_without_a_header_is_refused_and_read_whole_as_it_says(
+def test_files_without_a_header_are_read_with_the_advised_options(
     tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).write_text("\n".join(HEADLESS[name]))
     match = r"names of columns in .*line 1, got .* looks like a row"
     with pytest.raises(InputError, match=match) as caught:
         Table().load(tmp_path / name)
-    said = options(str(caught.value))
+    said = find_options(str(caught.value))
     assert said == {"user": "1", "item": "2", "header": "no"}
     assert Table(columns=said).load(tmp_path / name).ratings.nnz == len(HEADLESS[name])
 
 
-def test_no_first_row_is_lost_by_calling_its_values_columns(tmp_path: Path) -> None:
+def test_first_rows_are_not_lost_as_column_names(tmp_path: Path) -> None:
     for name, lines in HEADLESS.items():
         (tmp_path / name).write_text("\n".join(lines))
         user, *_, item = re.split(r"\t|,|::| ", lines[0].replace('"', ""))
@@ -428,7 +424,7 @@ def test_no_first_row_is_lost_by_calling_its_values_columns(tmp_path: Path) -> N
         Table(columns={"user": "u0", "item": "i0"}).load(tmp_path / "late.csv")
 
 
-def test_a_first_line_that_may_be_a_row_is_told(tmp_path: Path) -> None:
+def test_a_first_line_that_may_be_a_row_is_noted(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ["ann", "heat"], [("bob", "alien"), ("eve", "up")])
     (note,) = Table(columns={"user": "ann", "item": "heat"}).load(path).notes
     assert note == (
@@ -438,24 +434,24 @@ def test_a_first_line_that_may_be_a_row_is_told(tmp_path: Path) -> None:
     assert Table(columns=said).load(path).notes == ()
 
 
-def test_a_column_of_row_numbers_is_not_asked_about(tmp_path: Path) -> None:
+def test_columns_of_row_numbers_are_ignored(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ["", "user", "item"], [(0, 1, 2), (1, 3, 4)])
     assert Table().load(path).notes == ()
 
 
-def test_names_of_columns_may_begin_as_other_formats_do(tmp_path: Path) -> None:
+def test_column_names_may_begin_like_other_formats(tmp_path: Path) -> None:
     for name in ("PK", "ORCID", "FEA1", "BZip"):
         path = write(tmp_path / "t.csv", [name, "user", "item"], [(1, 2, 3)])
-        assert contents(path) == {(2, 3): (1.0, None)}
+        assert read(path) == {(2, 3): (1.0, None)}
 
 
-def test_numbers_may_be_names_of_columns_if_that_is_said(tmp_path: Path) -> None:
+def test_numbers_are_column_names_if_declared(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ["0", "1"], [("a", "b"), ("c", "d")])
     with pytest.raises(InputError, match="looks like a row"):
-        contents(path, {"user": "0", "item": "1"})
-    assert len(contents(path, {"user": "0", "item": "1", "header": "yes"})) == 2
+        read(path, {"user": "0", "item": "1"})
+    assert len(read(path, {"user": "0", "item": "1", "header": "yes"})) == 2
     path = write(tmp_path / "t.csv", ["user", "item", "0"], [("a", "b", 3)])
-    assert len(contents(path)) == 1
+    assert len(read(path)) == 1
 
 
 @pytest.mark.parametrize(
@@ -472,7 +468,7 @@ def test_numbers_may_be_names_of_columns_if_that_is_said(tmp_path: Path) -> None
         ),
     ],
 )
-def test_lists_of_items_are_refused_and_the_command_that_is_told_writes_pairs(
+def test_the_command_advised_for_lists_of_items_writes_pairs(
     tmp_path: Path, lines: list[str], pairs: list[tuple[str, str]], times: list[int] | None
 ) -> None:
     (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
@@ -483,7 +479,7 @@ def test_lists_of_items_are_refused_and_the_command_that_is_told_writes_pairs(
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
     written = (tmp_path / "pairs.csv").read_text().splitlines()
     assert [tuple(line.split(",")[:2]) for line in written] == pairs
-    found = Table(columns=options(said)).load(tmp_path / "pairs.csv")
+    found = Table(columns=find_options(said)).load(tmp_path / "pairs.csv")
     assert found.ratings.nnz == len(pairs)
     assert (None if found.timestamps is None else sorted(found.timestamps)) == times
 
@@ -491,10 +487,10 @@ def test_lists_of_items_are_refused_and_the_command_that_is_told_writes_pairs(
 @pytest.mark.parametrize(
     "name", ["x.inter", "x.data", "x.jsonl", "x.csv.gz", "x.feather", "x", "x.xz"]
 )
-def test_a_file_is_read_by_what_it_holds(tmp_path: Path, name: str) -> None:
+def test_formats_follow_the_content_of_a_file(tmp_path: Path, name: str) -> None:
     rows = [("a", 7, 3.0), ("b", 7, 4.0), ("b", 8, 5.0)]
     names = ["user", "item", "rating"]
-    plain = contents(write(tmp_path / "t.csv", names, rows))
+    plain = read(write(tmp_path / "t.csv", names, rows))
     path, text = tmp_path / name, (tmp_path / "t.csv").read_bytes()
     if name.endswith("jsonl"):
         objects = (dict(zip(names, row, strict=True)) for row in rows)
@@ -505,7 +501,7 @@ def test_a_file_is_read_by_what_it_holds(tmp_path: Path, name: str) -> None:
     else:
         pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(path.suffix, bytes)
         path.write_bytes(pack(text.replace(b",", b"\t")))
-    assert contents(path) == plain
+    assert read(path) == plain
 
 
 @pytest.mark.parametrize(
@@ -520,18 +516,18 @@ def test_a_file_is_read_by_what_it_holds(tmp_path: Path, name: str) -> None:
         (gzip.compress(b"\0" * 99, mtime=0), "zero bytes"),
     ],
 )
-def test_what_is_no_table_is_called_what_it_is(tmp_path: Path, start: bytes, kind: str) -> None:
+def test_files_other_than_tables_are_named_by_kind(tmp_path: Path, start: bytes, kind: str) -> None:
     (tmp_path / "ratings.csv").write_bytes(start)
     with pytest.raises(InputError, match=rf"ratings\.csv: {kind}|ratings\.csv: .*{kind}"):
         Table().load(tmp_path / "ratings.csv")
 
 
 @pytest.mark.parametrize("line", ["no JSON", "[1, 2]"])
-def test_a_line_that_is_no_object_is_shown(tmp_path: Path, line: str) -> None:
+def test_json_lines_that_are_not_objects_are_shown(tmp_path: Path, line: str) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"user": 1, "item": 2}\n' + line)
     with pytest.raises(InputError) as caught:
-        contents(path)
+        read(path)
     assert f"a JSON object in each line, got {line!r}" in str(caught.value)
 
 
@@ -546,15 +542,15 @@ BIG = 1234567890123456768
         (pyarrow.float64(), [1.0, float(-BIG)]),
     ],
 )
-def test_identifiers_that_a_float_cannot_tell_apart_are_refused(
+def test_identifiers_that_floats_cannot_distinguish_are_refused(
     tmp_path: Path, kind: Any, ids: list[float]
 ) -> None:
     columns = {"user": pyarrow.array(ids, kind), "item": [1, 2]}
     match = r"a user with all its digits in .*row 2, got .*a (float|double)"
     with pytest.raises(InputError, match=match):
-        contents(write_parquet(tmp_path / "t.parquet", columns))
+        read(write_parquet(tmp_path / "t.parquet", columns))
     below = pyarrow.array([1.0, ids[1] / 2 - 1 if ids[1] > 0 else 2.0], kind)
-    found = contents(write_parquet(tmp_path / "t.parquet", columns | {"user": below}))
+    found = read(write_parquet(tmp_path / "t.parquet", columns | {"user": below}))
     assert {user for user, _ in found} == {int(each) for each in below.to_pylist()}
 
 
@@ -565,10 +561,10 @@ def test_identifiers_written_from_a_float_are_refused(tmp_path: Path, written: s
     for row in ((written, 1), (1, written)):
         path = write(tmp_path / "t.csv", ["user", "item"], [(5, 6), row])
         with pytest.raises(InputError, match=r"(a user|an item) with all its digits .*line 3, got"):
-            contents(path)
+            read(path)
 
 
-def test_small_numbers_written_from_floats_are_numbers_and_hashes_stay_texts(
+def test_small_floats_are_numbers_and_hashes_stay_texts(
     tmp_path: Path,
 ) -> None:
     rows = [("1.0", "5e3"), ("2.0", "1e18"), ("10.0", "v1.10")]
@@ -576,7 +572,7 @@ def test_small_numbers_written_from_floats_are_numbers_and_hashes_stay_texts(
     assert data.users.tolist() == [1, 2, 10]
     assert data.titles == ("1e18", "5e3", "v1.10")
     with pytest.raises(InputError, match=r"to be written in one way, got '1\.0' and '1'"):
-        contents(write(tmp_path / "t.csv", ["user", "item"], [("1.0", 2), (1, 3)]))
+        read(write(tmp_path / "t.csv", ["user", "item"], [("1.0", 2), (1, 3)]))
 
 
 @pytest.mark.parametrize("scale", [10**3, 10**6, 10**9])
@@ -627,7 +623,7 @@ TYPED = {
 
 
 @pytest.mark.parametrize("name", TYPED)
-def test_identifiers_of_any_type_that_keeps_them_apart(tmp_path: Path, name: str) -> None:
+def test_identifiers_of_any_distinguishing_type(tmp_path: Path, name: str) -> None:
     column, ids = TYPED[name]
     data = Table().load(write_parquet(tmp_path / "t.parquet", {"user": column, "item": [1, 2]}))
     found = data.user_names if data.user_names else data.users.tolist()
@@ -647,7 +643,7 @@ def test_a_folder_of_parquet_parts_is_one_table(tmp_path: Path) -> None:
         load_data(str(folder))
 
 
-def test_quotes_are_letters_between_tabs_where_one_is_open(tmp_path: Path) -> None:
+def test_unbalanced_quotes_between_tabs_are_text(tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
     path.write_text('user\titem\n1\t"weird al" yankovic\n2\t12" mixes\n3\t"x"\n')
     assert set(Table().load(path).titles) == {'"weird al" yankovic', '12" mixes', '"x"'}
@@ -659,20 +655,20 @@ def test_quotes_are_letters_between_tabs_where_one_is_open(tmp_path: Path) -> No
     with pytest.raises(
         InputError, match=r"quotes closed .*Close the quote, or give --no-quotes"
     ) as caught:
-        contents(path)
-    said = options(str(caught.value))
+        read(path)
+    said = find_options(str(caught.value))
     assert Table(columns=said).load(path).titles == ('"weird al" yankovic',)
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "parts"),
     [({"header": "maybe"}, "header=yes or no"), ({"quotes": "x"}, "quotes=yes or no")],
 )
-def test_what_is_said_of_a_file_of_text_is_yes_or_no(
-    tmp_path: Path, columns: dict[str, str], said: str
+def test_options_of_text_files_are_booleans(
+    tmp_path: Path, columns: dict[str, str], parts: str
 ) -> None:
     path = write(tmp_path / "t.csv", ["user", "item"], [(1, 2)])
-    with pytest.raises(InputError, match=said):
-        contents(path, columns)
+    with pytest.raises(InputError, match=parts):
+        read(path, columns)
     with pytest.raises(InputError, match=r"Expected no (header|quotes) for"):
-        contents(write_parquet(tmp_path / "t.parquet", {"user": [1], "item": [2]}), columns)
+        read(write_parquet(tmp_path / "t.parquet", {"user": [1], "item": [2]}), columns)

@@ -1,4 +1,4 @@
-"""Invented rows of MovieLens, files of them in every layout, and a simple reader."""
+"""Invented MovieLens rows, writers of every layout, and a simple reader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS = ("under 35", "35 to 45", "over 45")
 
 @dataclass(frozen=True)
 class Rows:
-    """Content of the files, in the order of their lines: users have an age, a gender, a job."""
+    """Content of the files in line order; users have an age, a gender and an occupation."""
 
     users: dict[int, tuple[int, str, str]]
     items: dict[int, tuple[str, list[str]]]
@@ -36,7 +36,7 @@ class Rows:
         *,
         alone: bool = False,
     ) -> Interactions:
-        """A slow, simple oracle of dense arrays and dictionaries; ``alone`` without ratings."""
+        """Slow reference by dense arrays and dictionaries; ``alone`` is without ratings."""
         users, items = (sorted({pair[side] for pair in self.pairs}) for side in (0, 1))
         ratings = np.zeros((len(users), len(items)), dtype=np.float32)
         for (user, item), (rating, _) in self.pairs.items():
@@ -87,49 +87,49 @@ def rows(
     return Rows(users, items, draw(st.dictionaries(pair, values, min_size=1, max_size=20)))
 
 
-def lines(path: Path, found: Iterable[str], encoding: str = "utf-8") -> None:
+def write(path: Path, found: Iterable[str], encoding: str = "utf-8") -> None:
     path.write_bytes("".join(f"{line}\n" for line in found).encode(encoding))
 
 
-def official_100k(folder: Path, said: Rows) -> Path:
-    lines(folder / "u.data", [f"{u}\t{i}\t{r:g}\t{t}" for (u, i), (r, t) in said.pairs.items()])
-    lines(folder / "u.user", [f"{u}|{a}|{g}|{o}|Z" for u, (a, g, o) in said.users.items()])
+def official_100k(folder: Path, content: Rows) -> Path:
+    write(folder / "u.data", [f"{u}\t{i}\t{r:g}\t{t}" for (u, i), (r, t) in content.pairs.items()])
+    write(folder / "u.user", [f"{u}|{a}|{g}|{o}|Z" for u, (a, g, o) in content.users.items()])
     flags = {
         item: "|".join(str(int(name in genres)) for name in ml_100k.ALL_GENRES)
-        for item, (_, genres) in said.items.items()
+        for item, (_, genres) in content.items.items()
     }
-    films = [f"{i}|{t}|01-Jan-1990||u|{flags[i]}" for i, (t, _) in said.items.items()]
-    lines(folder / "u.item", films, "latin-1")
+    films = [f"{i}|{t}|01-Jan-1990||u|{flags[i]}" for i, (t, _) in content.items.items()]
+    write(folder / "u.item", films, "latin-1")
     return folder
 
 
-def recbole_100k(folder: Path, said: Rows) -> Path:
+def recbole_100k(folder: Path, content: Rows) -> Path:
     files = {
-        "inter": [f"{u}\t{i}\t{r:g}\t{t}" for (u, i), (r, t) in said.pairs.items()],
-        "user": [f"{u}\t{a}\t{g}\t{o}\tZ" for u, (a, g, o) in said.users.items()],
-        "item": [f"{i}\t{t}\t1990\t{' '.join(g)}" for i, (t, g) in said.items.items()],
+        "inter": [f"{u}\t{i}\t{r:g}\t{t}" for (u, i), (r, t) in content.pairs.items()],
+        "user": [f"{u}\t{a}\t{g}\t{o}\tZ" for u, (a, g, o) in content.users.items()],
+        "item": [f"{i}\t{t}\t1990\t{' '.join(g)}" for i, (t, g) in content.items.items()],
     }
     for end, found in files.items():
         name = f"ml-100k.{end}"
-        lines(folder / name, [ml_100k.HEADER_BY_FILE[name], *found])
+        write(folder / name, [ml_100k.HEADER_BY_FILE[name], *found])
     return folder
 
 
-def official_1m(folder: Path, said: Rows) -> Path:
+def official_1m(folder: Path, content: Rows) -> Path:
     jobs = ml_1m.OCCUPATIONS.index
     files = {
-        "users.dat": [f"{u}::{g}::{a}::{jobs(o)}::Z" for u, (a, g, o) in said.users.items()],
-        "movies.dat": [f"{i}::{t}::{'|'.join(g)}" for i, (t, g) in said.items.items()],
-        "ratings.dat": [f"{u}::{i}::{r:g}::{t}" for (u, i), (r, t) in said.pairs.items()],
+        "users.dat": [f"{u}::{g}::{a}::{jobs(o)}::Z" for u, (a, g, o) in content.users.items()],
+        "movies.dat": [f"{i}::{t}::{'|'.join(g)}" for i, (t, g) in content.items.items()],
+        "ratings.dat": [f"{u}::{i}::{r:g}::{t}" for (u, i), (r, t) in content.pairs.items()],
     }
     for name, found in files.items():
-        lines(folder / name, found, "latin-1")
+        write(folder / name, found, "latin-1")
     return folder
 
 
-def pairs_1m(folder: Path, said: Rows) -> Path:
-    users, items = zip(*said.pairs, strict=True)
-    return write_pairs(official_1m(folder, said), {"userID": [*users], "movieID": [*items]})
+def pairs_1m(folder: Path, content: Rows) -> Path:
+    users, items = zip(*content.pairs, strict=True)
+    return write_pairs(official_1m(folder, content), {"userID": [*users], "movieID": [*items]})
 
 
 def write_pairs(folder: Path, columns: dict[str, list[Any]]) -> Path:

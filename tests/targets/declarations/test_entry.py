@@ -20,7 +20,7 @@ from fedrec_auditor.targets.declarations.entry import ComputedNumber
         (math.inf, 5.0, "WRONG"),
     ],
 )
-def test_numbers_agree_or_do_not(claimed: float, right: float, word: str) -> None:
+def test_numbers_agree_within_the_tolerance(claimed: float, right: float, word: str) -> None:
     assert ComputedNumber(what="w", claimed=claimed, right=right, how="h").word == word
 
 
@@ -28,7 +28,7 @@ def test_numbers_agree_or_do_not(claimed: float, right: float, word: str) -> Non
     ("claimed", "right", "word"),
     [(1.0, 0.5, "RIGHT"), (1.0, 1.0, "WRONG"), (math.inf, math.inf, "WRONG")],
 )
-def test_a_number_said_to_be_below_is_below(claimed: float, right: float, word: str) -> None:
+def test_claims_of_below_need_a_smaller_number(claimed: float, right: float, word: str) -> None:
     assert ComputedNumber(what="w", claimed=claimed, right=right, how="h", below=True).word == word
 
 
@@ -43,7 +43,7 @@ def test_a_number_said_to_be_below_is_below(claimed: float, right: float, word: 
         (math.inf, math.inf, "RIGHT"),
     ],
 )
-def test_an_upper_bound_that_is_too_large_is_loose(claimed: float, right: float, word: str) -> None:
+def test_upper_bounds_that_are_too_large_are_loose(claimed: float, right: float, word: str) -> None:
     assert ComputedNumber(what="w", claimed=claimed, right=right, how="h", upper=True).word == word
 
 

@@ -87,7 +87,7 @@ POPULATION = Population(n_users=10, n_items=4)
 
 @dataclass(frozen=True)
 class System:
-    """The members of a system that declarations use."""
+    """Members of a system that declarations use."""
 
     rounds: int = 2
     as_published: bool = True
@@ -107,7 +107,7 @@ class System:
 
 @pytest.fixture
 def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Paper]:
-    """A paper of these declarations, as another distribution may provide it."""
+    """A paper with these declarations, as another distribution may provide it."""
     monkeypatch.syspath_prepend(str(tmp_path))
     count = 0
 
@@ -124,7 +124,7 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pape
     return made
 
 
-def test_a_claim_is_that_of_its_settings(paper: Callable[..., Paper]) -> None:
+def test_claims_follow_the_settings_of_their_entry(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=3)
     first, wide = paper().get_claims("one", system, POPULATION)
     assert (first.claim.epsilon, first.delta, first.epsilon_curve) == (9.0, 1e-5, None)
@@ -146,7 +146,7 @@ def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
     assert (again.claim.epsilon, again.delta) == (1000.0, 0.01)
 
 
-def test_what_repeats_an_entry_is_its_claim_and_no_second_one(paper: Callable[..., Paper]) -> None:
+def test_repeated_entries_are_not_second_claims(paper: Callable[..., Paper]) -> None:
     made, system = paper(), System(rounds=7, name="other")
     target: Any = system
     (own,) = made.get_claims("other", target, POPULATION)
@@ -158,14 +158,14 @@ def test_what_repeats_an_entry_is_its_claim_and_no_second_one(paper: Callable[..
 
 def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Paper]) -> None:
     first, second = paper().get_reported_metrics("one")
-    assert (first.metric, first.value, first.note) == ("HR@1", 0.1, "note; large")
+    assert (first.metric, first.value, first.note) == ("HR@1", 0.1, "note; data: large")
     assert (second.metric, second.value) == ("HR@2", 0.2)
-    assert second.note == "note; large; the paper has 0.3 on small"
+    assert second.note == "note; data: large. The paper also prints 0.3, for small"
     assert [each.value for each in paper().get_reported_metrics("other")] == [0.1, 0.2]
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "expected"),
     [
         ({"head": ""}, "paper"),
         ({"claims": CLAIMS + "colour = 3\n"}, "colour"),
@@ -176,15 +176,15 @@ def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Pape
     ],
     ids=str,
 )
-def test_what_is_wrong_in_a_declaration_is_named(
-    paper: Callable[..., Paper], files: dict[str, str], said: str
+def test_invalid_declarations_are_named(
+    paper: Callable[..., Paper], files: dict[str, str], expected: str
 ) -> None:
     with pytest.raises(InputError, match=r"Expected a paper's declarations in .*toml") as caught:
         paper(**files)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
-def test_names_that_nothing_has_are_named(paper: Callable[..., Paper]) -> None:
+def test_unknown_names_are_named(paper: Callable[..., Paper]) -> None:
     system: Any = System()
     with pytest.raises(InputError, match="got 'colour'"):
         paper(CLAIMS.replace("{n_users}", "{colour}")).get_claims("one", system, POPULATION)
@@ -195,7 +195,7 @@ def test_names_that_nothing_has_are_named(paper: Callable[..., Paper]) -> None:
         paper().get_claim(nothing, system, POPULATION)
 
 
-def constants(path: Path) -> set[float]:
+def list_constants(path: Path) -> set[float]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {
         node.value
@@ -205,8 +205,8 @@ def constants(path: Path) -> set[float]:
 
 
 @pytest.mark.parametrize("name", load_papers())
-def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
-    """Only numbers of three digits or more count, because shorter ones are settings as well."""
+def test_printed_table_numbers_are_not_repeated_in_python(name: str) -> None:
+    """Only numbers of three or more digits count, because shorter numbers are settings as well."""
     printed = {
         value
         for table in load_papers()[name].printed_numbers.table
@@ -217,7 +217,7 @@ def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
     folder = ROOT / "targets" / "papers" / name.replace("-", "_")
     assert folder.is_dir()
     for path in folder.rglob("*.py"):
-        assert not printed & constants(path), path
+        assert not printed & list_constants(path), path
 
 
 ATTACKS = """
@@ -250,8 +250,8 @@ data = "small"
 """
 
 
-def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
-    """Attackers, figures and cutoff are the declared ones."""
+def test_declared_attacks_are_measured_again(paper: Callable[..., Paper]) -> None:
+    """Attackers, metrics and cutoff are those declared."""
     parts = tables.iter_attack_parts(paper(printed=ATTACKS))
     one, two = (part.compute_rows.args[0] for part in parts)
     assert (one.hit_cutoff, one.printed_hit_rate, one.component_scores) == (5, ("Table 8", 0.1), [])
@@ -282,7 +282,7 @@ how = "measured"
 """
 
 
-def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
+def test_numbers_of_a_claim_are_listed_in_turn(paper: Callable[..., Paper]) -> None:
     made = paper(claims=COMPUTED)
     module = Path(importlib.import_module(made.package).__file__ or "").with_name("numbers.py")
     module.write_text(

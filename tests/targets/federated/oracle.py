@@ -1,6 +1,6 @@
 """Slow reference: one device and one minibatch after another, by autograd in float64.
 
-The oracle uses the same draws as the fast ways; ``test_local_training`` checks the draws.
+The reference uses the random draws of the fast training; ``test_local_training`` checks the draws.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def train_one(
     local: LocalSettings,
     squared: bool = False,
 ) -> dict[str, NDArray[np.float64]]:
-    """Whole model of one device after its local training."""
+    """The whole model of one device after its local training."""
     me = np.array([user])
     streams, interactions = clients.streams.take(me), clients.interactions.take_users(me)
     examples = draw_examples(interactions, streams, local.negatives)

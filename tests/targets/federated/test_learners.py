@@ -1,4 +1,4 @@
-"""Tests of the learners: parts, scores, refusals, and learning."""
+"""Learners: parts, scores, refused models, and initial distributions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.targets.federated.oracle import LOGITS
 CATALOGUE = DataSizes(n_items=30, n_user_features=4)
 
 
-def made(name: str, **settings: float) -> Learner:
+def make_learner(name: str, **settings: float) -> Learner:
     learner: Learner = FAMILIES["learners"].load_class(name)(**settings)
     return learner
 
 
-def clients(users: int = 7, items: int = 30, width: int = 4, seed: int = 0) -> Clients:
+def make_clients(users: int = 7, items: int = 30, width: int = 4, seed: int = 0) -> Clients:
     rng = np.random.default_rng(seed)
     return Clients(
         interactions=Interactions.create((rng.random((users, items)) < 0.3) * 5.0),
@@ -49,9 +49,9 @@ def test_parts_are_those_of_the_paper() -> None:
         "mlp2.weight": (1, 64),
         "mlp2.bias": (1,),
     }
-    assert list(made("mf").get_param_shapes(CATALOGUE)) == ["user.E", "item"]
-    assert list(made("light-gcn").get_param_shapes(CATALOGUE)) == ["user.E", "item"]
-    assert set(shapes) - set(made("ncf").get_param_shapes(CATALOGUE)) == {
+    assert list(make_learner("mf").get_param_shapes(CATALOGUE)) == ["user.E", "item"]
+    assert list(make_learner("light-gcn").get_param_shapes(CATALOGUE)) == ["user.E", "item"]
+    assert set(shapes) - set(make_learner("ncf").get_param_shapes(CATALOGUE)) == {
         "user.W1",
         "user.W2",
         "user.b",
@@ -75,7 +75,7 @@ def test_scores_are_the_logits_of_every_item(
     name: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_embeddings, "_BLOCK", block)
-    learner, devices = made(name, dimension=5, init_scale=0.7), clients()
+    learner, devices = make_learner(name, dimension=5, init_scale=0.7), make_clients()
     model = learner.init_model(CATALOGUE, np.random.default_rng(1))
     scores = learner.score(model, devices)
     assert scores.shape == (7, 30)
@@ -94,14 +94,14 @@ def test_a_device_without_items_has_scores(name: str) -> None:
         features=np.ones((2, 4)),
         streams=Streams.spawn(np.random.default_rng(0), 2),
     )
-    learner = made(name)
+    learner = make_learner(name)
     assert np.isfinite(
         learner.score(learner.init_model(CATALOGUE, np.random.default_rng(1)), devices)
     ).all()
 
 
-def test_models_of_other_shapes_and_linear_terms_of_nothing_are_refused() -> None:
-    learner, devices = made("ncf", dimension=3), clients()
+def test_models_of_other_shapes_and_empty_linear_terms_are_refused() -> None:
+    learner, devices = make_learner("ncf", dimension=3), make_clients()
     model = learner.init_model(CATALOGUE, np.random.default_rng(0))
     with pytest.raises(InputError, match="Expected a model with"):
         learner.train({**model, "item": np.zeros((29, 3))}, devices, LocalSettings(), Machine())

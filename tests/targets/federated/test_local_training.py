@@ -1,4 +1,4 @@
-"""Tests of device draws, alone and in batches, and of compiled training against autograd."""
+"""Random draws of devices, alone and in batches; compiled training compared with autograd."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.targets.federated.oracle import LOGITS, train_one
 RARE = 1e-9
 
 
-def streams(count: int, seed: int = 0) -> Streams:
+def make_streams(count: int, seed: int = 0) -> Streams:
     return Streams.spawn(np.random.default_rng(seed), count)
 
 
-def of(examples: Examples, device: int) -> tuple[list[int], list[int]]:
-    """Own items of a device, and its negatives."""
+def list_items(examples: Examples, device: int) -> tuple[list[int], list[int]]:
+    """A device's own items and its negatives."""
     part = slice(examples.indptr[device], examples.indptr[device + 1])
     ids, own = examples.item_ids[part], examples.is_positive[part]
     assert (np.diff(ids) > 0).all()
@@ -52,26 +52,26 @@ def of(examples: Examples, device: int) -> tuple[list[int], list[int]]:
     share=st.floats(0, 1),
     seed=st.integers(0, 2**32),
 )
-def test_own_items_and_others_alone_as_in_company(
+def test_own_items_and_negatives_do_not_depend_on_the_batch(
     users: int, items: int, negatives: int, share: float, seed: int
 ) -> None:
     held = np.random.default_rng(seed).random((users, items)) < share
-    interactions, flips = Interactions.create(held.astype(float)), streams(users, seed)
+    interactions, flips = Interactions.create(held.astype(float)), make_streams(users, seed)
     drawn = draw_examples(interactions, flips, negatives)
     assert len(drawn.n_examples) == users
     for user in range(users):
-        own, others = of(drawn, user)
+        own, others = list_items(drawn, user)
         assert own == np.flatnonzero(held[user]).tolist()
         assert len(others) == min(negatives * len(own), items - len(own))
         alone = draw_examples(
             interactions.take_users(np.array([user])), flips.take(np.array([user])), negatives
         )
-        assert of(alone, 0) == (own, others)
+        assert list_items(alone, 0) == (own, others)
 
 
 def test_blocks_of_devices_change_nothing(monkeypatch) -> None:
     held = np.random.default_rng(0).random((20, 30)) < 0.2
-    interactions, flips = Interactions.create(held.astype(float)), streams(20)
+    interactions, flips = Interactions.create(held.astype(float)), make_streams(20)
     whole = draw_examples(interactions, flips, 2)
     monkeypatch.setattr(_training, "_BLOCK", 70)
     parts = draw_examples(interactions, flips, 2)
@@ -80,12 +80,12 @@ def test_blocks_of_devices_change_nothing(monkeypatch) -> None:
     np.testing.assert_array_equal(whole.is_positive, parts.is_positive)
 
 
-def test_negatives_are_uniform_over_pairs_of_others() -> None:
-    """Two of five negatives: each of the ten pairs is drawn by a tenth of 20,000 devices."""
+def test_negatives_are_uniform_over_pairs_of_unobserved_items() -> None:
+    """Two of five items: each of the ten pairs is drawn by a tenth of 20,000 devices."""
     n = 20_000
     held = np.zeros((n, 7))
     held[:, [2, 5]] = 1
-    drawn = draw_examples(Interactions.create(held), streams(n), 1)
+    drawn = draw_examples(Interactions.create(held), make_streams(n), 1)
     ids = drawn.item_ids[~drawn.is_positive].reshape(n, 2)
     counts = np.unique(ids[:, 0] * 7 + ids[:, 1], return_counts=True)[1]
     assert len(counts) == 10
@@ -93,9 +93,9 @@ def test_negatives_are_uniform_over_pairs_of_others() -> None:
 
 
 def test_no_devices_draw_nothing() -> None:
-    drawn = draw_examples(Interactions.create(np.zeros((0, 3))), streams(0), 4)
+    drawn = draw_examples(Interactions.create(np.zeros((0, 3))), make_streams(0), 4)
     assert len(drawn.item_ids) == len(drawn.n_examples) == 0
-    assert draw_visit_orders(streams(0), drawn.n_examples, 0).shape == (0, 0)
+    assert draw_visit_orders(make_streams(0), drawn.n_examples, 0).shape == (0, 0)
 
 
 @settings(max_examples=60)
@@ -104,10 +104,8 @@ def test_no_devices_draw_nothing() -> None:
     epoch=st.integers(0, 9),
     seed=st.integers(0, 99),
 )
-def test_orders_are_permutations_alone_as_in_company(
-    sizes: list[int], epoch: int, seed: int
-) -> None:
-    flips = streams(len(sizes), seed)
+def test_orders_are_permutations_in_any_batch(sizes: list[int], epoch: int, seed: int) -> None:
+    flips = make_streams(len(sizes), seed)
     order = draw_visit_orders(flips, np.array(sizes), epoch)
     for user, size in enumerate(sizes):
         assert sorted(order[user, :size]) == list(range(size))
@@ -118,7 +116,7 @@ def test_orders_are_permutations_alone_as_in_company(
 
 def test_orders_are_uniform_and_differ_between_epochs() -> None:
     n = 12_000
-    flips, sizes = streams(n), np.full(n, 4)
+    flips, sizes = make_streams(n), np.full(n, 4)
     first, second = (draw_visit_orders(flips, sizes, epoch) for epoch in (0, 1))
     code = first @ 4 ** np.arange(4)
     assert stats.chisquare(np.unique(code, return_counts=True)[1]).pvalue > RARE
@@ -127,10 +125,10 @@ def test_orders_are_uniform_and_differ_between_epochs() -> None:
     assert stats.chisquare(both.ravel()).pvalue > RARE
 
 
-def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> None:
+def test_linear_terms_are_laplace_and_row_terms_belong_to_items() -> None:
     shapes = {"user.E": (3, 200), "item": (50, 4), "mlp1.bias": (600,)}
     local = LocalSettings(linear_term_scales={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
-    flips = streams(30)
+    flips = make_streams(30)
     dense, bias = (draw_linear_term(flips, local, shapes, name) for name in ("user.E", "mlp1.bias"))
     assert dense.shape == (30, 3, 200)
     assert stats.kstest(dense.ravel() / 2, "laplace").pvalue > RARE
@@ -150,10 +148,10 @@ CPU = Machine()
 TOLERANCE = 2e-5
 
 
-def setting(
+def setup(
     name: str, *, users: int, items: int, d: int, width: int, seed: int, dense: float = 0.3
 ) -> tuple[Learner, dict[str, NDArray[Any]], Clients]:
-    """A learner, an initial model and devices; the first device has no items, the last has all."""
+    """A learner, an initial model and devices; the first device has no items, the last all."""
     rng = np.random.default_rng(seed)
     held = rng.random((users, items)) < dense
     held[0], held[-1] = False, True
@@ -203,7 +201,7 @@ def test_training_agrees_with_autograd(
     noise: tuple[str, ...],
     seed: int,
 ) -> None:
-    learner, model, clients = setting(name, users=users, items=items, d=d, width=width, seed=seed)
+    learner, model, clients = setup(name, users=users, items=items, d=d, width=width, seed=seed)
     local = LocalSettings(
         epochs=epochs,
         batch=batch,
@@ -229,9 +227,9 @@ def test_training_agrees_with_autograd(
 
 
 @pytest.mark.parametrize("name", sorted(LOGITS))
-def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
-    """The comparison above is sensitive: every component moves by at least 100 tolerances."""
-    learner, model, clients = setting(name, users=3, items=30, d=8, width=4, seed=1)
+def test_steps_are_large_enough_to_show_a_wrong_gradient(name: str) -> None:
+    """Sensitivity of the comparison above: every component moves by at least 100 tolerances."""
+    learner, model, clients = setup(name, users=3, items=30, d=8, width=4, seed=1)
     local = LocalSettings(epochs=2, batch=8, learning_rate=0.02)
     trained = dense(learner.train(model, clients, local, Machine()), 1)
     for part, before in model.items():
@@ -241,35 +239,35 @@ def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("noise", [{}, {"item": ClippedNoise(0.5, 0.1)}])
 @pytest.mark.parametrize("linear_term", [{}, {"item": 1.0, "user.W2": 2.0}])
-def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
+def test_fused_results_do_not_depend_on_batch_order_and_threads(
     linear_term: dict[str, float],
     noise: dict[str, ClippedNoise],
     optimizer: Literal["sgd", "adam"],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
+    learner, model, clients = setup("gcn", users=9, items=60, d=12, width=3, seed=3)
     local = LocalSettings(
         epochs=2, batch=16, optimizer=optimizer, linear_term_scales=linear_term, epoch_noise=noise
     )
     whole = learner.train(model, clients, local, Machine())
     for user in range(9):
         alone = learner.train(model, clients.take_devices(np.array([user])), local, Machine())
-        same(dense(whole, user), dense(alone, 0))
-    monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
+        are_equal(dense(whole, user), dense(alone, 0))
+    monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks per thread
     order = np.array([4, 8, 0, 3, 7, 1, 2, 6, 5])
     threaded = learner.train(model, clients.take_devices(order), local, Machine(threads=3))
     for place, user in enumerate(order):
-        same(dense(whole, user), dense(threaded, place))
+        are_equal(dense(whole, user), dense(threaded, place))
 
 
-def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
+def are_equal(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
     for part, values in one.items():
         np.testing.assert_array_equal(values, other[part], err_msg=part)
 
 
-def test_a_device_whose_training_explodes_explodes_alone() -> None:
+def test_diverging_devices_do_not_change_others() -> None:
     """The features of one device overflow; the other devices do not change."""
-    learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
+    learner, model, clients = setup("mf", users=6, items=40, d=4, width=2, seed=6)
     # the device with all items is trained first
     backwards = clients.take_devices(np.array([5, 4, 3, 2, 1, 0]))
     backwards.features[0] = 1e30
@@ -283,8 +281,8 @@ def test_a_device_whose_training_explodes_explodes_alone() -> None:
             np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
 
 
-def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
-    learner, model, clients = setting("gcn", users=6, items=50, d=4, width=3, seed=5, dense=0.1)
+def test_devices_send_their_touched_rows_only() -> None:
+    learner, model, clients = setup("gcn", users=6, items=50, d=4, width=3, seed=5, dense=0.1)
     local = LocalSettings(epochs=1, negatives=2)
     trained = learner.train(model, clients, local, Machine())
     rows = trained["item"]
@@ -297,14 +295,14 @@ def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
         assert set(clients.interactions.take_users(np.array([user])).ratings.indices) <= set(ids)
     for part in trained.values():
         assert isinstance(part, Dense | SparseRows)
-    for name, values in dense(trained, 0).items():  # has nothing to learn from
+    for name, values in dense(trained, 0).items():  # has no examples
         np.testing.assert_array_equal(values, model[name])
 
 
 @pytest.mark.parametrize("normal", [False, True])
-def test_noise_between_epochs_falls_on_every_entry_also_without_items(normal: bool) -> None:
-    """Without items each epoch but the last only clips the broadcast and adds noise."""
-    learner, model, clients = setting("mf", users=2, items=900, d=4, width=2, seed=5)
+def test_noise_between_epochs_covers_all_entries_without_items(normal: bool) -> None:
+    """Without items, each epoch except the last only clips the broadcast and adds noise."""
+    learner, model, clients = setup("mf", users=2, items=900, d=4, width=2, seed=5)
     noise = ClippedNoise(0.5, 0.1, normal)
     deviation = 0.1 if normal else 0.1 * np.sqrt(2)
     for epochs in (1, 2, 5):
@@ -315,7 +313,7 @@ def test_noise_between_epochs_falls_on_every_entry_also_without_items(normal: bo
         assert (trained["user.E"] == model["user.E"]).all() == (epochs == 1)
 
 
-def test_rows_are_disturbed_as_the_whole_table_would_be() -> None:
+def test_rows_are_perturbed_as_in_the_whole_table() -> None:
     rng = np.random.default_rng(0)
     tables, streams = rng.normal(size=(3, 7, 4)).astype(np.float32), Streams.spawn(rng, 3)
     indptr, ids = np.array([0, 2, 2, 5]), np.array([1, 6, 0, 3, 5], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Tests of clipping and noise of many messages, against single messages and the distribution."""
+"""Clipping and noise of many messages, compared with single messages and the distribution."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.federated.protections import LaplaceProtection
 from fedrec_auditor.targets.streams import Streams
 
-LEVEL = 1e-9  # a correct sampler fails one test here once in a billion seeds; seeds are fixed
+LEVEL = 1e-9  # a correct sampler fails a test here once in a billion seeds; seeds are fixed
 
 
-def one_by_one(noise: ClippedNoise, values: np.ndarray, streams: Streams) -> np.ndarray:
+def draw_one_by_one(noise: ClippedNoise, values: np.ndarray, streams: Streams) -> np.ndarray:
     """Noisy messages, computed entry by entry."""
     size = int(np.prod(values.shape[1:]))
     out = np.empty((len(values), size), dtype=values.dtype)
@@ -37,7 +37,7 @@ def one_by_one(noise: ClippedNoise, values: np.ndarray, streams: Streams) -> np.
     st.integers(1, 9),
     st.sampled_from([np.float32, np.float64]),
 )
-def test_blocks_of_any_size_send_what_one_entry_at_a_time_would(
+def test_blocks_of_any_size_equal_entry_by_entry_noise(
     clients: int, shape: tuple[int, ...], normal: bool, block: int, kind: type
 ) -> None:
     rng = np.random.default_rng(clients)
@@ -47,23 +47,23 @@ def test_blocks_of_any_size_send_what_one_entry_at_a_time_would(
         patch.setattr(_noise, "_BLOCK", block)
         sent = noise(values, streams)
     assert sent.dtype == values.dtype
-    np.testing.assert_allclose(sent, one_by_one(noise, values, streams), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(sent, draw_one_by_one(noise, values, streams), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("normal", [False, True])
-def test_the_noise_has_its_law_in_every_entry(normal: bool) -> None:
+def test_noise_has_its_distribution_in_every_entry(normal: bool) -> None:
     noise = ClippedNoise(0.5, 0.2, normal)
     streams = Streams.spawn(np.random.default_rng(1), 20_000)
     sent = noise(np.tile([0.2, -3.0, 9.0], (20_000, 1)), streams)
     law = stats.norm(scale=0.2) if normal else stats.laplace(scale=0.2)
     for entry, center in zip(sent.T, (0.2, -0.5, 0.5), strict=True):
         assert stats.kstest(entry - center, law.cdf).pvalue > LEVEL
-        assert stats.kstest(entry - center - 0.02, law.cdf).pvalue < LEVEL  # it has power
+        assert stats.kstest(entry - center - 0.02, law.cdf).pvalue < LEVEL  # the test has power
     assert abs(np.corrcoef(sent.T)[0, 1]) < 6 / np.sqrt(20_000)
 
 
-def test_rows_that_nothing_touched_carry_noise_too() -> None:
-    """Otherwise an untouched row would return as it was broadcast."""
+def test_untouched_rows_have_noise_too() -> None:
+    """Without noise, an untouched row would return as it was broadcast."""
     rest = np.linspace(-0.4, 0.4, 10).reshape(5, 2)
     rows = SparseRows(
         indptr=np.array([0, 1]),
@@ -78,10 +78,10 @@ def test_rows_that_nothing_touched_carry_noise_too() -> None:
         np.array([0])
     )[0]
     assert (sent != rest).all()
-    assert len(np.unique(sent - np.clip(rest, -0.5, 0.5))) == 10  # no draw is used twice
+    assert len(np.unique(sent - np.clip(rest, -0.5, 0.5))) == 10  # draws are not reused
 
 
-def test_components_of_one_message_have_noise_of_their_own() -> None:
+def test_components_of_one_message_have_independent_noise() -> None:
     from fedrec_auditor.targets.datasets.base import Interactions
     from fedrec_auditor.targets.federated.base import Clients
 
@@ -96,7 +96,7 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
     assert len(np.unique(draws)) == 24
 
 
-def test_an_entrys_law_is_that_of_the_noise_it_gets() -> None:
+def test_the_distribution_of_an_entry_is_that_of_its_noise() -> None:
     protection = LaplaceProtection(epsilon=3.0)
     law, noise = protection.get_entry_randomizer("item"), protection.get_group_noise("item")
     assert law.mechanism.scale == noise.scale == pytest.approx(1 / 3)

@@ -1,4 +1,4 @@
-"""Tests of user vectors that stay on the device: no upload has them, items still leak."""
+"""User vectors that stay on the device: uploads do not have them, items still leak."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ BASES = ("fedmf", "fedncf", "fedlightgcn")
 SYSTEMS = tuple(base + suffix for base in BASES for suffix in ("", "-ldp", "-apm"))
 
 
-def system(name: str, **settings: object) -> FederatedSystem:
+def make_system(name: str, **settings: object) -> FederatedSystem:
     return FAMILIES["targets"].load_class(name)(**settings)
 
 
-def one_round(made: FederatedSystem) -> View:
-    return made.limit_rounds(1).run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
+def run_round(small: FederatedSystem) -> View:
+    return small.limit_rounds(1).run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
 
 
 @pytest.mark.parametrize(
@@ -45,22 +45,22 @@ def one_round(made: FederatedSystem) -> View:
     ["f-dpmf", *(later(name) for name in ("fedncf-apm", "fedrec", "fedmf", "fedlightgcn-ldp"))],
 )
 def test_a_system_with_private_vectors_keeps_the_contract(name: str) -> None:
-    hold(test_targets.TestTargets, TargetCase(system(name, private_user=True)))
+    hold(test_targets.TestTargets, TargetCase(make_system(name, private_user=True)))
 
 
 @pytest.mark.parametrize("name", [*SYSTEMS, "f-dpmf"])
-def test_no_user_component_crosses_the_wire(name: str) -> None:
-    kept = one_round(system(name, private_user=True))
+def test_user_components_are_not_sent(name: str) -> None:
+    kept = run_round(make_system(name, private_user=True))
     for one in kept.rounds:
         assert not [part for part in (*one.uploads.components, *one.broadcast) if "user" in part]
-    sent = one_round(system(name))
+    sent = run_round(make_system(name))
     assert "user.E" in sent.rounds[0].uploads.components
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_an_upload_of_apm_spends_30_an_entry_less(base: str) -> None:
-    """64 x 44 entries of E_U at 30 each; the training and the listed groups follow."""
-    sent, kept = (system(f"{base}-apm", private_user=flag) for flag in (False, True))
+def test_uploads_of_apm_spend_30_less_per_user_entry(base: str) -> None:
+    """E_U has 64 x 44 entries at 30 each; training epsilon and listed groups follow."""
+    sent, kept = (make_system(f"{base}-apm", private_user=flag) for flag in (False, True))
     user = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     spent = [made.get_event(user, ML_100K).epsilon for made in (sent, kept)]
     assert spent[0] - spent[1] == 30 * 64 * 44
@@ -73,10 +73,10 @@ def test_an_upload_of_apm_spends_30_an_entry_less(base: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("attribute", ["gender", "age_group", "occupation"])
-def test_no_row_tells_an_attribute_any_more(base: str, attribute: str) -> None:
+def test_rows_do_not_reveal_attributes(base: str, attribute: str) -> None:
     background = Background(n_classes=len(DATA.attributes[attribute].categories))
     rng = np.random.default_rng(0)
-    sent, kept = (one_round(system(base, private_user=flag)) for flag in (False, True))
+    sent, kept = (run_round(make_system(base, private_user=flag)) for flag in (False, True))
     assert len(AttributeRows().infer(sent, background, rng).users) == len(find_senders(sent))
     assert AttributeRows().refusal(kept) or not len(
         AttributeRows().infer(kept, background, rng).users
@@ -84,8 +84,8 @@ def test_no_row_tells_an_attribute_any_more(base: str, attribute: str) -> None:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_item_rows_still_tell_the_items(base: str) -> None:
-    view = one_round(system(base, private_user=True))
+def test_item_rows_still_reveal_items(base: str) -> None:
+    view = run_round(make_system(base, private_user=True))
     users = find_senders(view)
     pairs = np.stack([np.repeat(users, 150), np.tile(np.arange(150), len(users))], axis=1)
     found = InteractionMembership().infer(
@@ -95,9 +95,9 @@ def test_item_rows_still_tell_the_items(base: str) -> None:
     assert get_auc(found.values, own.ravel()) > 0.95
 
 
-def test_a_device_goes_on_from_its_own_vector() -> None:
-    """The vector of a drawn user moves once per round; the vectors of other users do not move."""
-    made = system("fedmf", private_user=True, share=0.3)
+def test_devices_continue_from_their_own_vector() -> None:
+    """The vector of a drawn user moves once per round; those of other users stay."""
+    made = make_system("fedmf", private_user=True, share=0.3)
     after = [made.limit_rounds(rounds).run(DATA, np.random.default_rng(0)) for rounds in (1, 2, 3)]
     vectors = [run.model.arrays["own"][:, :, 0] for run in after]
     drawn = [one.uploads.users for one in after[-1].transcript.rounds]
@@ -110,7 +110,7 @@ def test_a_device_goes_on_from_its_own_vector() -> None:
 
 
 def test_users_score_by_their_own_vector() -> None:
-    made = system("fedmf", private_user=True)
+    made = make_system("fedmf", private_user=True)
     model = made.run(DATA, np.random.default_rng(0)).model
     scores = made.score(model, DATA, np.array([5, 3]))
     own = model.arrays["own"][[5, 3], :, 0]
@@ -119,12 +119,12 @@ def test_users_score_by_their_own_vector() -> None:
 
 def test_perturbed_features_and_no_features_exclude_each_other() -> None:
     with pytest.raises(InputError, match="private_user"):
-        system("f-gerai", private_user=True)
+        make_system("f-gerai", private_user=True)
 
 
 def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
     @dataclass(frozen=True, kw_only=True)
-    class Deaf(MfLearner):
+    class IgnoringLearner(MfLearner):
         """Trains the mean of all devices' vectors."""
 
         def train(self, broadcast, clients: Clients, local: LocalSettings, compute):
@@ -136,12 +136,12 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
 
     test_learners.test_own(MfLearner())
     with pytest.raises(AssertionError):
-        test_learners.test_own(Deaf())
+        test_learners.test_own(IgnoringLearner())
 
 
-def test_summed_uploads_are_as_many_times_the_mean() -> None:
-    """Equation 9 has no 1/N; the sum of one upload is the upload."""
-    mean, summed = (system("fedmf", server=server) for server in ("mean", "sum"))
+def test_the_sum_of_uploads_is_n_times_the_mean() -> None:
+    """Equation 9 has no factor 1/N; the sum of one upload is the upload."""
+    mean, summed = (make_system("fedmf", server=server) for server in ("mean", "sum"))
     rng, none = np.random.default_rng(0), FedAdam(1.0)
     features = mean.compute_user_features(DATA).shape[1]
     model = mean.learner.init_model(DataSizes(n_items=150, n_user_features=features), rng)

@@ -1,4 +1,4 @@
-"""Tests of protections: budgets, noise factors, distributions, and promises."""
+"""Protections: budgets, noise factors, distributions and promises."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
 from fedrec_auditor.targets.streams import Streams
 
 
-def test_what_is_trained_is_sent() -> None:
+def test_unprotected_uploads_are_the_trained_models() -> None:
     clients = Clients(
         interactions=Interactions.create(np.ones((2, 2))),
         features=np.zeros((2, 1)),
@@ -42,7 +42,7 @@ def test_what_is_trained_is_sent() -> None:
     assert Unprotected().prepare_data(clients) is clients
 
 
-def test_nothing_is_promised() -> None:
+def test_unprotected_uploads_have_no_promise() -> None:
     (promise,) = Unprotected().make_claims(("item",))
     assert promise.epsilon == Unprotected().get_upload_epsilon({"item": 1}) == math.inf
     assert Unprotected().get_upload_randomizer({"item": 1}) is None
@@ -53,7 +53,7 @@ SCOPE = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 
 
 def test_section_57_and_equation_11_assign_different_budgets() -> None:
-    """Entry 19: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
+    """Entry 19: (30, 60, 40, 50) against equal steps, in the order user, item, MLP 1, MLP 2."""
     printed, rule = (
         AdaptiveLaplace(),
         AdaptiveLaplace.from_epsilon_range(lowest=30.0, highest=60.0),
@@ -62,14 +62,14 @@ def test_section_57_and_equation_11_assign_different_budgets() -> None:
     assert [rule.get_epsilon(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]
 
 
-def test_the_noise_factors_are_the_printed_ones() -> None:
+def test_noise_factors_are_those_printed() -> None:
     factors = {group: AdaptiveLaplace().get_group_noise(group).scale for group in GROUPS}
     printed = {"user": 0.033, "item": 0.017, "mlp1": 0.025, "mlp2": 0.020}
     assert {group: round(scale, 3) for group, scale in factors.items()} == printed
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
+def test_an_entry_spends_the_budget_of_its_group(group: str) -> None:
     protection = AdaptiveLaplace()
     bound = find_exact_bound(protection.get_entry_randomizer(group), SCOPE)
     assert bound.epsilon == pytest.approx(protection.get_epsilon(group))
@@ -85,7 +85,7 @@ def test_an_upload_spends_the_sum_over_all_entries() -> None:
     assert exact.epsilon == pytest.approx(protection.get_upload_epsilon(sizes))
 
 
-def test_the_promise_names_only_what_the_model_has() -> None:
+def test_promises_name_the_parts_of_the_model() -> None:
     (both,) = AdaptiveLaplace().make_claims(("user", "item"))
     assert (both.epsilon, both.unit) == (60.0, Unit.COORDINATE)
     assert "mlp" not in both.statement
@@ -96,7 +96,7 @@ def test_a_group_without_a_budget_is_refused() -> None:
         AdaptiveLaplace().get_group_noise("conv")
 
 
-def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
+def test_gaussian_noise_has_no_promise_and_no_epsilon_at_delta_0() -> None:
     (promise,) = GaussianProtection().make_claims(("user", "item"))
     assert promise.epsilon == GaussianProtection().get_upload_epsilon({"item": 3}) == math.inf
     mechanism = GaussianProtection().get_entry_randomizer("item")
@@ -112,7 +112,7 @@ def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) 
     assert compute_gaussian_delta(mu, bound) == pytest.approx(1e-5, rel=1e-6)
 
 
-def test_it_disturbs_as_much_as_the_laplace_noise_beside_it() -> None:
+def test_gaussian_noise_is_as_large_as_the_laplace_noise() -> None:
     assert GaussianProtection().sigma == pytest.approx(
         math.sqrt(2) * LaplaceProtection().get_group_noise("item").scale, rel=0.02
     )
@@ -127,7 +127,7 @@ LEVEL = 1e-9
 SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}
 
 
-def clients(count: int = 1) -> Clients:
+def make_clients(count: int = 1) -> Clients:
     streams = Streams.spawn(np.random.default_rng(0), count)
     features = np.tile(np.linspace(0, 1, 10), (count, 1)).astype(np.float32)
     interactions = Interactions.create(np.ones((count, 30)))
@@ -149,7 +149,7 @@ def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() ->
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_perturbed_features_have_the_piecewise_law_clipped(share: float, epsilon: float) -> None:
+def test_perturbed_features_are_clipped_piecewise_reports(share: float, epsilon: float) -> None:
     law = Piecewise(epsilon)
     streams = Streams.spawn(np.random.default_rng(3), 40_000)
     drawn = perturb_features(np.full((40_000, 1), share), epsilon, streams)[:, 0]
@@ -176,8 +176,8 @@ def _jumps(law: Piecewise, share: float, low: float, high: float) -> list[float]
     return [p for p in (left, left + c - 1) if low < p < high] or None
 
 
-def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
-    before = clients(50)
+def test_features_are_perturbed_on_demand_and_stay_in_range() -> None:
+    before = make_clients(50)
     assert ObjectiveProtection().prepare_data(before).features is before.features
     after = ObjectiveProtection(features=True).prepare_data(before).features
     assert after.dtype == before.features.dtype
@@ -189,7 +189,7 @@ def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
 
 @pytest.mark.parametrize("every_round", [False, True])
 def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> None:
-    """A step of rate 1 on a row without a slope adds minus the drawn coefficients of the row."""
+    """A step of rate 1 on a row without gradient subtracts the row's drawn coefficients."""
     system = FGeraiNl(
         learner=MfLearner(dimension=4),
         protection=ObjectiveProtection(every_round=every_round),
@@ -225,7 +225,7 @@ def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() ->
     assert (event.count, event.event.epsilon) == (2, 0.5)
 
 
-def test_nothing_covers_every_pair_of_uploads() -> None:
+def test_no_promise_covers_every_pair_of_uploads() -> None:
     assert ObjectiveProtection().get_entry_randomizer("item") is None
     assert ObjectiveProtection().get_upload_randomizer({"item": 3}) is None
     assert ObjectiveProtection().get_upload_epsilon({"item": 3}) == math.inf

@@ -1,4 +1,4 @@
-"""Tests of routes: vantage and event of each."""
+"""Routes of uploads: vantage and privacy event of each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_l
 from fedrec_auditor.targets.federated.routes import DirectRoute, SecureAggregation, Shuffler
 
 
-def test_the_way_is_worth_nothing() -> None:
+def test_direct_routes_keep_the_local_event() -> None:
     assert DirectRoute().vantage is Vantage.SERVER
     assert DirectRoute().get_event(PureDpEvent(2.0), 2.0, 500) == PureDpEvent(2.0)
 
 
-def test_a_sum_is_charged_as_its_terms() -> None:
+def test_sums_are_charged_as_their_terms() -> None:
     assert SecureAggregation().vantage is Vantage.AGGREGATE
     assert SecureAggregation().get_event(PureDpEvent(2.0), 2.0, 500) == PureDpEvent(2.0)
 
@@ -25,22 +25,22 @@ def test_a_sum_is_charged_as_its_terms() -> None:
 SCOPE = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.ROUND)
 
 
-def charged(epsilon: float, senders: int) -> float:
+def charge(epsilon: float, senders: int) -> float:
     event = Shuffler().get_event(PureDpEvent(epsilon), epsilon, senders)
     return Shuffle().bound(event, delta=1e-6, scope=SCOPE).epsilon
 
 
-def test_many_senders_hide_a_small_upload_and_few_do_not() -> None:
+def test_many_senders_amplify_small_uploads_and_few_do_not() -> None:
     assert Shuffler().vantage is Vantage.SHUFFLED
-    assert charged(1.0, 10_000) < 0.2
-    assert charged(1.0, 3) > 0.5
+    assert charge(1.0, 10_000) < 0.2
+    assert charge(1.0, 3) > 0.5
 
 
-def test_an_upload_of_millions_is_not_amplified_by_anybody() -> None:
-    assert charged(7_124_530.0, 10**9) == 7_124_530.0
+def test_uploads_of_large_epsilon_are_not_amplified() -> None:
+    assert charge(7_124_530.0, 10**9) == 7_124_530.0
 
 
-def test_the_whole_upload_is_what_is_shuffled() -> None:
+def test_whole_uploads_are_shuffled() -> None:
     assert Shuffler().get_event(PureDpEvent(3.0), 3.0, 50) == ShuffledDpEvent(3.0, 50)
 
 

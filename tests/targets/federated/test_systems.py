@@ -1,8 +1,8 @@
-"""Tests of composed systems.
+"""Composed systems.
 
-The server's step by Adam is compared with Algorithm 2 of Reddi et al., entry by entry. Rounds,
-means, distributions, claims and games follow from learner, protection and route. A paper's table of
-composed systems yields ordinary classes; errors in it are named.
+The server's Adam step is compared with Algorithm 2 of Reddi et al., entry by entry. Rounds, means,
+distributions, claims and games follow from learner, protection and route. A paper's table of
+composed systems yields ordinary classes; errors in the table are named.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_the_step_is_that_of_the_algorithm() -> None:
             np.testing.assert_allclose(model[name][at], x, rtol=1e-4, atol=1e-5)
 
 
-def test_a_row_moves_as_far_however_few_moved_it_and_not_at_all_where_none_did() -> None:
+def test_adam_moves_rows_equally_and_keeps_unmoved_rows() -> None:
     model = {"item": np.zeros((3, 2), np.float32)}
     mean = {"item": np.array([[0.5, -0.5], [5e-4, -5e-4], [0.0, 0.0]], np.float32)}
     moved = FedAdam(0.1).update_model(model, mean)["item"]
@@ -74,7 +74,7 @@ LEARNERS = (learners.GcnLearner, learners.NcfLearner, learners.MfLearner, learne
 
 @dataclass(frozen=True, kw_only=True)
 class Small(FederatedSystem):
-    """Any composition, small."""
+    """A small system of any composition."""
 
     learner: Learner = field(default_factory=lambda: learners.GcnLearner(dimension=3))
     rounds: int = 3
@@ -84,17 +84,17 @@ class Small(FederatedSystem):
     place = "nowhere"
 
 
-def data(users: int = 12, items: int = 15) -> Interactions:
+def make_data(users: int = 12, items: int = 15) -> Interactions:
     return Synthetic(n_users=users, n_items=items, profile=4.0, tastes=2).load()
 
 
-def server(unit: Unit, horizon: Horizon = Horizon.ROUND) -> Scope:
+def make_server_scope(unit: Unit, horizon: Horizon = Horizon.ROUND) -> Scope:
     return make_local_scope(unit, Vantage.SERVER, horizon)
 
 
-def test_the_next_model_is_the_mean_of_what_was_sent() -> None:
+def test_the_next_model_is_the_mean_of_the_uploads() -> None:
     system = Small(protection=LaplaceProtection(epsilon=2.0))
-    transcript = system.run(data(), np.random.default_rng(0)).transcript
+    transcript = system.run(make_data(), np.random.default_rng(0)).transcript
     after = [*(r.broadcast for r in transcript.rounds[1:]), transcript.published_model]
     for one, model in zip(transcript.rounds, after, strict=True):
         for name, component in one.uploads.components.items():
@@ -103,20 +103,20 @@ def test_the_next_model_is_the_mean_of_what_was_sent() -> None:
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.5, 6), (0.1, 1), (1.0, 12), (0.01, 1)])
-def test_a_share_of_the_users_takes_part_drawn_anew_every_round(share: float, count: int) -> None:
+def test_participants_are_redrawn_every_round(share: float, count: int) -> None:
     system = Small(share=share, rounds=8)
-    rounds = system.run(data(), np.random.default_rng(0)).transcript.rounds
+    rounds = system.run(make_data(), np.random.default_rng(0)).transcript.rounds
     senders = [one.uploads.users for one in rounds]
     assert {len(users) for users in senders} == {count}
     assert all((np.diff(users) > 0).all() for users in senders)
     assert len({tuple(users) for users in senders}) > (1 if count < 12 else 0)
 
 
-def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
+def test_vantages_see_what_each_route_reveals() -> None:
     """Sums and pools do not depend on the order of the senders."""
     for route in (SecureAggregation(), Shuffler()):
         system = Small(route=route, protection=LaplaceProtection(), rounds=1)
-        transcript = system.run(data(), np.random.default_rng(0)).transcript
+        transcript = system.run(make_data(), np.random.default_rng(0)).transcript
         assert transcript.public.protocol_vantage is route.vantage
         (one,) = transcript.rounds
         order = np.random.default_rng(1).permutation(len(one.uploads.users))
@@ -138,7 +138,7 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
                 np.testing.assert_array_equal(*rows)
 
 
-def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
+def test_entries_of_an_upload_include_the_features_of_table_i() -> None:
     counts = FedRecApm().count_entries(ML_100K)
     assert counts == {
         "user": 64 * 44 + 2 * 64 * 64 + 64,
@@ -150,8 +150,8 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
     assert FedRecApm().count_entries(bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
 
 
-def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
-    """Entry 17: 60 per entry of the item table, of order 10^6 to 10^7 in all, per round."""
+def test_apm_keeps_the_claim_per_parameter_but_not_per_upload() -> None:
+    """Entry 17: 60 per entry of the item table, and of order 10^6 to 10^7 per round in all."""
     system = FedRecApm(rounds=3)
     claims = system.get_claims(ML_100K)
     assert [(q.scope.unit, q.scope.horizon) for q in claims] == [
@@ -172,39 +172,39 @@ def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
     ]
     assert [f.verdict for f in findings] == ["CONSISTENT"] + 3 * ["INCOMPARABLE"]
     whole = 64 * 44 * 30 + 247_680 + 64 * 1682 * 60 + (64 * 128 + 64) * 40 + 65 * 50
-    mechanism = system.get_mechanism(server(Unit.USER), ML_100K)
-    assert find_exact_bound(mechanism, server(Unit.USER)).epsilon == pytest.approx(whole)
+    mechanism = system.get_mechanism(make_server_scope(Unit.USER), ML_100K)
+    assert find_exact_bound(mechanism, make_server_scope(Unit.USER)).epsilon == pytest.approx(whole)
     for horizon, rounds in ((Horizon.ROUND, 1), (Horizon.TRAINING, 3)):
         proved = find_upper_bound(
-            system, server(Unit.USER, horizon), ML_100K, 0.0, list_accountants()
+            system, make_server_scope(Unit.USER, horizon), ML_100K, 0.0, list_accountants()
         )
         assert proved.epsilon == pytest.approx(rounds * whole)
     assert f"{whole:,}" in claims[1].note
     assert f"{3 * whole:,}" in claims[2].note
 
 
-def test_an_entry_in_a_training_costs_as_often_as_its_user_may_be_drawn() -> None:
+def test_an_entry_is_charged_for_every_round_of_its_user() -> None:
     system = Small(protection=protections.AdaptiveLaplace(), rounds=4)
-    scope = server(Unit.COORDINATE, Horizon.TRAINING)
+    scope = make_server_scope(Unit.COORDINATE, Horizon.TRAINING)
     mechanism = system.get_mechanism(scope, ML_100K)
     assert find_exact_bound(mechanism, scope).epsilon == pytest.approx(4 * 60.0)
     assert system.get_event(scope, ML_100K).count == 4
 
 
-def test_without_noise_nothing_is_private_from_any_vantage() -> None:
+def test_epsilon_without_noise_is_infinite_from_every_vantage() -> None:
     for changed in ({}, {"route": SecureAggregation()}, {"protection": ObjectiveProtection()}):
         for vantage in Vantage:
             scope = make_local_scope(Unit.USER, vantage, Horizon.TRAINING)
             assert Small(**changed).get_event(scope, ML_100K) == NonPrivateDpEvent()
 
 
-def test_noise_does_not_hide_who_takes_part() -> None:
+def test_noise_does_not_hide_participation() -> None:
     scope = Scope.parse("user / add-remove / server / round")
     assert Small(protection=LaplaceProtection()).get_event(scope, ML_100K) == NonPrivateDpEvent()
     assert Small(protection=LaplaceProtection()).get_mechanism(scope, ML_100K) is None
 
 
-def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
+def test_shuffling_amplifies_only_whole_uploads_of_small_budget() -> None:
     counts = sum(Small().count_entries(ML_100K).values())
     scope = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     cheap = Small(protection=LaplaceProtection(epsilon=1.0 / counts), route=Shuffler())
@@ -218,23 +218,23 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
     ]
     assert shuffled[0].epsilon < 2.0  # 3 rounds of epsilon 1, unshuffled
     assert shuffled[1].epsilon > 0.9 * 3 * 30 * counts
-    # the proxy shuffles messages, not their entries: an entry's neighbours give it away
+    # the proxy shuffles messages, not entries: the other entries identify an entry's message
     entry = make_local_scope(Unit.COORDINATE, Vantage.SHUFFLED, Horizon.ROUND)
     assert dear.get_event(entry, ML_100K) == PureDpEvent(30.0)
-    # and whoever colludes with the proxy sees what the server would
-    assert not isinstance(dear.get_event(server(Unit.USER), ML_100K), ShuffledDpEvent)
+    # whoever colludes with the proxy has the server's view
+    assert not isinstance(dear.get_event(make_server_scope(Unit.USER), ML_100K), ShuffledDpEvent)
 
 
-def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> None:
+def test_many_noises_are_charged_separately_and_large_ones_jointly() -> None:
     small, large = (Small(protection=LaplaceProtection(epsilon=e)) for e in (0.01, 30.0))
-    exact = find_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, list_accountants())
+    exact = find_upper_bound(small, make_server_scope(Unit.USER), ML_100K, 1e-6, list_accountants())
     assert exact.epsilon < 0.5 * small.protection.get_upload_epsilon(small.count_entries(ML_100K))
-    assert large.get_event(server(Unit.USER), ML_100K) == PureDpEvent(
+    assert large.get_event(make_server_scope(Unit.USER), ML_100K) == PureDpEvent(
         large.protection.get_upload_epsilon(large.count_entries(ML_100K))
     )
 
 
-def test_gaussian_noise_is_asked_at_a_delta() -> None:
+def test_gaussian_noise_needs_a_delta() -> None:
     system = Small(protection=protections.GaussianProtection(sigma=5.0))
     asked = system.get_claims(Population(n_users=9, n_items=4))
     assert [q.delta for q in asked] == [0.0, 1e-5, 1e-5]
@@ -244,7 +244,7 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
     assert 0 < by_scope[Unit.COORDINATE, 1e-5] < by_scope[Unit.USER, 1e-5] < math.inf
 
 
-def measured(pair: DesignedPair) -> float:
+def measure(pair: DesignedPair) -> float:
     """Lower bound from the local game on the messages of a pair."""
     return measure_bound(pair.target, Population(n_users=2, n_items=2), pair).epsilon
 
@@ -253,12 +253,12 @@ def measured(pair: DesignedPair) -> float:
 @pytest.mark.parametrize(
     "protection", [LaplaceProtection(epsilon=2.0), protections.AdaptiveLaplace(item=2.0)]
 )
-def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
+def test_designed_pairs_reach_both_ends_for_every_learner(
     learner: type, protection: LaplaceProtection | protections.AdaptiveLaplace
 ) -> None:
-    """Small budgets, so that samples suffice: eps 2 is measured as nearly 2."""
+    """With small budgets samples suffice: epsilon 2 is measured as nearly 2."""
     (pair,) = Small(learner=learner(dimension=8), protection=protection).design_pairs()
-    assert 1.8 < measured(pair) <= 2.0
+    assert 1.8 < measure(pair) <= 2.0
     clip, size = protection.get_group_noise("item").clip, 2000
     sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), size)
     entries = pair.reducer(sent.components).reshape(2, size)
@@ -266,34 +266,34 @@ def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
     np.testing.assert_allclose((entries[1] < -clip).mean(), 0.5, atol=0.08)
 
 
-def test_half_the_noise_is_caught_by_the_pair() -> None:
+def test_designed_pairs_detect_half_the_noise() -> None:
     """Noise of scale delta / epsilon instead of 2 delta / epsilon doubles epsilon."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Trap(LaplaceProtection):
+    class HalfNoise(LaplaceProtection):
         def get_group_noise(self, group: str) -> object:
             right = super().get_group_noise(group)
             return replace(right, scale=right.scale / 2)
 
-    (pair,) = Small(protection=Trap(epsilon=1.0)).design_pairs()
-    assert measured(pair) > 1.5
+    (pair,) = Small(protection=HalfNoise(epsilon=1.0)).design_pairs()
+    assert measure(pair) > 1.5
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) -> None:
-    """Objective perturbation promises 10 here; 4 negatives of 11 items leave 7 rows unchanged."""
+    """Objective perturbation claims 10; 4 negatives of 11 items leave 7 rows unchanged."""
     (pair,) = Small(learner=learner(), protection=ObjectiveProtection()).design_pairs()
-    assert measured(pair) > 6.0
+    assert measure(pair) > 6.0
     sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), 2000)
     moved = sent.components["item"].to_dense(np.arange(4000))[:, 0].any(axis=1).reshape(2, -1)
     assert moved[0].all()
     np.testing.assert_allclose(moved[1].mean(), 4 / 11, atol=0.08)
-    scope = server(Unit.INTERACTION)
+    scope = make_server_scope(Unit.INTERACTION)
     mechanism = Small(protection=ObjectiveProtection()).get_mechanism(scope, ML_100K)
     assert find_exact_bound(mechanism, scope).epsilon == math.inf
 
 
-def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute() -> None:
+def test_unprinted_objectives_are_not_refuted() -> None:
     system = FGerai()
     exact = accounting.compute_exact_bounds(system, ML_100K)
     findings = {
@@ -309,8 +309,8 @@ def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute()
     assert findings[Unit.ATTRIBUTE].verdict == "CONSISTENT"
 
 
-def test_features_are_perturbed_once_a_training() -> None:
-    """Otherwise every round would spend the epsilon of an attribute again."""
+def test_features_are_perturbed_once_per_training() -> None:
+    """Perturbing in every round would spend the epsilon of an attribute again."""
     prepared: list[int] = []
 
     @dataclass(frozen=True, kw_only=True)
@@ -319,14 +319,14 @@ def test_features_are_perturbed_once_a_training() -> None:
             prepared.append(len(clients))
             return super().prepare_data(clients)
 
-    Small(protection=Counting(features=True)).run(data(), np.random.default_rng(0))
+    Small(protection=Counting(features=True)).run(make_data(), np.random.default_rng(0))
     assert prepared == [12]
 
 
-def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:
-    whole = Small().run(data(), np.random.default_rng(0))
+def test_long_trainings_can_keep_their_last_rounds_only() -> None:
+    whole = Small().run(make_data(), np.random.default_rng(0))
     for keep in (0, 1):
-        run = Small().run(data(), np.random.default_rng(0), n_kept_rounds=keep)
+        run = Small().run(make_data(), np.random.default_rng(0), n_kept_rounds=keep)
         assert len(run.transcript.rounds) == keep
         for name, array in whole.model.arrays.items():
             np.testing.assert_array_equal(run.model.arrays[name], array)
@@ -350,7 +350,7 @@ def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
     assert np.isfinite(scores).all()
 
 
-def test_ratings_above_the_scale_count_as_its_best() -> None:
+def test_ratings_above_the_scale_count_as_the_best_rating() -> None:
     table = np.array([[1.0, 5.0, 40.0]])
     rated, limited = (Interactions.create(each) for each in (table, np.minimum(table, 5.0)))
     capped = FedRec().compute_user_features(limited)
@@ -358,7 +358,7 @@ def test_ratings_above_the_scale_count_as_its_best() -> None:
     assert (FedRec(best=40.0).compute_user_features(rated) != capped).any()
 
 
-def test_a_plan_names_the_parts() -> None:
+def test_plans_name_the_parts() -> None:
     plan = make_plan(
         {
             "targets": ["fedncf"],
@@ -379,16 +379,16 @@ def test_a_plan_names_the_parts() -> None:
 
 
 def test_a_training_that_diverges_is_refused() -> None:
-    """Scores of nan would be ranked first."""
+    """Scores of NaN would be ranked first."""
     with pytest.raises(InputError, match="learning_rate"):
         Small(learner=learners.GcnLearner(), learning_rate=100.0, optimizer="sgd").run(
-            data(), np.random.default_rng(0)
+            make_data(), np.random.default_rng(0)
         )
 
 
-def test_a_client_wants_a_model() -> None:
+def test_clients_need_a_model() -> None:
     with pytest.raises(InputError, match="got none"):
-        Small().upload(data(), None, np.random.default_rng(0))
+        Small().upload(make_data(), None, np.random.default_rng(0))
 
 
 CLAIMS = """
@@ -428,8 +428,8 @@ Write = Callable[[str], ModuleType]
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Module ``systems`` of another distribution's paper that has this table."""
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Writes the table as a paper of another distribution; returns its module ``systems``."""
     folder = tmp_path / f"paper_{tmp_path.name}"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -445,8 +445,8 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         del sys.modules[name]
 
 
-def test_a_line_of_a_table_is_a_system_of_its_paper(written: Write) -> None:
-    module = written(TABLE)
+def test_a_table_row_is_a_system_of_its_paper(build: Write) -> None:
+    module = build(TABLE)
     kind = module.TheirMf
     system = kind()
     assert system == kind(
@@ -469,28 +469,28 @@ def test_a_line_of_a_table_is_a_system_of_its_paper(written: Write) -> None:
 
 
 @pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
-def test_it_is_found_again_by_name(written: Write, dumps: Callable[[object], bytes]) -> None:
-    changed = written(TABLE).TheirMf(rounds=7)
+def test_table_systems_are_pickled_by_name(build: Write, dumps: Callable[[object], bytes]) -> None:
+    changed = build(TABLE).TheirMf(rounds=7)
     assert pickle.loads(dumps(changed)) == changed  # noqa: S301
-    assert len(dumps(changed)) < 2_000  # by reference, not by value
+    assert len(dumps(changed)) < 2_000  # pickled by reference
 
 
-def test_what_extends_one_has_a_name_of_its_own() -> None:
+def test_subclasses_of_table_systems_have_their_own_name() -> None:
     class Subclass(fedrec_apm.FedRec):
         """Another."""
 
-    assert Subclass().name == "subclass"  # of its class, in a module ..._systems
+    assert Subclass().name == "subclass"  # the name of its class
     assert Subclass().paper == fedrec_apm.FedRec().paper
 
 
-def test_a_family_lists_and_finds_them() -> None:
+def test_a_family_lists_and_loads_table_systems() -> None:
     family = FAMILIES["targets"]
     assert family.load_class("fedncf-apm") is fedrec_apm.FedNcfApm
     assert family.read_summary("fedncf-apm") == fedrec_apm.FedNcfApm.__doc__.partition("\n")[0]
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "said"),
+    ("right", "wrong", "expected"),
     [
         ('"mf"', '"mff"', "mff"),
         ("dimension", "dimensions", "dimensions"),
@@ -499,15 +499,13 @@ def test_a_family_lists_and_finds_them() -> None:
         ("place", "plaice", "plaice"),
     ],
 )
-def test_what_is_wrong_in_a_table_is_named(
-    written: Write, right: str, wrong: str, said: str
-) -> None:
-    module = written(TABLE.replace(right, wrong))
-    with pytest.raises(InputError, match=said) as caught:
+def test_errors_in_a_table_are_named(build: Write, right: str, wrong: str, expected: str) -> None:
+    module = build(TABLE.replace(right, wrong))
+    with pytest.raises(InputError, match=expected) as caught:
         _ = module.TheirMf
     assert "systems.toml" in str(caught.value)
 
 
-def test_a_module_has_no_other_names(written: Write) -> None:
-    module = written(TABLE)
+def test_a_module_has_no_other_names(build: Write) -> None:
+    module = build(TABLE)
     assert not hasattr(module, "TheirNcf")

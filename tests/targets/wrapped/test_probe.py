@@ -76,7 +76,7 @@ def remembers(history: Any, model: Any, rng: Any) -> Any:
         (raises, r"KeyError: 'weights' \(test_probe\.py:\d+\)"),
         (nan, r"finite numbers as 'values' of .*test_probe\.py:\d+\), got nan"),
         (ragged, r"of shape \(\d+,\) in .*, got \(\d+,\) for a history of \d+ items\. The length"),
-        (texts, r"Expected numbers as 'name'"),
+        (texts, r"Expected a numeric array 'name'"),
         (nothing, "None"),
         (Counts(), r"keeps something between calls\. Take a fourth parameter"),
         (remembers, "keeps something between calls"),

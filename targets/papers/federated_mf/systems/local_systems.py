@@ -234,8 +234,8 @@ class LflSgdmf(PretrainedMf):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy messages of a user within the horizon.
 
-        The event is one Gaussian mechanism per round. Only the part of the noise counts that the
-        adversary of ``scope`` does not know:
+        The event is one Gaussian mechanism per round. Its noise is the part of the messages' noise
+        that the adversary of ``scope`` does not know:
 
         - Behind secure aggregation, this is the noise of ``NoiseReplacementProtocol``. If devices
           drop out, it is the noise that stays unknown after the worst dropouts with which the round

@@ -37,7 +37,7 @@ FIELDS = st.one_of(
 )
 
 
-def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+def cut_data(data: bytes, cuts: list[int]) -> list[bytes]:
     """The bytes in blocks, cut at these positions."""
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     return [data[a:b] for a, b in itertools.pairwise(edges)]
@@ -47,7 +47,7 @@ def file(
     data: bytes, separator: str = ",", cuts: tuple[int, ...] = (), **rest: bool | str
 ) -> TextTable:
     def read() -> Iterator[bytes]:
-        return iter(pieces(data, list(cuts)))
+        return iter(cut_data(data, list(cuts)))
 
     rest = {"header": False, **rest}
     return TextTable(label="t.csv", open_blocks=read, separator=separator, width=2, **rest)
@@ -62,7 +62,7 @@ def file(
     st.lists(st.integers(0, 500), max_size=4),
 )
 @example([("1", "2")] * 3, "::", "\r\n", False, True, [0, 3, 4, 8, 9])
-def test_blocks_give_what_lines_give(
+def test_blocks_give_the_same_as_lines(
     rows: list[tuple[str, str]], separator: str, end: str, last: bool, header: bool, cuts: list[int]
 ) -> None:
     lines = ["a" + separator + "b"] * header + [separator.join(row) for row in rows]
@@ -104,7 +104,7 @@ def test_blocks_give_what_lines_give(
     st.sampled_from([",", "::"]),
     st.lists(st.integers(0, 50), max_size=3),
 )
-def test_the_first_line_with_other_than_two_fields_is_named(
+def test_the_first_line_without_two_fields_is_named(
     text: str, separator: str, cuts: list[int]
 ) -> None:
     made = file(text.encode(), separator, tuple(cuts))
@@ -127,7 +127,7 @@ def test_the_first_line_with_other_than_two_fields_is_named(
     ),
     st.lists(st.integers(0, 200), max_size=3),
 )
-def test_quoted_fields_are_read_as_rfc_4180_says(
+def test_quoted_fields_are_read_as_in_rfc_4180(
     rows: list[tuple[str, str]], cuts: list[int]
 ) -> None:
     def quoted(field: str) -> str:
@@ -143,7 +143,7 @@ def test_quoted_fields_are_read_as_rfc_4180_says(
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "expected"),
     [
         (b'1,2\n"a,3\n', "quotes closed in t.csv, line 2"),
         (b'1,2\n"a"b,3\n', "quotes closed in t.csv, line 2"),
@@ -152,12 +152,12 @@ def test_quoted_fields_are_read_as_rfc_4180_says(
         (b'1,2\n"a",3,4\n', "2 fields separated by ',' in t.csv, line 2"),
     ],
 )
-def test_a_bad_quotation_is_named(data: bytes, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_invalid_quotes_are_named(data: bytes, expected: str) -> None:
+    with pytest.raises(InputError, match=re.escape(expected)):
         list(file(data, has_quotes=True).read_blocks(TEXTS))
 
 
-def test_names_are_those_of_the_first_line() -> None:
+def test_column_names_are_those_of_the_first_line() -> None:
     data = b'\xef\xbb\xbfuser,"the ""item"""\r\n1,2\r\n'
     assert file(data, header=True, has_quotes=True).read_names() == ("user", 'the "item"')
     for bad in (b"", b"a,a\n", b"\xff,a\n", b'"a\n', b"\n1,2\n"):
@@ -165,7 +165,7 @@ def test_names_are_those_of_the_first_line() -> None:
             file(bad, header=True, has_quotes=True).read_names()
 
 
-def test_a_line_without_end_is_refused_early() -> None:
+def test_endless_lines_are_refused_early() -> None:
     def read() -> Iterator[bytes]:
         while True:
             yield b"1" * 2**18
@@ -176,7 +176,7 @@ def test_a_line_without_end_is_refused_early() -> None:
 
 
 @pytest.mark.parametrize("header", [False, True])
-def test_a_bad_number_is_shown_short_with_its_line(header: bool) -> None:
+def test_invalid_numbers_are_shortened_and_named_with_their_line(header: bool) -> None:
     for bad, told in (("seven", "'seven'"), ("", "''"), ("1e400", "'1e400'"), ("３", "'３'")):
         lines = ["a,b"] * header + ["1,1", f"{bad},2", ""]
         (block,) = file("\n".join(lines).encode(), header=header).read_blocks({0: SPACED_ID})
@@ -188,7 +188,7 @@ def test_a_bad_number_is_shown_short_with_its_line(header: bool) -> None:
     assert len(str(caught.value)) < 300
 
 
-def test_the_header_is_checked_and_a_row_is_there() -> None:
+def test_the_header_is_checked_and_a_row_is_required() -> None:
     with pytest.raises(InputError, match=r"the header 'a,b' in t\.csv, line 1, got 'x,b'"):
         list(file(b"x,b\n1,2\n", header="a,b").read_blocks(TEXTS))
     for data, header in ((b"", False), (b"a,b", "a,b")):
@@ -196,13 +196,13 @@ def test_the_header_is_checked_and_a_row_is_there() -> None:
             list(file(data, header=header).read_blocks(TEXTS))
 
 
-def test_bytes_that_are_no_text_are_named() -> None:
+def test_invalid_utf8_is_named() -> None:
     (block,) = file(b"1,a\n2,\xe9\n").read_blocks(TEXTS)
     with pytest.raises(InputError, match=r"utf-8 text in t\.csv, line 2, got '\ufffd'"):
         block.decode_texts(1)
 
 
-def test_ranges_are_kept() -> None:
+def test_values_out_of_range_are_refused() -> None:
     stars = NumberColumn(entry_name="rating", low=1, high=5)
     parts = NumberColumn(entry_name="rating", low=0.5, high=5, pattern=NUMBER_REGEX)
     (block,) = file(b"6,5.5\n").read_blocks({0: stars, 1: parts})
@@ -212,15 +212,15 @@ def test_ranges_are_kept() -> None:
         block.parse_numbers(1)
 
 
-def test_a_text_is_neither_empty_nor_endless() -> None:
+def test_texts_are_neither_empty_nor_too_long() -> None:
     (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_BYTES + 1))).read_blocks(TEXTS)
     for at in (0, 1):
         with pytest.raises(InputError, match=r"a name \(1 to 1024 bytes of text\)"):
             block.encode_texts(at)
 
 
-class Slow(TextTable):
-    """A reader that always reads line by line."""
+class SlowReader(TextTable):
+    """A reader that reads line by line only."""
 
     def _quick(self, *_: object) -> None:
         return None
@@ -234,8 +234,8 @@ KINDS = (
 )
 
 
-def outcome(one: TextTable, kind: NumberColumn | str) -> list[object] | str:
-    """The result of reading two columns of one kind, or the error."""
+def read_columns(one: TextTable, kind: NumberColumn | str) -> list[object] | str:
+    """The two columns of one kind that a reader gives, or its error."""
 
     def read(block: RowBlock, at: int) -> list[object]:
         values = block.encode_texts(at) if isinstance(kind, str) else block.parse_numbers(at)
@@ -271,7 +271,7 @@ def outcome(one: TextTable, kind: NumberColumn | str) -> list[object] | str:
 @example(data=b'"1",""""\n', separator=",", kind="name", quotes=True)
 @example(data=b'1"",2\n', separator=",", kind="name", quotes=True)
 @example(data=b'"1\n",2\n', separator=",", kind="name", quotes=True)
-def test_pyarrow_reads_what_is_read_line_by_line(
+def test_pyarrow_reads_the_same_as_line_by_line(
     data: bytes, separator: str, kind: NumberColumn | str, quotes: bool
 ) -> None:
     both = [
@@ -282,21 +282,23 @@ def test_pyarrow_reads_what_is_read_line_by_line(
             width=2,
             has_quotes=quotes and separator != "::",
         )
-        for reader in (TextTable, Slow)
+        for reader in (TextTable, SlowReader)
     ]
-    assert outcome(both[0], kind) == outcome(both[1], kind)
+    assert read_columns(both[0], kind) == read_columns(both[1], kind)
 
 
-def test_what_is_read_lies_in_the_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that releases Python's memory after the interpreter has ended aborts the process."""
+def test_columns_lie_in_the_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: a thread that releases Python's memory after the interpreter ends aborts the
+    process.
+    """
     data = b"1,2\n" * 1000
     read, before, held = fast.read_csv, pa.total_allocated_bytes(), list[int]()
 
-    def watched(*args: Any) -> pa.Table:
+    def record_call(*args: Any) -> pa.Table:
         held.append(pa.total_allocated_bytes() - before)
         return read(*args)
 
-    monkeypatch.setattr(fast, "read_csv", watched)
+    monkeypatch.setattr(fast, "read_csv", record_call)
     (block,) = file(data).read_blocks({0: WHOLE})
     assert block.parse_numbers(0).tolist() == [1] * 1000
     assert held[0] >= len(data)

@@ -1,4 +1,4 @@
-"""Identifiers against a list of strings; unique against numpy's."""
+"""Identifiers compared with a list of strings, and distinct numbers with numpy's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCHES = st.lists(
 
 
 @given(BATCHES)
-def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | list[str]]) -> None:
+def test_numbers_stay_and_texts_are_ranked(batches: list[list[int] | list[str]]) -> None:
     found = IdCollector()
     for batch in batches:
         if isinstance(batch[0], int):
@@ -48,7 +48,7 @@ def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | lis
         elements=st.integers(0, 40) | st.integers(-5, 10**6) | st.integers(-(2**63), 2**63 - 1),
     )
 )
-def test_the_quick_way_to_distinct_numbers_is_numpys(numbers: np.ndarray) -> None:
+def test_fast_distinct_numbers_equal_those_of_numpy(numbers: np.ndarray) -> None:
     present, at = factorize(numbers)
     np.testing.assert_array_equal(present, np.unique(numbers))
     np.testing.assert_array_equal(present[at], numbers)
@@ -59,5 +59,5 @@ def test_the_quick_way_to_distinct_numbers_is_numpys(numbers: np.ndarray) -> Non
 @pytest.mark.parametrize(
     ("number", "size"), [(2**31 - 1, 4), (-(2**31), 4), (2**31, 8), (-(2**31) - 1, 8)]
 )
-def test_numbers_that_fit_take_four_bytes(number: int, size: int) -> None:
+def test_small_numbers_take_four_bytes(number: int, size: int) -> None:
     assert narrow_ints(np.array([0, number])).itemsize == size
