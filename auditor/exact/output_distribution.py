@@ -279,15 +279,14 @@ def _confirmed(
     The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
     exhaustive only if they differ and their probabilities sum to 1.
     """
-    part = worst_case.copy_mechanism or mechanism
+    copy = worst_case.copy_mechanism
+    part = copy or mechanism
     try:
         with np.errstate(all="ignore"):
             table = np.asarray(part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]))
-            if worst_case.copy_mechanism is not None and not _adds_up(
-                mechanism, part, worst_case, table
-            ):
+            if copy is not None and not _adds_up(mechanism, part, worst_case, table):
                 return None
-        if worst_case.copy_mechanism is None and domain is not None:
+        if copy is None and domain is not None:
             domain.check(worst_case.inputs)
     except Exception:  # a worst case on which the mechanism itself fails is not confirmed
         return None

@@ -30,12 +30,7 @@ from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
-from fedrec_auditor.targets.declarations.paper import (
-    AttackTables,
-    Paper,
-    RemeasuredAttackRows,
-    TrainedRows,
-)
+from fedrec_auditor.targets.declarations.paper import AttackRows, AttackTables, Paper, TrainedRows
 from fedrec_auditor.targets.federated.systems import FederatedSystem
 from fedrec_auditor.targets.systems.base import Model, Target, UtilityTest
 
@@ -234,7 +229,7 @@ def iter_attack_parts(paper: Paper) -> Iterator[ReproductionPart]:
 
 
 def _system(
-    paper: Paper, attacks: AttackTables, trained: RemeasuredAttackRows, row: str, data: str
+    paper: Paper, attacks: AttackTables, trained: AttackRows, row: str, data: str
 ) -> AttackedSystem:
     """Collects what a paper prints on attacks for the system of one table ``row`` and the data set
     ``data``.

@@ -135,7 +135,7 @@ class TrainedRows(TomlTable):
     said: str = ""
 
 
-class RemeasuredAttackRows(TomlTable):
+class AttackRows(TomlTable):
     """Rows of a paper's tables of attacks that are measured again here, each by attacks on one
     training.
 
@@ -181,7 +181,7 @@ class AttackTables(TomlTable):
     cutoff: int
     drawn: str = ""
     components: ComponentAttackFigure = ComponentAttackFigure()
-    trained: tuple[RemeasuredAttackRows, ...]
+    trained: tuple[AttackRows, ...]
 
 
 class ReportedRanking(TomlTable):

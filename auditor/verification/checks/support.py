@@ -140,11 +140,8 @@ def _by_distribution(
 ) -> CheckResult:
     worst_case = dist.worst_case
     if worst_case is not None:
-        ask = (
-            dist.log_prob
-            if worst_case.copy_mechanism is None
-            else worst_case.copy_mechanism.log_prob
-        )
+        copy = worst_case.copy_mechanism
+        ask = dist.log_prob if copy is None else copy.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
         table = limit_underflow(table, claim.epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):

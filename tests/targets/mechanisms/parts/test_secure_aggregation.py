@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import (
-    NoiseReplacementProtocol,
+    TwoRoundProtocol,
     min_variance,
 )
 
 
 def shares(
     n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10
-) -> NoiseReplacementProtocol:
-    return NoiseReplacementProtocol(n_users=n, omega=omega, masked=masked, replaced=replaced)
+) -> TwoRoundProtocol:
+    return TwoRoundProtocol(n_users=n, omega=omega, masked=masked, replaced=replaced)
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> NoiseReplacementProtocol:
+def runs(draw: st.DrawFn) -> TwoRoundProtocol:
     n = draw(st.integers(2, 9))
     omega = draw(st.integers(5, 90)) / 100
     # Not a rounding error above the minimum, where there is no noise to take back.
@@ -38,7 +38,7 @@ def runs(draw: st.DrawFn) -> NoiseReplacementProtocol:
     )
 
 
-def message_rows(run: NoiseReplacementProtocol) -> np.ndarray:
+def message_rows(run: TwoRoundProtocol) -> np.ndarray:
     """Messages as rows: the sum, every message, colluders' draws. Columns: unit normals.
 
     Survivors of round 1 have two draws each: (xi, xi') in the paper, (a, b) in the repaired
@@ -64,17 +64,13 @@ def least_squares(rows: np.ndarray) -> float:
 
 
 @given(runs())
-def test_the_variance_left_is_that_of_generalised_least_squares(
-    run: NoiseReplacementProtocol,
-) -> None:
+def test_the_variance_left_is_that_of_generalised_least_squares(run: TwoRoundProtocol) -> None:
     """The reference uses all draws that the server and its accomplices know."""
     assert least_squares(message_rows(run)) == pytest.approx(run.variance, rel=1e-7, abs=1e-12)
 
 
 @given(runs())
-def test_the_result_is_the_last_sum_without_what_accomplices_know(
-    run: NoiseReplacementProtocol,
-) -> None:
+def test_the_result_is_the_last_sum_without_what_accomplices_know(run: TwoRoundProtocol) -> None:
     rows = message_rows(run)
     total = rows[: 1 + run.replaced].sum(axis=0)
     alone = np.array([total, *rows[1 + run.replaced :]])
@@ -83,7 +79,7 @@ def test_the_result_is_the_last_sum_without_what_accomplices_know(
 
 
 @given(runs(), st.integers(0, 2**32 - 1))
-def test_no_other_weights_do_better(run: NoiseReplacementProtocol, seed: int) -> None:
+def test_no_other_weights_do_better(run: TwoRoundProtocol, seed: int) -> None:
     """Sums S + sum of w_i R_i of honest messages, minus colluders' noise, vary at least as much."""
     rows, rng = message_rows(run), np.random.default_rng(seed)
     honest = rows[1 + run.colluding : 1 + run.replaced]
@@ -95,7 +91,7 @@ def test_no_other_weights_do_better(run: NoiseReplacementProtocol, seed: int) ->
 
 
 @given(runs())
-def test_it_is_the_catalogues_formula_where_all_are_honest(run: NoiseReplacementProtocol) -> None:
+def test_it_is_the_catalogues_formula_where_all_are_honest(run: TwoRoundProtocol) -> None:
     a, b, omega = run.masked / run.n_users, run.replaced / run.masked, run.omega
     honest = shares(run.n_users, omega, run.masked, run.replaced)
     catalogue = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
@@ -105,13 +101,13 @@ def test_it_is_the_catalogues_formula_where_all_are_honest(run: NoiseReplacement
 
 
 @given(runs())
-def test_accomplices_and_lies_never_leave_more(run: NoiseReplacementProtocol) -> None:
+def test_accomplices_and_lies_never_leave_more(run: TwoRoundProtocol) -> None:
     for less in ({"announced": None}, {"colluding": 0}):
         assert run.variance <= replace(run, **less).variance * (1 + 1e-12)
 
 
 @given(runs())
-def test_the_least_variance_is_least_over_all_dropouts(run: NoiseReplacementProtocol) -> None:
+def test_the_least_variance_is_least_over_all_dropouts(run: TwoRoundProtocol) -> None:
     """Search over all numbers of survivors with the same shares of lies and colluders."""
     lie = 1.0 if run.announced is None else run.announced / run.masked
     least = min_variance(
