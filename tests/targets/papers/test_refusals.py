@@ -29,7 +29,8 @@ SMALL = {"rounds": 2, "clients": 6, "local_epochs": 2, "embedding": 4, "width": 
 ITEMS = np.ones((15, 2), np.float32)
 PEOPLE = Synthetic(n_users=20, n_items=25, profile=6.0, tastes=3).load()
 FEWER = Synthetic(n_users=20, n_items=24, profile=6.0, tastes=3).load()
-GENRES = replace(make_data(30, 20, 0.4), genres=np.arange(20)[:, None] % 3 == np.arange(3))
+PLAIN, DENSE = make_data(30, 20, 0.4), make_data(40, 15, 0.4)
+GENRES = replace(PLAIN, genres=np.arange(20)[:, None] % 3 == np.arange(3))
 
 
 def upload(system: Any, data: Interactions, broadcast: Any) -> Callable[[], object]:
@@ -66,23 +67,15 @@ CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the 
     (lambda: FmfLdp(regularization=1e4).design_pairs(), "smaller regularization"),
     (lambda: FmfLdp().make_opposing_items(1), "at least"),
     (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
-    (
-        run(FmfVfl(split="category", parties=3), make_data(30, 20, 0.4)),
-        "Expected items with genres",
-    ),
+    (run(FmfVfl(split="category", parties=3), PLAIN), "Expected items with genres"),
     (run(local_systems.LflPretrained(bound=4.0), make_data(12, 30)), "Expected ratings in"),
     *((upload(FmfHfl(), draw_stars(), sent), r"\(20, 20\)") for sent in (None, {"items": ITEMS})),
     *(
         (upload(FmfVfl(), make_data(3, 20, 0.4), sent), "Expected")
         for sent in (None, {}, {"users": np.zeros((4, 20))}, {"users": np.zeros((3, 2))})
     ),
-    (upload(LflSgdmf(factors=2), make_data(40, 15, 0.4), None), r'"items" of shape \(15, 2\)'),
-    (
-        upload(
-            LflSgdmf(factors=2), make_data(40, 15, 0.4), {"items": ITEMS, "survivors": np.array(0)}
-        ),
-        "survivors",
-    ),
+    (upload(LflSgdmf(factors=2), DENSE, None), r'"items" of shape \(15, 2\)'),
+    (upload(LflSgdmf(factors=2), DENSE, {"items": ITEMS, "survivors": np.array(0)}), "survivors"),
     (
         upload(GdDr(factors=2), draw_stars(), {"items": np.ones((20, 2))}),
         r'"projection" of shape \(50, 20\)',
