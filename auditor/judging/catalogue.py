@@ -103,8 +103,10 @@ class ReleasedCode:
         mechanism.
         """
         if not self.protection:
-            asked = f"Expected the key draws in the entry of {self.name} in claims.toml, got none."
-            raise InputError(f"{asked} Set it to the name of a mechanism.")
+            asked = (
+                f"Expected the key draws for {self.name}, with the name of a mechanism, got none."
+            )
+            raise InputError(f"{asked} Add draws to the entry.")
         if self.protection == NOTHING:
             return dp.NoOpDpEvent()
         return (self.noise or Identity()).event()
@@ -205,7 +207,9 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
             )
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
-        raise InputError(f"Expected scope or computed in entry {entry.number}, got none. Add one.")
+        raise InputError(
+            "Expected the key scope or the key computed, got neither. Add one of them."
+        )
     figures = tuple(StatedNumber.model_validate(each, from_attributes=True) for each in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)

@@ -56,8 +56,8 @@ def test_a_file_has_one_claim_or_several(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("epsilon =", "Expected TOML"),
-        ("", "got neither"),
-        ("epsilon = 1\n[[claim]]\nepsilon = 2", "got both"),
+        ("", "got no claim"),
+        ("epsilon = 1\n[[claim]]\nepsilon = 2", "got keys and tables"),
         ("claim = [1]", "Expected a table as a claim"),
         ("a." * 130_000 + "a = 1", "at most 256 dots in a statement of a file of claims"),
         ("epsilon = 1\nscope = 2", r"claim\.toml: Expected one of .*, got 'scope'"),
