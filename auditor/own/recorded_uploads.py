@@ -106,7 +106,7 @@ def record_training(
         raise InputError(
             f"Expected out to be empty or new, got {out}, which has files. Give another directory."
         )
-    audit = Audit.from_plan(plan, interactions, resources.compute, resources.max_bytes, systems)
+    audit = Audit.from_plan(plan, interactions, resources.machine, resources.max_bytes, systems)
     (name,) = audit.targets
     with limit_to_one_thread(None):
         data, run = AuditedTarget(audit, name).held_out_and_run

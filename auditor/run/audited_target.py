@@ -148,7 +148,7 @@ class AuditedTarget:
         seed = audit.make_rng(f"{target.name} training")
         report_step(TRAINING_STAGE, 0, target.sizes.rounds or 1)
         observe = partial(report_step, TRAINING_STAGE)
-        run = target.run(held_out.training_data, seed, observe, audit.compute)
+        run = target.run(held_out.training_data, seed, observe, audit.machine)
         report_step(TRAINING_STAGE, 1, 1)
         return held_out, run
 
@@ -338,7 +338,7 @@ class AuditedTarget:
                 held_out.training_data,
                 vantages,
                 count=count,
-                compute=audit.compute,
+                compute=audit.machine,
                 rng=audit.make_rng(f"{self.name} trainings on halves of the users"),
             )
         except InputError as error:
@@ -375,7 +375,7 @@ def play_game(
     accountants = accounting.list_accountants()
     by = make_score_attack(plan.by) if game.can_use_attack else None
     # The runs of a game occupy all workers.
-    on = make_game_inputs(target, audit.interactions, plan, replace(audit.compute, threads=1), by)
+    on = make_game_inputs(target, audit.interactions, plan, replace(audit.machine, threads=1), by)
     settings = game.make_setups(on, audit.make_rng(str(task)))
     findings: list[Finding] = []
     measurements: list[Measurement] = []

@@ -20,7 +20,7 @@ class Resources:
     """Resources of an audit, which determine its speed, and whether a large training can run.
 
     - ``jobs``: number of workers.
-    - ``compute``: device of each worker, and its memory for stored messages.
+    - ``machine``: device of each worker, and its memory for stored messages.
     - ``max_bytes``: limit of the memory of a training, in bytes. A training whose settings need
       more is refused.
     - ``cluster``: cluster of the workers, or None for processes of this machine.
@@ -33,7 +33,7 @@ class Resources:
     """
 
     jobs: int
-    compute: Machine = DEFAULT_MACHINE
+    machine: Machine = DEFAULT_MACHINE
     max_bytes: float = math.inf
     cluster: Cluster | None = None
 
@@ -79,7 +79,7 @@ def make_resources(
     stored = int(min(DEFAULT_MACHINE.memory, size * UPLOAD_RAM_SHARE / count))
     threads = min(count, _MAX_THREADS) if cluster is None else 1
     compute = Machine(device=device, threads=threads, memory=stored)
-    return Resources(jobs=count, compute=compute, max_bytes=size, cluster=cluster)
+    return Resources(jobs=count, machine=compute, max_bytes=size, cluster=cluster)
 
 
 def detect_memory_bytes() -> float:

@@ -140,7 +140,7 @@ def run_plan(
     <Verdict.NO_CLAIM: 'NO CLAIM'>
     """
     started = time.perf_counter()
-    audit = Audit.from_plan(plan, interactions, resources.compute, resources.max_bytes, systems)
+    audit = Audit.from_plan(plan, interactions, resources.machine, resources.max_bytes, systems)
     audits = audit.list_repetitions()
     if out is None:
         results = run_audits([(each, None) for each in audits], resources, observe)
@@ -321,7 +321,7 @@ class _TaskRunner:
         The arrays of the results are in files, which workers map to memory. A system whose training
         fails is left out.
         """
-        on_disk = replace(self.audit, compute=replace(self.audit.compute, memory=0))
+        on_disk = replace(self.audit, compute=replace(self.audit.machine, memory=0))
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL_NAME))
         trainings = {}
         for target in (target for target, count in times.items() if count > 1):
@@ -364,7 +364,7 @@ def _run_job(
     ``trained``: held-out data and finished training of the system, or None to train it here.
     """
     audited = AuditedTarget(runner.audit, tasks[0].target, trained)
-    with use_threads(runner.audit.compute.threads):
+    with use_threads(runner.audit.machine.threads):
         return number, {
             task: runner.run(task, functools.partial(audited.run_step, task.step)) for task in tasks
         }

@@ -111,7 +111,7 @@ class Audit:
       plan's error probability is divided by the number of bounds (Bonferroni), so that all bounds
       hold together. So an audit of many systems refutes a true claim no more often than an audit of
       one system.
-    - ``compute``: device and memory of the trainings.
+    - ``machine``: device and memory of the trainings.
     - ``notes``: sentences for the record, such as on attacks that do not run.
     - ``label``: text that distinguishes one of several audits in progress reports; the results do
       not depend on the label.
@@ -125,7 +125,7 @@ class Audit:
     attacks: Mapping[str, Attack]
     games: tuple[str, ...]
     confidence: float
-    compute: Machine = DEFAULT_MACHINE
+    machine: Machine = DEFAULT_MACHINE
     notes: tuple[str, ...] = ()
     label: str = ""
     is_repetition: bool = False
@@ -137,7 +137,7 @@ class Audit:
         The text also names the systems whose code does not use this device.
         """
         device, others = (
-            self.compute.device,
+            self.machine.device,
             [t for t in self.targets.values() if not t.uses_compute_device],
         )
         if device == "cpu" or not others:
@@ -187,7 +187,7 @@ class Audit:
 
         - ``plan``: the plan.
         - ``interactions``: data that are in memory; None to load the data of the plan.
-        - ``compute``: device and memory of the trainings.
+        - ``machine``: device and memory of the trainings.
         - ``memory``: limit of the memory of a training, in bytes.
         - ``systems``: the user's own systems, which the plan names. Wrapped systems are tried
           first, and observations on their clients become notes.
@@ -294,7 +294,7 @@ class Audit:
         """
         trained = (shorten_training(target, self.plan) for target in self.targets.values())
         workloads = (Workload.estimate(each, self.interactions) for each in trained)
-        largest = max(workload.get_peak_bytes(self.compute) for workload in workloads)
+        largest = max(workload.get_peak_bytes(self.machine) for workload in workloads)
         return max_workers if largest * max_workers <= memory else max(1, int(memory / largest))
 
     def make_rng(self, name: str) -> np.random.Generator:

@@ -73,7 +73,7 @@ def test_a_training_beyond_the_machine_is_refused_within_seconds(
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
 def test_settings_of_papers_are_not_refused(ml_100k: Interactions, name: str) -> None:
     resources = make_resources(1, memory=2.0)
-    check_workload(make_target(name, Plan()), ml_100k, resources.compute, resources.max_bytes)
+    check_workload(make_target(name, Plan()), ml_100k, resources.machine, resources.max_bytes)
 
 
 class ForeignTarget:
@@ -149,7 +149,7 @@ def test_canaries_count_in_the_workload(ml_100k: Interactions) -> None:
 
 def test_the_number_of_workers_fits_the_memory(ml_100k: Interactions) -> None:
     audit = Audit.from_plan(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
-    peak = Workload.estimate(audit.targets["fmf-ldp"], ml_100k).get_peak_bytes(audit.compute)
+    peak = Workload.estimate(audit.targets["fmf-ldp"], ml_100k).get_peak_bytes(audit.machine)
     assert [audit.count_workers(8, peak * share) for share in (0.5, 1, 3.5, 8, 100)] == [
         1,
         1,
@@ -175,8 +175,8 @@ def test_numeric_settings_include_those_of_components() -> None:
 
 def test_memory_in_gib_limits_the_audit_and_the_machine() -> None:
     made = make_resources(2, memory=1.0)
-    assert (made.max_bytes, made.compute.memory) == (2**30, 2**27)
-    assert make_resources(1, memory=1000.0).compute.memory == DEFAULT_MACHINE.memory
+    assert (made.max_bytes, made.machine.memory) == (2**30, 2**27)
+    assert make_resources(1, memory=1000.0).machine.memory == DEFAULT_MACHINE.memory
     for memory in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="memory="):
             make_resources(1, memory=memory)
@@ -211,11 +211,11 @@ def test_a_refusal_names_one_memory_size_that_suffices(name: str, jobs: int) -> 
         given = share * Workload.estimate(target, data).memory_bytes / 2**30
         resources = make_resources(jobs, memory=given)
         with pytest.raises(InputError, match="or give --memory") as caught:
-            check_workload(target, data, resources.compute, resources.max_bytes)
+            check_workload(target, data, resources.machine, resources.max_bytes)
         figures.add(str(caught.value).rpartition("--memory ")[2].removesuffix("."))
     (figure,) = figures
     enough = make_resources(jobs, memory=float(figure))
-    check_workload(target, data, enough.compute, enough.max_bytes)
+    check_workload(target, data, enough.machine, enough.max_bytes)
 
 
 def test_the_memory_named_for_several_systems_suffices_for_all() -> None:
@@ -224,4 +224,4 @@ def test_the_memory_named_for_several_systems_suffices_for_all() -> None:
     with pytest.raises(InputError, match="--memory") as refused:
         Audit.from_plan(plan, data, memory=memory)
     figure = float(str(refused.value).rpartition("--memory ")[2].rstrip("."))
-    Audit.from_plan(plan, data, make_resources(1, memory=figure).compute, figure * 2**30)
+    Audit.from_plan(plan, data, make_resources(1, memory=figure).machine, figure * 2**30)
