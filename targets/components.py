@@ -23,6 +23,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.compute import iter_blocks, map_in_threads
 from fedrec_auditor.targets.streams import Streams
 
+# Arrays of integers, and of floating-point numbers, of any size.
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
 _BLOCK = 1 << 23  # numbers per block of clients when messages are summed: 64 MiB in float64

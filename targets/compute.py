@@ -43,6 +43,7 @@ class Machine(Checked):
     folder: Path | None = None
 
 
+# The machine that computations use if the caller states none.
 DEFAULT_MACHINE = Machine()
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Attribute, Interactions, classify_age
 
+# Number of levels into which ratings are rounded, and number of features that describe ratings.
 N_RATING_LEVELS = 5
 N_RATING_FEATURES = 18
+# User attributes that are features, in the order of their columns.
 FEATURE_ATTRIBUTES = ("gender", "occupation", "age_group")
 
 

@@ -89,8 +89,10 @@ class AllowedValues:
         return type(value) in self.types and value in self.values
 
 
+# The allowed values of a setting: a range or a choice.
 ValueConstraint = Range | AllowedValues
 
+# Whole numbers of at least 1, and of at least 0.
 Count = Annotated[int, Range("[1, inf)", whole=True)]
 CountOrZero = Annotated[int, Range("[0, inf)", whole=True)]
 # A positive number whose square and inverse do not overflow or underflow double precision.
@@ -135,7 +137,8 @@ class NoiseSetting:
     noiseless_value: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
-        """Returns the values of these settings at ``factor`` times the noise of ``system``.
+        """Returns the values of the noise settings at which ``system`` has ``factor`` times its
+        noise.
 
         The result maps the attribute path of each setting to its new value.
         """

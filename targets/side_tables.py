@@ -37,6 +37,7 @@ GENRE_COLUMN_NAMES = ("genres", "genre", "tags", "tag", "categories", "category"
 GENRE_SEPARATORS = ("|", ";", ",")
 # Texts of cells without a value, in lower case. Capitals do not matter.
 NULL_TEXTS = frozenset({"", "na", "n/a", "nan", "null"})
+# Pattern of a date, such as 2001-02-28, with or without a time.
 DATE_REGEX = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?"
 )
@@ -44,9 +45,11 @@ DATE_REGEX = re.compile(
 MAX_UNBINNED, QUANTILES = 10, (1 / 3, 2 / 3)
 # Maximum number of categories of an attribute, and minimum mean number of users per category.
 MAX_CLASSES, MIN_CLASS_USERS = 100, 2
+# Maximum number of distinct genres or tags in a column.
 MAX_GENRES = 1_000
 # Maximum number of columns that are read, unless a user names attributes.
 MAX_COLUMNS = {"user": 100, "item": MAX_GENRES}
+# Edges of the bins into which a column of numbers is cut, by name of the column.
 BinEdges = Mapping[str, Sequence[float]]
 
 

@@ -65,10 +65,10 @@ class RemovalEstimator(Estimator):
     ``estimator``: estimator of the bounds for two removals.
     ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    The definition of privacy is applied twice: if B bounds epsilon for two removals at (1 + e^E) *
-    delta, then min(B / 2, E) bounds epsilon for one removal at delta. The number E is chosen before
-    the measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is
-    infinite. At delta 0 the bound is B / 2.
+    By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
+    the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
+    measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite.
+    At delta 0 the bound is B / 2.
     """
 
     estimator: Estimator

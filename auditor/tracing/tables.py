@@ -70,8 +70,8 @@ class OutputMass:
         """Returns the entry for the joint occurrence of this entry's output values and an
         independent event.
 
-        ``mass``: probability of the event. ``draw_cells``: for each random draw the set of its
-            values that leads to the event.
+        ``mass``: probability of the event.
+        ``draw_cells``: for each random draw the set of its values that leads to the event.
         """
         mixture = self.mixture.scale(float(mass))
         return OutputMass(

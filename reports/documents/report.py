@@ -169,9 +169,7 @@ def build_system_document(
         *build_claim_sections(ordered, page=page),
     ]
     if section.other_bounds:
-        others = tuple(
-            f"{say.make_lower_bound_quantity(other.bound)}" for other in section.other_bounds
-        )
+        others = tuple(f"{say.make_lower_bound_quantity(x.bound)}" for x in section.other_bounds)
         blocks.append(DocSection("Other lower bounds", (BulletList(others),), is_folded=True))
     if section.attacks:
         blocks.append(_attacks(glance, make_picture_blocks(curves), alone=alone))

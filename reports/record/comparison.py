@@ -387,9 +387,7 @@ class Comparison:
             n_rows=len(_pair_rows(record, baseline)),
             has_claims=bool(record.findings or baseline.findings),
             is_complete=not (record.errors or baseline.errors),
-            unassessed=tuple(
-                each.unassessed_line for each in now if each.assessment.unassessed_text
-            ),
+            unassessed=tuple(x.unassessed_line for x in now if x.assessment.unassessed_text),
             newly_unassessed=tuple(each.unassessed_line for each in lost),
         )
 

@@ -472,9 +472,7 @@ def find_max_advantage(leaks: Sequence[Leak]) -> float:
 
     Attacks that guess which of two worst-case inputs was sent are left out.
     """
-    return max(
-        (leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER_FAMILY), default=0.0
-    )
+    return max((x.advantage for x in leaks if x.row.family != DISTINGUISHER_FAMILY), default=0.0)
 
 
 def list_lower_bounds(section: Section) -> tuple[Bound, ...]:

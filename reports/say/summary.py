@@ -384,9 +384,7 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     # sent.
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
-    step = sum(
-        leak.advantage >= limit for limit in (MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH)
-    )
+    step = sum(leak.advantage >= x for x in (MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH))
     return family == DISTINGUISHER_FAMILY, -step, place, -leak.advantage
 
 

@@ -26,11 +26,13 @@ HEADER_BY_FILE = {
     "ml-100k.user": "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
     "ml-100k.item": "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
 }
+# Python package whose wheel contains the RecBole files.
 RECBOLE_PACKAGE = "recbole==1.2.1"
 # Required SHA-256 digest of the downloaded wheel.
 RECBOLE_WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 # Genres in the order of the official files' flags.
 ALL_GENRES = ("unknown", *joined.MOVIELENS_GENRES)
+# Occupations, as the files name them.
 OCCUPATIONS = (
     "administrator", "artist", "doctor", "educator", "engineer", "entertainment", "executive",
     "healthcare", "homemaker", "lawyer", "librarian", "marketing", "none", "other", "programmer",

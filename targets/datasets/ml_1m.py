@@ -16,12 +16,15 @@ from fedrec_auditor.targets.datasets.parts.table_file import TextTable
 LAYOUT_WITHOUT_RATINGS = ("interactions.parquet", "users.dat", "movies.dat")
 # Names of the columns of interactions.parquet, by the role of a column.
 INTERACTION_COLUMN_BY_ROLE = {"user": "userID", "item": "movieID"}
+# Index in ``AGE_GROUPS`` of each age code in users.dat; a code is the lowest age of its users.
 AGE_GROUP_BY_CODE = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
+# Occupations, in the order of their codes in users.dat.
 OCCUPATIONS = (
     "other", "educator", "artist", "clerical", "college student", "customer service", "doctor",
     "executive", "farmer", "homemaker", "K-12 student", "lawyer", "programmer", "retired", "sales",
     "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
 )  # fmt: skip
+# Columns of users.dat with attributes of users, by name of the attribute.
 ATTRIBUTE_COLUMNS = {
     "gender": UserColumn(position=1, noun="a gender", categories=joined.MOVIELENS_GENDERS),
     "age_group": UserColumn(

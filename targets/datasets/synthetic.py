@@ -26,6 +26,7 @@ USER_SHARE_BY_CATEGORY = {
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
     "occupation": {"clerk": 0.4, "student": 0.3, "teacher": 0.2, "writer": 0.1},
 }
+# Number of users whose items are drawn in one call.
 USERS_PER_CHUNK = 256
 
 

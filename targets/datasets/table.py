@@ -22,6 +22,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows
 from fedrec_auditor.targets.tables import is_table_path
 
+# Roles of the columns that are read; the first two are required.
 COLUMN_ROLES = ("user", "item", "rating", "timestamp")
 # Usual names of columns, by role, in lower case, with letters and digits only.
 USUAL_NAMES_BY_ROLE = {

@@ -49,7 +49,7 @@ class PrintedTable(TomlTable):
     protocol: evaluation protocol of utility. If it is given, the columns are utility metrics, and a
         report prints their numbers next to measured values
     note: conditions under which the paper measured utility
-    beside: text that is appended to ``note`` for one row, by the row's name
+    beside: text beside a row, which is appended to ``note`` for this row, by the row's name
     attribute: user attribute that is attacked. If it is given, the columns are F1 scores of
         attacks; the column "AIA 0.1" is the attacker AIA who knows a tenth of the users
 
@@ -115,7 +115,7 @@ class TrainedRows(TomlTable):
     place: name of the table, such as "Table 2"
     rows: names of the rows
     system: name of the trained system; by default the system of the row
-    method: name of the row in the result; by default its name in the table
+    method: name of the recommendation method in the result; by default the row's name in the table
     data: names of this program's data sets on which the system is trained
     settings: settings of the trained system, by name
     min_rating: ratings below this value are left out of the data

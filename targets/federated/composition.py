@@ -179,10 +179,11 @@ class ComposedSystem(System):
         return compute_user_features(interactions, best=self.best).values
 
     def get_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the authors' claims, each in its own scope and in scopes that readers may assume.
+        """Returns the authors' claims, each with a scope in which an audit compares it with bounds.
 
-        A scope is what a claim protects, against whom, and how long. A claim's own scope covers one
-        round, and readers of the paper may assume that the claim also holds in wider scopes.
+        A scope is what a claim protects, against whom, and how long. A claim occurs once for its
+        own scope, which covers one round, and again for each wider scope for which a reader might
+        take it.
         """
         claims = []
         for promise in self.protection.make_claims(self.group_names):

@@ -54,7 +54,11 @@ class Examples:
 
 
 def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
-    """Draws each device's training examples: its own items, and ``negatives`` others per own item.
+    """Draws each device's training examples: its own items, and ``negatives`` negatives per own
+    item.
+
+    An own item is one that the device's user interacted with; the negatives are drawn from all
+    other items.
 
     Negatives are drawn without replacement; each device draws from its own stream in ``streams``.
     If there are too few other items, all of them are negatives (Zhang et al. downsample them,

@@ -398,10 +398,7 @@ class Target(Claimant, Protocol):
 
     @property
     def unprotected_name(self) -> str:
-        """Name of the same system without protection; "" if there is none.
-
-        It is the name on the command line.
-        """
+        """Name of the same system without protection on the command line; "" if there is none."""
         ...
 
     @property

@@ -213,10 +213,11 @@ class System(Checked, Target, ABC):
         return replace(self, **{"rounds": rounds})
 
     def get_claims(self, population: Population) -> tuple[base.ScopedClaim, ...]:
-        """Returns the paper's claims, each in its own scope and in scopes that a reader may assume.
+        """Returns the paper's claims, each with a scope in which an audit compares it with bounds.
 
-        A scope is what a claim protects, against whom, and how long. ``population`` has the numbers
-        of users and items, on which an epsilon may depend.
+        A scope is what a claim protects, against whom, and how long. A claim occurs once for its
+        own scope, and again for each further scope for which a reader might take it. ``population``
+        has the numbers of users and items, on which an epsilon may depend.
         """
         paper, name = self._described()
         return paper.get_claims(name, self, population)

@@ -163,7 +163,7 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
     assert "epsilon at most 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
     assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
     nothing = reason(claimed(1, scope=PEERS), ROUND)
-    assert "“server” sees does not follow from what the adversary “peers” sees" in nothing
+    assert "from those that the adversary of the claim, “peers”, sees" in nothing
     assert "Expected" not in nothing
     # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
     assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)

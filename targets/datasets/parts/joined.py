@@ -328,6 +328,7 @@ def _repeated(pairs: InteractionRows) -> InputError:
     )
 
 
+# Note on the terms of use of the MovieLens data.
 LICENCE_NOTE = (
     "MovieLens data are for research. Acknowledge them in publications (Harper and Konstan 2015, "
     "The MovieLens Datasets: History and Context, ACM TiiS 5(4), doi:10.1145/2827872); do not pass "

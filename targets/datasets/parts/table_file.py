@@ -35,6 +35,7 @@ from fedrec_auditor.targets.tables import is_table_path, list_part_files
 
 # Maximum length of a line of a text file in bytes.
 MAX_LINE_BYTES = 2**20
+# Byte order mark at the start of some UTF-8 files.
 UTF8_BOM = b"\xef\xbb\xbf"
 _UNIT = b"\x1f"
 _OPEN = UnicodeDecodeError, csv.Error
@@ -259,6 +260,7 @@ def _closed(data: bytes, separator: str) -> bool:
 
 # Separators of fields that are recognised in text files.
 FIELD_SEPARATORS = (",", "\t", ";", "|", "::", " ")
+# Separator of fields that the ending of a file name states.
 SEPARATOR_BY_SUFFIX = {".csv": ",", ".tsv": "\t"}
 # Keys by which a caller may state the form of a text file.
 TEXT_FILE_KEYS = ("separator", "header", "quotes")

@@ -21,6 +21,7 @@ from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Shape, WorstCase
 from fedrec_auditor.targets.settings import Checked, Count, Range
 
+# ln(sqrt(2 pi)), a term of the log-density of the normal distribution.
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -352,6 +353,7 @@ MIN_EPSILON = 1e-9
 # stays possible.
 MAX_EPSILON = 700.0
 
+# An epsilon of a mechanism, from 0 to ``MAX_EPSILON``.
 EpsilonOrZero = Annotated[
     float,
     Range(

@@ -107,7 +107,7 @@ def test_ties_are_scored_as_broken_at_random() -> None:
         assert rows[name].value == pytest.approx(rows[name].baseline)
     assert rows["candidates ruled out"].value == 0
     note = rows["linkage MRR"].note
-    assert note.index("40.0 of the 40 possible") < note.index("by chance, 20.5 of them")
+    assert note.index("40.0 of the 40 possible") < note.index("by chance: 20.5")
 
 
 def test_a_second_ranked_candidate_is_scored_by_its_rank() -> None:

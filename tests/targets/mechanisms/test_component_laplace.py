@@ -1,4 +1,4 @@
-"""Tests of uploads whose components have separate budgets."""
+"""Uploads whose components have separate budgets."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_equation_11_spaces_the_budgets_evenly_unlike_section_5_7() -> None:
     assert apm.event() == ComposedDpEvent(events)
 
 
-def test_components_are_found_again_in_an_upload() -> None:
+def test_components_are_recognised_in_an_upload() -> None:
     parts = SMALL.split_upload(np.arange(8.0).reshape(2, 4))
     np.testing.assert_array_equal(parts["user"], [[0], [4]])
     np.testing.assert_array_equal(parts["item"], [[1, 2, 3], [5, 6, 7]])
 
 
-def test_senseless_components_are_refused() -> None:
+def test_invalid_components_are_refused() -> None:
     check_ranges(NoisyComponent("user", 1, 1.0))

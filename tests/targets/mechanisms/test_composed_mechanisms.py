@@ -1,4 +1,4 @@
-"""Tests of composed mechanisms: clipping, repetition, a private average, a shuffle."""
+"""Composed mechanisms: clipping, repetition, a private average, a shuffle."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 
 
-def test_events_are_at_the_sensitivity_of_the_range() -> None:
+def test_events_have_the_sensitivity_of_the_range() -> None:
     assert Laplace(scale=1.5, low=-1, high=2).event() == LaplaceDpEvent(0.5)
     assert Laplace(scale=1.5, low=-1, high=2).epsilon == pytest.approx(2.0)
     assert Gaussian(sigma=1.5, low=-1, high=2).event() == GaussianDpEvent(0.5)
 
 
-def test_identity_gives_the_value_and_draws_nothing() -> None:
+def test_identity_returns_the_value_without_draws() -> None:
     rng = np.random.default_rng(1)
     before = rng.bit_generator.state
     bits = np.array([[0, 1], [1, 1]])
@@ -56,7 +56,7 @@ def test_compositions_charge_every_use() -> None:
 LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)
 
 
-def test_epsilon_is_that_of_one_coordinate_times_all_that_are_sent() -> None:
+def test_epsilon_is_that_of_a_coordinate_times_their_number() -> None:
     assert find_exact_bound(Clipped(LAPLACE), SCOPE).epsilon == pytest.approx(2.0)
     upload = Clipped(Product(LAPLACE, 100))
     assert find_exact_bound(upload, SCOPE).epsilon == pytest.approx(200.0)
@@ -65,7 +65,7 @@ def test_epsilon_is_that_of_one_coordinate_times_all_that_are_sent() -> None:
     assert table[0, 0] - table[1, 0] == pytest.approx(200.0)
 
 
-def test_a_curve_is_known_where_the_inner_one_is() -> None:
+def test_the_curve_is_known_if_the_inner_curve_is() -> None:
     curved = Clipped(Gaussian(sigma=1.0, low=0.0, high=1.0))
     assert isinstance(curved, PrivacyCurve)
     assert compute_delta(curved, 0.5) == compute_delta(curved.mechanism, 0.5)
@@ -93,7 +93,7 @@ def average(z: float = 0.8, h: float = 0.3, **more: float) -> composed_mechanism
 
 
 @given(UPDATES, UPDATES)
-def test_no_pair_beats_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None:
+def test_no_pair_exceeds_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None:
     apart = average().compute_noiseless(x) - average().compute_noiseless(y)
     assert math.hypot(*apart[:-1]) <= 2 * BOUND / BATCH + 1e-12
     assert abs(apart[-1]) <= 1 / BATCH + 1e-12
@@ -111,9 +111,7 @@ def test_one_pair_attains_both_and_so_the_joint_distance(h: float, step: float) 
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.1, 10.0))
-def test_the_algorithms_noise_with_doubled_sensitivities_has_multiplier_z(
-    h: float, z: float
-) -> None:
+def test_the_algorithms_noise_has_multiplier_z(h: float, z: float) -> None:
     """The paper's sensitivities 2S/M, 2/M over the algorithm's noise give 1/z, too large."""
     sigma = average(z, h).noise_scale
     doubled = math.hypot(2 * BOUND / BATCH / sigma[0], 2 / BATCH / sigma[-1])
@@ -122,8 +120,8 @@ def test_the_algorithms_noise_with_doubled_sensitivities_has_multiplier_z(
 
 
 @pytest.mark.parametrize(("z", "h", "step"), [(1.0, 0.5, 1.0), (0.7, 0.2, 3.0), (2.0, 0.9, 0.4)])
-def test_queries_together_are_the_gaussians_composed(z: float, h: float, step: float) -> None:
-    """The composition of the accountant is the second route."""
+def test_the_queries_are_composed_gaussians(z: float, h: float, step: float) -> None:
+    """The accountant's composition is the independent method."""
     alone = (z / (step * math.sqrt(1 - h)), 2 * z / math.sqrt(h))
     event = ComposedDpEvent([GaussianDpEvent(one) for one in alone])
     composed = Pld().bound(event, delta=1e-6, scope=SCOPE).epsilon
@@ -141,7 +139,7 @@ def test_the_repaired_round_keeps_the_multiplier_and_the_printed_one_need_not(
     assert average(z, h, step=step).mu >= printed.mu
 
 
-def test_counted_after_clipping_the_share_says_nothing() -> None:
+def test_the_share_counted_after_clipping_is_uninformative() -> None:
     printed = average(counts_clipped=True)
     assert (printed.compute_noiseless(np.concatenate([WORST, 1e6 * WORST]))[:, -1] == 1.0).all()
     first, second = printed.compute_noiseless(WORST)
@@ -149,24 +147,24 @@ def test_counted_after_clipping_the_share_says_nothing() -> None:
     assert printed.mu < average().mu
 
 
-def test_without_the_share_it_is_a_vector_of_sensitivity_2s_over_m() -> None:
+def test_without_the_share_the_vector_has_sensitivity_2s_over_m() -> None:
     printed = average(counts_clipped=True, h=0.36)
     alone = VectorGaussian(sigma=2 * BOUND * 0.8 / 0.8 / BATCH, clip=BOUND / BATCH, dimension=3)
     assert printed.noise_scale[0] == pytest.approx(alone.sigma)
     assert printed.delta(1.0) == pytest.approx(alone.delta(1.0))
 
 
-def test_the_ends_of_the_clipping_count_as_kept() -> None:
+def test_vectors_at_the_bound_count_as_unclipped() -> None:
     changes = np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]])
     shares = average().compute_noiseless(changes)[:, -1]
     np.testing.assert_allclose(shares, [1.0, 1.0 - 1 / BATCH])
 
 
-def histogram_law(epsilon: float, k: int, values: Sequence[int]) -> Counter[tuple[int, ...]]:
-    """Counts of each report with their probabilities, for users with these values.
+def get_histogram_law(epsilon: float, k: int, values: Sequence[int]) -> Counter[tuple[int, ...]]:
+    """Probabilities of the counts of each report, for users with these values.
 
-    The mechanism is k-ary randomized response: the true report of k is e^epsilon times as likely as
-    any other.
+    The mechanism is k-ary randomized response: the true report is e^epsilon times as likely as any
+    other.
     """
     law = Counter({(0,) * k: 1.0})
     for value in values:
@@ -182,11 +180,11 @@ def histogram_law(epsilon: float, k: int, values: Sequence[int]) -> Counter[tupl
 
 
 @pytest.mark.parametrize("n_users", [1, 2, 30])
-def test_shuffled_bits_have_the_law_of_their_count(n_users: int) -> None:
+def test_shuffled_bits_have_the_distribution_of_their_count(n_users: int) -> None:
     ones = np.arange(n_users + 1)
     theirs = composed_mechanisms.Shuffled(1.3, n_users).log_prob(ones[:, None], [1.0, -1.0])
     for value, column in ((1, 0), (0, 1)):
-        law = histogram_law(1.3, 2, (value, *(0,) * (n_users - 1)))
+        law = get_histogram_law(1.3, 2, (value, *(0,) * (n_users - 1)))
         mine = [math.log(law[n_users - count, count]) for count in ones]
         np.testing.assert_allclose(mine, theirs[:, column], rtol=1e-9)
 
@@ -196,7 +194,7 @@ def test_clones_dominate_the_shuffle_of_any_others(epsilon: float) -> None:
     event = ShuffledDpEvent(epsilon, 6)
     proved = {d: Shuffle().bound(event, delta=d, scope=SCOPE).epsilon for d in (1e-4, 1e-2)}
     for others in itertools.combinations_with_replacement(range(3), 5):
-        laws = [histogram_law(epsilon, 3, (value, *others)) for value in range(3)]
+        laws = [get_histogram_law(epsilon, 3, (value, *others)) for value in range(3)]
         for delta, bound in proved.items():
             for one, two in itertools.permutations(laws, 2):
                 excess = sum(max(0.0, p - math.exp(bound) * two[key]) for key, p in one.items())

@@ -1,4 +1,4 @@
-"""Tests of discrete Laplace, discrete Gaussian and snapped Laplace noise."""
+"""Discrete Laplace, discrete Gaussian and snapped Laplace noise."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fedrec_auditor.targets.mechanisms.laplace_mechanisms import SnappedLaplace
 from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise
 
 
-def slow_curve(mechanism: GridNoise, epsilon: float, reach: int) -> float:
-    """Hockey-stick divergence of the two ends, output by output, in both directions."""
+def sum_curve(mechanism: GridNoise, epsilon: float, reach: int) -> float:
+    """Hockey-stick divergence of the two ends, summed over outputs, in both directions."""
     outputs = np.arange(-reach, reach + 1) * mechanism.step
     p, q = mechanism.log_prob(outputs, [[mechanism.low], [mechanism.high]])
     return max(
@@ -34,7 +34,7 @@ def slow_curve(mechanism: GridNoise, epsilon: float, reach: int) -> float:
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.8, 30.0])
-def test_the_discrete_laplace_law_is_scipys(scale: float) -> None:
+def test_the_discrete_laplace_distribution_is_that_of_scipy(scale: float) -> None:
     k = np.arange(-25, 32)
     law = DiscreteLaplace(scale=scale, low=-4, high=4).log_prob(k, 3.0)
     np.testing.assert_allclose(law, stats.dlaplace.logpmf(k - 3, 1 / scale), rtol=1e-12)
@@ -51,14 +51,14 @@ def test_the_discrete_laplace_curve_is_the_sum_over_outputs(
 ) -> None:
     mechanism = DiscreteLaplace(scale=scale * step, low=0, high=high * step, step=step)
     epsilon = share * mechanism.epsilon
-    slow = slow_curve(mechanism, epsilon, 1500)
+    slow = sum_curve(mechanism, epsilon, 1500)
     assert mechanism.delta(epsilon) == pytest.approx(slow, rel=1e-9, abs=1e-14)
     assert find_exact_bound(mechanism, SCOPE).epsilon == pytest.approx(mechanism.epsilon)
     assert mechanism.event() == PureDpEvent(mechanism.epsilon)
 
 
 @given(st.floats(1e-3, 50), st.floats(-3, 3), st.floats(0.5, 9))
-def test_a_calibrated_scale_is_the_least_that_keeps_epsilon(
+def test_calibrated_scales_are_the_least_that_keep_epsilon(
     epsilon: float, low: float, width: float
 ) -> None:
     step = 0.25
@@ -75,7 +75,7 @@ def test_rounding_the_input_may_widen_the_sensitivity_and_is_charged() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.6, 1.0, 1.5, 40.0])
-def test_the_discrete_gaussian_law_is_normalised_by_the_plain_sum(sigma: float) -> None:
+def test_the_discrete_gaussian_is_normalised_by_the_plain_sum(sigma: float) -> None:
     k = np.arange(-2000, 2001)
     plain = np.exp(-0.5 * (k / sigma) ** 2)
     law = np.exp(DiscreteGaussian(sigma=sigma, low=0, high=1).log_prob(k, 0))
@@ -87,13 +87,13 @@ def test_the_discrete_gaussian_curve_is_the_sum_over_outputs(
     sigma: float, high: int, epsilon: float
 ) -> None:
     mechanism = DiscreteGaussian(sigma=sigma, low=0, high=high)
-    slow = slow_curve(mechanism, epsilon, 3000)
+    slow = sum_curve(mechanism, epsilon, 3000)
     assert mechanism.delta(epsilon) == pytest.approx(slow, rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.parametrize(("sigma", "high"), [(0.7, 1), (2.0, 3), (10.0, 4)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 3.0])
-def test_the_discrete_gaussian_curve_is_dp_accountings(
+def test_the_discrete_gaussian_curve_is_that_of_dp_accounting(
     sigma: float, high: int, epsilon: float
 ) -> None:
     """The library's upper estimate, on a grid of losses of 1e-4, exceeds it by second order."""
@@ -105,7 +105,7 @@ def test_the_discrete_gaussian_curve_is_dp_accountings(
     assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-9)
 
 
-def test_the_gaussians_curve_is_no_bound_for_the_discrete_one() -> None:
+def test_the_gaussian_curve_does_not_bound_the_discrete_one() -> None:
     mechanism = DiscreteGaussian(sigma=1.0, low=0, high=1)
     ratios = [mechanism.delta(e) / compute_gaussian_delta(1.0, e) for e in (0.0, 0.5, 1.0, 2.0)]
     assert max(ratios) > 1.01
@@ -129,7 +129,7 @@ def test_a_wide_discrete_gaussian_is_the_gaussian() -> None:
     ],
     ids=str,
 )
-def test_no_output_names_its_input_not_even_by_the_sign_of_zero(
+def test_no_output_identifies_its_input_even_by_the_sign_of_zero(
     mechanism: DiscreteLaplace | DiscreteGaussian | SnappedLaplace,
 ) -> None:
     inputs = np.array([-1.0, -0.3, 0.1, 0.5, 1.0])
@@ -147,7 +147,7 @@ def test_no_output_names_its_input_not_even_by_the_sign_of_zero(
     more=st.floats(0, 30),
     share=st.floats(0, 1),
 )
-def test_the_snapped_law_is_a_rounded_clamped_laplace(
+def test_snapped_noise_is_a_rounded_clamped_laplace(
     scale: float, low: float, width: float, more: float, share: float
 ) -> None:
     high = low + width
@@ -160,7 +160,7 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
     noise = stats.laplace(np.rint(value / grid * 2**20) * grid / 2**20, scale)
     outputs = mechanism.worst_case().outputs
     edges = (outputs[1:] + outputs[:-1]) / 2
-    # Each side by the tail that does not cancel.
+    # Each side is computed by the tail without cancellation.
     tails = np.where(edges < value, noise.cdf(edges), noise.sf(edges))
     below = np.where(edges < value, tails, 1.0 - tails)
     mass = np.diff(below, prepend=0.0, append=1.0)
@@ -171,7 +171,7 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
     assert find_exact_bound(mechanism, SCOPE).epsilon == pytest.approx(epsilon)
 
 
-def test_a_clamp_at_the_ends_of_the_range_costs_less_than_the_noise_is_charged() -> None:
+def test_clamping_costs_less_than_the_noise_is_charged() -> None:
     tight = SnappedLaplace(scale=1.0, low=-2, high=2, bound=2)
     assert tight.epsilon == pytest.approx(3.5 + math.log(2 - math.exp(-0.5)))
     assert SnappedLaplace(scale=1.0, low=-2, high=2, bound=3).epsilon == pytest.approx(4.0)
@@ -186,7 +186,7 @@ def test_the_snapped_curve_is_of_the_two_ends() -> None:
         assert compute_delta(mechanism, epsilon) == pytest.approx(over.max(), rel=1e-9, abs=1e-12)
 
 
-def test_a_bound_at_delta_takes_no_longer_on_a_fine_grid_than_one_waits() -> None:
+def test_bounds_at_delta_are_fast_on_a_fine_grid() -> None:
     began = time.process_time()
     bound = find_exact_bound(
         DiscreteGaussian(sigma=1.0, low=0, high=1, step=2.0**-14), SCOPE, delta=1e-5
@@ -196,7 +196,7 @@ def test_a_bound_at_delta_takes_no_longer_on_a_fine_grid_than_one_waits() -> Non
 
 
 @pytest.mark.parametrize("output", [0.5, 0.1, -0.25])
-def test_what_is_off_the_grid_has_no_probability(output: float) -> None:
+def test_outputs_off_the_grid_have_no_probability(output: float) -> None:
     assert np.isneginf(DiscreteLaplace(scale=1, low=0, high=1).log_prob(output, 0))
     assert np.isneginf(DiscreteGaussian(sigma=1, low=0, high=1).log_prob(output, 0))
     assert np.isneginf(SnappedLaplace(scale=1, low=0, high=1, bound=3).log_prob(output, 0))

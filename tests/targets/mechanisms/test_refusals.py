@@ -1,4 +1,4 @@
-"""Tests that meaningless settings and inputs are refused with a reason."""
+"""Invalid settings and inputs of mechanisms are refused with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TWICE = (NoisyComponent("a", 1, 1.0), NoisyComponent("a", 2, 1.0))
 ROWS = {"sigma": 3.0, "bound": 5.0}
 GOAL = {"epsilon": 1.0, "delta": 0.1, "dimension": 2}
 NO_LENGTH = (0.0, -1.0, math.nan, math.inf)
-CASES = [  # constructor, its arguments, and words of the message
+CASES = [  # (constructor, arguments, expected words of the message)
     (lambda x: Laplace(scale=1, low=x, high=1), (1, 2), "low < high"),
     (lambda x: Gaussian(sigma=1, low=x, high=1), (1, 2), "low < high"),
     (lambda x: Product(BitFlip(0.8, 0.3), 3).randomize(x, RNG), ([0, 1],), "input of shape"),
@@ -45,7 +45,7 @@ CASES = [  # constructor, its arguments, and words of the message
     (lambda x: SnappedLaplace(scale=1, low=0, high=1, bound=x), (1e6,), "Lower the bound"),
     (lambda x: EmbeddingGaussian(**ROWS, user=(1.0,) * x, item=(1.0,) * 3), (2,), "same length"),
     (lambda x: EmbeddingGaussian(**ROWS, user=x, item=x), ((),), "above 0"),
-    # Projected to 0, it makes every gradient 0: nothing is revealed, and no epsilon is infinite.
+    # An embedding projected to 0 makes every gradient 0, which reveals nothing: epsilon is finite.
     (lambda x: EmbeddingGaussian(**ROWS, user=(x,), item=(1.0,)), (-1.0,), "always 0"),
     (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Clip or round them first"),
     (lambda x: COORDINATE.draw_bits(np.array([x]), RNG), (1.01,), "Clip or round them first"),
@@ -59,6 +59,6 @@ CASES = [  # constructor, its arguments, and words of the message
     ("make", "value", "word"),
     [(make, value, word) for make, values, word in CASES for value in values],
 )
-def test_it_is_refused(make: Callable[[Any], object], value: Any, word: str) -> None:
+def test_invalid_settings_are_refused(make: Callable[[Any], object], value: Any, word: str) -> None:
     with pytest.raises(InputError, match=word):
         make(value)

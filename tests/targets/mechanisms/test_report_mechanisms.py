@@ -1,4 +1,4 @@
-"""Tests of local reports: flipped bits, one coordinate, three values, piecewise."""
+"""Local reports: flipped bits, one coordinate, three values, piecewise."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fedrec_auditor.targets.streams import Streams
 RATES = st.floats(0, 1, allow_subnormal=False)
 
 
-def slow_epsilon(p: float, q: float) -> float:
-    """Largest |ln(P(o | 1)/P(o | 0))| over both outputs, without 0/0."""
+def compute_epsilon(p: float, q: float) -> float:
+    """Largest |ln(P(o | 1)/P(o | 0))| over both outputs o, without 0/0."""
     worst = 0.0
     for a, b in ((p, q), (1 - p, 1 - q)):
         if a == b:
@@ -35,7 +35,7 @@ def slow_epsilon(p: float, q: float) -> float:
 
 @given(RATES, RATES)
 def test_epsilon_is_the_larger_of_both_ratios(p: float, q: float) -> None:
-    assert BitFlip(p, q).epsilon == pytest.approx(slow_epsilon(p, q), rel=1e-6, abs=1e-12)
+    assert BitFlip(p, q).epsilon == pytest.approx(compute_epsilon(p, q), rel=1e-6, abs=1e-12)
 
 
 @given(st.floats(0, 60))
@@ -47,8 +47,8 @@ def test_the_symmetric_flip_never_exceeds_its_epsilon(epsilon: float) -> None:
         assert flip.epsilon == pytest.approx(epsilon, rel=1e-9, abs=1e-12)
 
 
-def test_one_ratio_within_bounds_is_no_privacy() -> None:
-    """p/q = e^eps holds for all of these, privacy for only the first two."""
+def test_one_ratio_within_bounds_does_not_bound_epsilon() -> None:
+    """All have p/q = e^eps; only the first two have epsilon eps."""
     epsilon = 1.0
     edge = math.exp(epsilon) / (1 + math.exp(epsilon))
     for p, private in ((0.5, True), (edge, True), (edge + 0.01, False), (1.0, False)):
@@ -59,7 +59,7 @@ def test_one_ratio_within_bounds_is_no_privacy() -> None:
     assert BitFlip.asymmetric(epsilon) == BitFlip(1.0, math.exp(-epsilon))
 
 
-def test_events_are_the_common_leaf_where_there_is_one() -> None:
+def test_events_are_the_common_leaf_if_there_is_one() -> None:
     event = BitFlip.symmetric(1.0).event()
     assert isinstance(event, RandomizedResponseDpEvent)
     assert event.noise_parameter == pytest.approx(2 / (1 + math.e))
@@ -71,14 +71,14 @@ def test_events_are_the_common_leaf_where_there_is_one() -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 1 / 256, 3 / 256, 1e-3, 1e-6, 1 - 1e-6, 0.7310585786])
 def test_ten_million_samples_have_the_rate(rate: float) -> None:
-    """Rates below and above a byte's resolution, where ties decide everything."""
+    """Rates below and above a byte's resolution, at which ties decide everything."""
     n = 10_000_000
     ones = BitFlip(rate, 1 - rate).randomize(True, np.random.default_rng(11), (n,)).sum()
     assert stats.binomtest(int(ones), n, rate).pvalue > 1e-9
 
 
 def test_bits_drawn_one_at_a_time_have_the_rate_too() -> None:
-    """At 1/512 every one of the 1s comes from a tie."""
+    """At rate 1/512 every 1 comes from a tie."""
     flip, rng = BitFlip(1 / 512, 0.5), np.random.default_rng(16)
     draws = [flip.randomize(1, rng) for _ in range(12_000)]
     assert isinstance(draws[0], np.ndarray)
@@ -86,7 +86,7 @@ def test_bits_drawn_one_at_a_time_have_the_rate_too() -> None:
 
 
 def test_neighbouring_bits_are_independent() -> None:
-    """Eight bits come from one random word: their patterns must be those of eight fair coins."""
+    """Eight bits come from one random word: their patterns are those of eight fair coins."""
     bits = BitFlip(0.3, 0.6).randomize(False, np.random.default_rng(12), (100_000, 8))
     codes = np.packbits(bits, axis=1).ravel()
     expected = np.array(
@@ -97,8 +97,8 @@ def test_neighbouring_bits_are_independent() -> None:
 
 
 @pytest.mark.parametrize(("p", "q"), [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0)])
-def test_sure_rates_are_sure(p: float, q: float) -> None:
-    """The rates 0 and 1 are exact for streams, too."""
+def test_rates_0_and_1_are_certain(p: float, q: float) -> None:
+    """Certain for streams, too."""
     flip, rng = BitFlip(p, q), np.random.default_rng(13)
     streams, ones = Streams.spawn(np.random.default_rng(23), 1000), np.ones((1000, 50), bool)
     for bit, rate in ((1, p), (0, q)):
@@ -117,7 +117,7 @@ def test_integers_floats_and_bools_are_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1e-17), (1 - 2**-53, 2e-16), (2e-16, 1 - 2**-53)])
-def test_rates_whose_sum_only_rounds_to_one_are_charged_in_full(p: float, q: float) -> None:
+def test_rates_whose_sum_rounds_to_one_are_charged_in_full(p: float, q: float) -> None:
     flip = BitFlip(p, q)
     assert p + q == 1.0
     assert Pure().bound(flip.event(), delta=0.0, scope=SCOPE).epsilon >= flip.epsilon * (1 - 1e-12)
@@ -136,8 +136,8 @@ def test_coins_of_many_streams_have_the_rate_at_every_place(rate: float, width: 
         assert stats.binomtest(ones, 300_000, expected).pvalue > 1e-9
 
 
-def test_streams_flip_a_client_the_same_in_any_company() -> None:
-    """At rates that are all ties: the separate stream belongs to the client too."""
+def test_streams_flip_a_client_equally_in_any_batch() -> None:
+    """At a rate with ties only: the separate stream for ties belongs to the client, too."""
     flip, rng = BitFlip(1.5 / 256, 0.5 / 256), np.random.default_rng(22)
     streams, bits = Streams.spawn(rng, 50), rng.random((50, 3000)) < 0.5
     together = flip.flip_by_streams(bits, streams)
@@ -151,16 +151,16 @@ def test_streams_flip_a_client_the_same_in_any_company() -> None:
     assert 0 < together.mean() < 0.01
 
 
-def printed(value: float, epsilon: float) -> float:
+def compute_printed_rate(value: float, epsilon: float) -> float:
     """Algorithm 1, line 5, as printed."""
     e = math.exp(epsilon)
     return (value * (e - 1) + e + 1) / (2 * e + 2)
 
 
 @given(st.just(0.0) | st.floats(1e-9, 20), st.floats(-1, 1))
-def test_the_law_is_the_printed_one(epsilon: float, value: float) -> None:
+def test_the_distribution_is_that_printed(epsilon: float, value: float) -> None:
     law = np.exp(OneCoordinate(epsilon, 1).log_prob([[0, 1], [0, 0]], [value]))
-    assert law[0] == pytest.approx(printed(value, epsilon), rel=1e-9, abs=1e-12)
+    assert law[0] == pytest.approx(compute_printed_rate(value, epsilon), rel=1e-9, abs=1e-12)
     assert law.sum() == pytest.approx(1.0)
 
 
@@ -171,8 +171,8 @@ def test_the_worst_ratio_is_epsilon_however_large(epsilon: float) -> None:
     assert high - low == pytest.approx(epsilon, rel=1e-9)
 
 
-def test_the_servers_estimate_is_unbiased_by_its_law() -> None:
-    """The sum over all outputs of probability times estimate is the vector itself."""
+def test_the_servers_estimate_is_unbiased() -> None:
+    """The sum over all outputs of probability times estimate equals the input vector."""
     mechanism, vector = OneCoordinate(1.3, 4), np.array([0.5, -1.0, 0.0, 0.75])
     mean = np.zeros(4)
     for coordinate in range(4):
@@ -191,7 +191,7 @@ def test_drawing_coordinates_first_is_the_same_mechanism() -> None:
     np.testing.assert_array_equal(whole, np.stack([index, bits], axis=-1))
 
 
-def test_no_epsilon_tells_nothing_and_its_estimate_is_infinite() -> None:
+def test_reports_at_epsilon_0_are_uninformative() -> None:
     mechanism = OneCoordinate(0.0, 3)
     assert math.isinf(mechanism.magnitude)
     ones, minus = np.ones(3), -np.ones(3)
@@ -214,19 +214,19 @@ def test_either_bit_may_come_from_either_corner_however_large_epsilon(
 
 
 @pytest.mark.parametrize("output", [[3, 1], [-1, 0], [0, 2], [1, -1]])
-def test_what_cannot_be_sent_has_no_probability(output: list[int]) -> None:
+def test_impossible_outputs_have_no_probability(output: list[int]) -> None:
     assert np.isneginf(OneCoordinate(1.0, 3).log_prob(output, np.zeros(3)))
 
 
 def test_the_largest_epsilon_keeps_every_bit_possible() -> None:
-    """Beyond it the rarer bit's rate was 0 as a double, and an honest mechanism was accused."""
+    """Regression: beyond it the rarer bit's rate was 0 as a double, which refuted a right claim."""
     law = OneCoordinate(MAX_EPSILON, 1).log_prob([[0, 1], [0, 0]], [1.0])
     assert law[0] - law[1] == pytest.approx(MAX_EPSILON, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.5, 40.0, 700.0])
 def test_bits_of_given_draws_are_a_corner_and_its_flip(epsilon: float) -> None:
-    """Every combination of extreme and middle draws against the two comparisons."""
+    """Every combination of extreme and middle draws, compared with the two comparisons."""
     draws = np.array([0.0, 2.0**-53, 0.25, 0.5, 0.75, 1 - 2.0**-53])
     for value in (-1.0, -0.3, 0.0, 1.0):
         found = OneCoordinate(epsilon, 3).compute_bits(
@@ -251,8 +251,8 @@ def test_coordinates_of_given_draws_cover_the_vector_evenly() -> None:
 INPUTS = np.array([-1.0, -0.4, 0.0, 0.25, 1.0])
 
 
-def moments(mechanism: Piecewise, value: float) -> tuple[float, float, float]:
-    """Total probability, mean and second moment, from log_prob over pieces."""
+def get_moments(mechanism: Piecewise, value: float) -> tuple[float, float, float]:
+    """Total probability, mean and second moment, by log_prob on each piece."""
     half = math.exp(mechanism.epsilon / 2)
     reach = (half + 1) / (half - 1)
     low = ((reach + 1) * value - (reach - 1)) / 2
@@ -271,10 +271,8 @@ def piecewise_variance(epsilon: float, value: float) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.6, 1.0, 4.0, 12.0])
 @pytest.mark.parametrize("value", INPUTS)
-def test_the_mean_is_the_input_and_the_variance_the_published_one(
-    value: float, epsilon: float
-) -> None:
-    total, mean, second = moments(Piecewise(epsilon), value)
+def test_the_mean_is_the_input_and_the_variance_as_published(value: float, epsilon: float) -> None:
+    total, mean, second = get_moments(Piecewise(epsilon), value)
     published = piecewise_variance(epsilon, value)
     assert total == pytest.approx(1.0, rel=1e-12)
     assert mean == pytest.approx(value, abs=1e-10)
@@ -282,8 +280,8 @@ def test_the_mean_is_the_input_and_the_variance_the_published_one(
 
 
 @given(st.floats(1e-9, 40))
-def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
-    """The ratio of two cells' probabilities, to 100 digits."""
+def test_stored_numbers_keep_epsilon(epsilon: float) -> None:
+    """Ratio of the probabilities of two cells, to 100 digits."""
     with localcontext() as context:
         context.prec = 100
         limit = Decimal(epsilon).exp()
@@ -293,8 +291,8 @@ def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 7.0])
-def test_curves_are_those_of_the_laws_on_the_pieces(epsilon: float) -> None:
-    """Sums over fine cells of the line, for the two ends and another pair."""
+def test_curves_are_those_of_the_distributions_on_the_pieces(epsilon: float) -> None:
+    """Sums over fine cells of the line, for the two ends and for another pair."""
     mechanism, half = Piecewise(epsilon), math.exp(epsilon / 2)
     reach = (half + 1) / (half - 1)
     # The pieces of -1, 1 and 0.5 between them.
@@ -310,8 +308,8 @@ def test_curves_are_those_of_the_laws_on_the_pieces(epsilon: float) -> None:
         assert closer <= slow + 1e-12
 
 
-def test_the_printed_sampler_reaches_doubles_that_name_the_input_and_ours_does_not() -> None:
-    """l(x) + (C - 1) u: the other input cannot give nearly any of the reports."""
+def test_the_printed_sampler_identifies_inputs_and_ours_does_not() -> None:
+    """Printed: l(x) + (C - 1) u, whose doubles nearly all differ from those of the other input."""
     mechanism, rng = Piecewise(1.0), np.random.default_rng(4)
     half = math.exp(0.5)
     reach = (half + 1) / (half - 1)
@@ -335,5 +333,5 @@ def test_the_printed_sampler_reaches_doubles_that_name_the_input_and_ours_does_n
     assert np.isfinite(mechanism.log_prob(drawn[:, 0], 0.13)).all()
 
 
-def test_what_cannot_be_reported_has_no_probability() -> None:
+def test_impossible_reports_have_no_probability() -> None:
     assert np.isneginf(Piecewise(1.0).log_prob([-9.0, 9.0], 0.5)).all()

@@ -1,4 +1,4 @@
-"""Tests that the contract's checks of densities and curves detect broken mechanisms."""
+"""The contract's checks of densities and curves detect broken mechanisms."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Size = tuple[int, ...] | None
 
 
 class SharedNoise(VectorGaussian):
-    """Broken: one draw for all entries. Each entry is right, their sum and difference are not."""
+    """Broken: one draw for all entries; each entry is right, but sums and differences are not."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         center = self.compute_noiseless(self.domain.expand_batch(value, size))
         return center + rng.normal(0.0, self.sigma, (*center.shape[:-1], 1))
 
 
-class SpareEntry(VectorGaussian):
+class WeakEntry(VectorGaussian):
     """Broken: half the noise on the last entry."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
@@ -56,7 +56,7 @@ class OneNormaliser(VectorGaussian):
 
 
 class OneSided(VectorGaussian):
-    """Broken: a curve for sensitivity C, that of adding a vector instead of replacing one."""
+    """Broken: a curve for sensitivity C, which adds a vector, instead of 2C, which replaces one."""
 
     mu = property(lambda self: self.clip / self.sigma)
 
@@ -71,7 +71,7 @@ class TwoSided(VectorGaussian):
     ("broken", "law"),
     [
         (SharedNoise, "test_frequencies"),
-        (SpareEntry, "test_frequencies"),
+        (WeakEntry, "test_frequencies"),
         (OneNormaliser, "test_probabilities"),
         (OneSided, "test_curve"),
         (TwoSided, "test_curve"),
@@ -108,7 +108,7 @@ def test_the_curve_is_accurate_at_any_distance(mu: float, t: float) -> None:
 
 
 @pytest.mark.parametrize("sigma", [1e-200, 1e200])
-def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
+def test_extreme_noise_is_refused(sigma: float) -> None:
     for make in (
         lambda: Gaussian(sigma=sigma, low=0, high=1),
         lambda: VectorGaussian(sigma=sigma, clip=1.0, dimension=2),
@@ -118,7 +118,7 @@ def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
             make()
 
 
-def test_ranges_whose_width_is_no_double_are_refused() -> None:
+def test_ranges_of_overflowing_width_are_refused() -> None:
     with pytest.raises(InputError, match="finite low < high"):
         Laplace(scale=1.0, low=-1e308, high=1e308)
 
@@ -127,7 +127,7 @@ def test_ranges_whose_width_is_no_double_are_refused() -> None:
     "noise", [Gaussian(sigma=1.5, low=0, high=1), Laplace(scale=1, low=0, high=1)]
 )
 @pytest.mark.parametrize("wrap", [lambda m: Product(m, 4), lambda m: Repeated(m, 4), Clipped])
-def test_what_is_made_of_normal_noise_is_copied_whole(wrap: Any, noise: Any) -> None:
+def test_mechanisms_of_normal_noise_are_copied_completely(wrap: Any, noise: Any) -> None:
     made = wrap(noise)
     assert copy.deepcopy(made) == made
     other = Laplace(scale=1, low=0, high=1)
@@ -136,7 +136,7 @@ def test_what_is_made_of_normal_noise_is_copied_whole(wrap: Any, noise: Any) -> 
 
 
 def test_normal_noise_adds_up_in_squares() -> None:
-    """Compared with the accountant's epsilon and with the distribution of the sum."""
+    """Compared with the accountant's epsilon and the distribution of the sum."""
     for many in (
         Product(Gaussian(sigma=1.5, low=0, high=1), 4),
         Repeated(Gaussian(sigma=1.5, low=0, high=1), 4),

@@ -1,4 +1,4 @@
-"""Tests of exact Bernoulli draws, geometric distributions and rates."""
+"""Exact Bernoulli draws, geometric distributions and rates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P_VALUE = 1e-9
 
 
 class Digits:
-    """A generator that draws the given digits, again and again for every output."""
+    """A generator that draws the given digits in turn, for every output."""
 
     def __init__(self, *digits: int) -> None:
         self.digits = list(digits)
@@ -30,7 +30,7 @@ class Digits:
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_a_coin_compares_every_digit_of_its_rate(rate: float) -> None:
-    """A draw equal to the digits of the rate fails; a draw lower in the last digit succeeds."""
+    """Draws equal to the digits of the rate fail; draws lower in the last digit succeed."""
     digits, rest = [], Fraction(rate)
     while rest:
         digits.append(math.floor(rest * 2**53))
@@ -75,7 +75,7 @@ def test_geometric_and_discrete_laplace_samples_follow_their_laws(scale: Fractio
 
 
 @given(st.floats(0, 700))
-def test_a_flip_rate_is_the_least_double_that_keeps_epsilon(epsilon: float) -> None:
+def test_flip_rates_are_the_least_doubles_that_keep_epsilon(epsilon: float) -> None:
     with localcontext() as context:
         context.prec = 400
         flips = bases.compute_flip_rate(epsilon)
@@ -85,7 +85,7 @@ def test_a_flip_rate_is_the_least_double_that_keeps_epsilon(epsilon: float) -> N
 
 
 @given(st.floats(0, 700), st.integers(2, 10**6))
-def test_a_noise_rate_is_the_least_that_keeps_epsilon(epsilon: float, outputs: int) -> None:
+def test_noise_rates_are_the_least_that_keep_epsilon(epsilon: float, outputs: int) -> None:
     with localcontext() as context:
         context.prec = 400
         noise = bases.compute_noise_probability(epsilon, outputs)
@@ -99,6 +99,6 @@ def _below(rate: float) -> float:
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, math.nan, 701.0, math.inf])
-def test_an_epsilon_that_doubles_cannot_hold_is_refused(epsilon: float) -> None:
+def test_epsilons_beyond_double_precision_are_refused(epsilon: float) -> None:
     with pytest.raises(InputError, match="epsilon"):
         bases.check_epsilon_range(epsilon)

@@ -1,4 +1,4 @@
-"""Tests of the remaining noise against the covariance of all messages that the server sees."""
+"""The remaining noise, against the covariance of all messages that the server sees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import (
 )
 
 
-def shares(
+def make_shares(
     n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10
 ) -> TwoRoundProtocol:
     return TwoRoundProtocol(n_users=n, omega=omega, masked=masked, replaced=replaced)
@@ -27,11 +27,11 @@ def shares(
 def runs(draw: st.DrawFn) -> TwoRoundProtocol:
     n = draw(st.integers(2, 9))
     omega = draw(st.integers(5, 90)) / 100
-    # Not a rounding error above the minimum, where there is no noise to take back.
+    # Excludes rounding just above the minimum, where no noise can be removed.
     masked = draw(st.integers(math.floor((1 - omega) * n * (1 + 1e-9)) + 1, n))
     replaced = draw(st.integers(0, masked))
     return replace(
-        shares(n, omega, masked, replaced),
+        make_shares(n, omega, masked, replaced),
         colluding=draw(st.integers(0, min(replaced, masked - 1))),
         announced=draw(st.one_of(st.none(), st.floats(1, 4).map(lambda lie: lie * masked))),
         repaired=draw(st.booleans()),
@@ -39,7 +39,7 @@ def runs(draw: st.DrawFn) -> TwoRoundProtocol:
 
 
 def message_rows(run: TwoRoundProtocol) -> np.ndarray:
-    """Messages as rows: the sum, every message, colluders' draws. Columns: unit normals.
+    """Messages as rows: the sum, every message, colluders' draws; columns are unit normals.
 
     Survivors of round 1 have two draws each: (xi, xi') in the paper, (a, b) in the repaired
     protocol.
@@ -55,7 +55,7 @@ def message_rows(run: TwoRoundProtocol) -> np.ndarray:
 
 
 def least_squares(rows: np.ndarray) -> float:
-    """Variance of the best linear statistic of mean g, if only the first row has g."""
+    """Variance of the best linear statistic of mean g, if only the first row has mean g."""
     rest = rows[1:].T
     if rest.shape[1] == 0:
         return float(rows[0] @ rows[0])
@@ -64,7 +64,7 @@ def least_squares(rows: np.ndarray) -> float:
 
 
 @given(runs())
-def test_the_variance_left_is_that_of_generalised_least_squares(run: TwoRoundProtocol) -> None:
+def test_the_remaining_variance_is_that_of_least_squares(run: TwoRoundProtocol) -> None:
     """The reference uses all draws that the server and its accomplices know."""
     assert least_squares(message_rows(run)) == pytest.approx(run.variance, rel=1e-7, abs=1e-12)
 
@@ -91,9 +91,9 @@ def test_no_other_weights_do_better(run: TwoRoundProtocol, seed: int) -> None:
 
 
 @given(runs())
-def test_it_is_the_catalogues_formula_where_all_are_honest(run: TwoRoundProtocol) -> None:
+def test_the_variance_with_honest_users_is_the_catalogues(run: TwoRoundProtocol) -> None:
     a, b, omega = run.masked / run.n_users, run.replaced / run.masked, run.omega
-    honest = shares(run.n_users, omega, run.masked, run.replaced)
+    honest = make_shares(run.n_users, omega, run.masked, run.replaced)
     catalogue = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
     assert honest.variance == pytest.approx(catalogue)
     assert honest.claimed_variance >= 1 - 1e-12
@@ -101,7 +101,7 @@ def test_it_is_the_catalogues_formula_where_all_are_honest(run: TwoRoundProtocol
 
 
 @given(runs())
-def test_accomplices_and_lies_never_leave_more(run: TwoRoundProtocol) -> None:
+def test_colluders_and_false_counts_never_add_variance(run: TwoRoundProtocol) -> None:
     for less in ({"announced": None}, {"colluding": 0}):
         assert run.variance <= replace(run, **less).variance * (1 + 1e-12)
 
@@ -120,15 +120,15 @@ def test_the_least_variance_is_least_over_all_dropouts(run: TwoRoundProtocol) ->
 def test_the_least_variance_is_reached_in_the_limit(repaired: bool) -> None:
     n, lie = 100_000, 1.5
     told = {"colluding": 10_000, "announced": lie * 60_001, "repaired": repaired}
-    worst = replace(shares(n, 0.4, 60_001, 60_001), **told)
+    worst = replace(make_shares(n, 0.4, 60_001, 60_001), **told)
     least = min_variance(omega=0.4, colluding=0.1, announced=lie, repaired=repaired)
     assert worst.variance == pytest.approx(least, rel=1e-4)
 
 
-def test_the_known_values() -> None:
-    assert shares(omega=0.3).variance == pytest.approx(1 / 1.7)
-    assert shares(omega=0.6).variance == pytest.approx(1 / 1.4)
-    for fewest in (shares(masked=7, replaced=7), shares(omega=0.0)):
+def test_known_values_of_the_variance() -> None:
+    assert make_shares(omega=0.3).variance == pytest.approx(1 / 1.7)
+    assert make_shares(omega=0.6).variance == pytest.approx(1 / 1.4)
+    for fewest in (make_shares(masked=7, replaced=7), make_shares(omega=0.0)):
         assert (fewest.variance, fewest.claimed_variance) == pytest.approx((0.5, 1.0))
     assert min_variance(omega=0.3) == min_variance(omega=0.01) == 0.5
     assert min_variance(omega=0.3, repaired=True) == 1.0
@@ -150,12 +150,12 @@ def test_the_known_values() -> None:
         ({"masked": 7, "replaced": 7, "repaired": True}, "to replace noise"),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:
+def test_invalid_numbers_are_refused(wrong: dict[str, float], word: str) -> None:
     with pytest.raises(InputError, match=word):
-        replace(shares(), **wrong)
+        replace(make_shares(), **wrong)
 
 
 @pytest.mark.parametrize("wrong", [{"omega": 1.0}, {"colluding": 1.0}, {"announced": 0.9}])
-def test_shares_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_shares_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         min_variance(**{"omega": 0.3, **wrong})

@@ -1,4 +1,4 @@
-"""Tests of bits uploaded once: their distribution, claims, and the server's learning."""
+"""Bits uploaded once: their distribution, claims, and the server's learning."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.tables import draw_likes
 
-# A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
+# A correct sampler fails a test below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9
 
 
 POPULATION = Population(n_users=50, n_items=40)
 
 
-def sent(target: BitUploadSystem, data: Interactions, rng: np.random.Generator, n: int) -> object:
+def send(target: BitUploadSystem, data: Interactions, rng: np.random.Generator, n: int) -> object:
     uploads = target.upload(data, None, rng, n)
     np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(data.n_users), n))
     return uploads.components["bits"].to_dense(np.arange(len(uploads.users)))
@@ -54,7 +54,7 @@ def sent(target: BitUploadSystem, data: Interactions, rng: np.random.Generator, 
 def test_uploads_follow_the_flip_and_bits_are_independent(target: DplcfSp | DplcfAp) -> None:
     """All 2^4 outputs of one client's bits 1, 0, 0, 1, against four independent flips."""
     flip, true = target.randomizer, np.array([1.0, 0.0, 0.0, 1.0])
-    bits = sent(target, Interactions.create(true[None]), np.random.default_rng(5), 300_000)
+    bits = send(target, Interactions.create(true[None]), np.random.default_rng(5), 300_000)
     outputs = (np.arange(16)[:, None] >> np.arange(4)) & 1
     law = np.exp(flip.log_prob(outputs, true).sum(axis=1))
     seen = np.bincount(bits @ (1 << np.arange(4)), minlength=16)
@@ -65,12 +65,12 @@ def test_uploads_follow_the_flip_and_bits_are_independent(target: DplcfSp | Dplc
 
 def test_raw_bits_are_the_history_whatever_the_values() -> None:
     data = Interactions.create(np.array([[5.0, 0.0, -2.0], [0.0, 0.5, 0.0]]))
-    bits = sent(LcfUb(), data, np.random.default_rng(0), 1)
+    bits = send(LcfUb(), data, np.random.default_rng(0), 1)
     np.testing.assert_array_equal(bits, [[True, False, True], [False, True, False]])
 
 
 @pytest.mark.parametrize("kind", [DplcfSp, LcfSp])
-def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[DplcfSp]) -> None:
+def test_the_symmetric_claim_is_tight_per_item(kind: type[DplcfSp]) -> None:
     target = kind(epsilon=0.7)
     own, user = target.get_claims(POPULATION)
     for scoped, epsilon in ((own, 0.7), (user, 0.7 * 40)):
@@ -83,7 +83,7 @@ def test_symmetric_claim_is_tight_and_the_user_has_all_items_of_it(kind: type[Dp
 
 
 @pytest.mark.parametrize("kind", [DplcfAp, LcfAp])
-def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> None:
+def test_an_uploaded_zero_refutes_the_asymmetric_claim(kind: type[DplcfAp]) -> None:
     target = kind(epsilon=1.0)
     own, _ = target.get_claims(POPULATION)
     mechanism = target.get_mechanism(own.scope, POPULATION)
@@ -103,7 +103,7 @@ def test_a_ratio_of_ones_within_epsilon_is_not_enough(keep: float, epsilon: floa
     assert flip.epsilon == pytest.approx(epsilon, abs=1e-4)
 
 
-def test_games_differ_in_one_interaction_and_are_the_servers() -> None:
+def test_designed_pairs_differ_in_one_interaction() -> None:
     for target in (DplcfSp(), DplcfAp(), LcfSp(), LcfAp()):
         (game,) = target.design_pairs()
         first, second = game.profiles.ratings.toarray()
@@ -111,8 +111,8 @@ def test_games_differ_in_one_interaction_and_are_the_servers() -> None:
         assert (game.scope.unit, game.scope.vantage) == (Unit.INTERACTION, Vantage.SERVER)
 
 
-def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() -> None:
-    """A device uploads or does not; the value of a rating is in no bit."""
+def test_participation_is_visible_and_ratings_have_no_exact_bound() -> None:
+    """A device uploads or does not; bits do not depend on the value of a rating."""
     many = Population(n_users=9, n_items=7)
     presence, value = (
         Scope(unit=unit, adjacency=change, vantage=Vantage.SERVER, horizon=Horizon.TRAINING)
@@ -121,7 +121,7 @@ def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() 
     for target in (DplcfSp(), FmfLdp(), GdDr()):
         assert isinstance(target.get_event(presence, many), NonPrivateDpEvent)
     assert isinstance(DplcfSp().get_mechanism(presence, many), Identity)
-    # an empty history is in neither corner of a report
+    # an empty history is not an extreme of a report
     assert FmfLdp().get_mechanism(presence, many) is None
     assert GdDr().get_mechanism(presence, many) is None
     any_attribute = statements.make_local_scope(Unit.ATTRIBUTE, Vantage.SERVER, Horizon.TRAINING)
@@ -134,14 +134,14 @@ def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() 
 SYSTEMS = [DplcfSp(), DplcfAp(), LcfSp(), LcfAp(), LcfUb()]
 
 
-def interactions(users: int = 60, items: int = 25) -> Interactions:
+def make_interactions(users: int = 60, items: int = 25) -> Interactions:
     rng = np.random.default_rng(4)
     return Interactions.create((rng.random((users, items)) < 0.3) * 4.0)
 
 
 @pytest.mark.parametrize("target", SYSTEMS, ids=lambda target: target.name)
 def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> None:
-    data = interactions()
+    data = make_interactions()
     run = target.run(data, np.random.default_rng(4))
     (uploads, bits), *rest = run.transcript.view(Vantage.SERVER).find_linked_rounds("bits")
     assert not rest
@@ -156,8 +156,8 @@ def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> No
 
 
 @pytest.mark.parametrize("target", SYSTEMS, ids=lambda target: target.name)
-def test_similarity_is_estimated_through_the_flip_or_not_at_all(target: ItemKnn) -> None:
-    run = target.run(interactions(), np.random.default_rng(4))
+def test_similarity_is_estimated_through_the_flip_or_omitted(target: ItemKnn) -> None:
+    run = target.run(make_interactions(), np.random.default_rng(4))
     ((_, bits),) = run.transcript.view(Vantage.SERVER).find_linked_rounds("bits")
     flip = target.randomizer
     p, q = (flip.p, flip.q) if target.name.startswith("dplcf") and flip is not None else (1.0, 0.0)
@@ -173,7 +173,7 @@ def is_mapped(array: np.ndarray | None) -> bool:
 
 
 def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
-    data = interactions(4000, 1200)
+    data = make_interactions(4000, 1200)
     in_memory, mapped = (
         DplcfSp().run(data, np.random.default_rng(1), compute=Machine(memory=memory))
         for memory in (1 << 31, 0)
@@ -192,10 +192,10 @@ KINDS = [systems.BprMf, Gmf]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 4))
-def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
+def test_every_1_is_visited_once_per_epoch_with_0s_of_its_user(
     seed: int, users: int, items: int, negatives: int
 ) -> None:
-    """With idle users, users with all items and small blocks."""
+    """Data have idle users, users with all items, and small blocks."""
     rng = np.random.default_rng(seed)
     bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
     with pytest.MonkeyPatch.context() as patch:
@@ -221,7 +221,7 @@ def test_negatives_are_uniform_over_the_users_0s() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -> None:
-    """The model is trained again on the server's view, as if it had been sent in the clear."""
+    """The model is trained again on the server's view, as if that had been sent without noise."""
     data = draw_likes()
     target = kind(flip="asymmetric", epochs=2)
     transcript = target.run(data, np.random.default_rng(3)).transcript
@@ -245,7 +245,7 @@ def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> 
     ):
         assert (own.scope, own.claim.scope) == (expected.scope, expected.claim.scope)
         assert (own.claim.epsilon, own.delta, own.note) == (0.7, expected.delta, expected.note)
-        # the paper promises nothing of its centralised baselines
+        # the paper has no claim for its centralised baselines
         assert "protect one interaction with epsilon 0.7 against the server" in own.claim.statement
         assert "not completely protected" in own.claim.statement
         for stated in ("get_event", "get_mechanism"):
@@ -263,7 +263,7 @@ def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> 
 USERS, ITEMS, FACTORS = 6, 9, 3
 
 
-def visits(seed: int, count: int, negatives: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def list_visits(seed: int, count: int, negatives: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     return (
         rng.integers(0, USERS, count).astype(np.int32),
@@ -272,7 +272,7 @@ def visits(seed: int, count: int, negatives: int) -> tuple[np.ndarray, np.ndarra
     )
 
 
-def vectors(seed: int, *shape: int) -> np.ndarray:
+def draw_vectors(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
@@ -283,9 +283,9 @@ def test_training_is_that_of_autograd_and_adam(model: str, batch: int, negatives
     from torch.nn.functional import logsigmoid, softplus
 
     count, decay, rate = 23, 0.05, 0.01
-    users, positives, others = data = visits(1, count, negatives)
+    users, positives, others = data = list_visits(1, count, negatives)
     shapes = [(USERS, FACTORS), (ITEMS, FACTORS)] + [(1, FACTORS)] * (model == "gmf")
-    starts = [vectors(n, *shape) for n, shape in enumerate(shapes)]
+    starts = [draw_vectors(n, *shape) for n, shape in enumerate(shapes)]
     x, y, *h = tensors = [torch.tensor(start, requires_grad=True) for start in starts]
     adam = torch.optim.Adam(tensors, lr=rate)
     for _ in range(2):

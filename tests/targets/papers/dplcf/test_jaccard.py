@@ -1,4 +1,4 @@
-"""Tests of similarities: matrices, estimator and neighbourhoods agree with slow oracles."""
+"""Similarities: matrices, estimator and neighbourhoods agree with slow references."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp, DplcfSp
 flips = st.tuples(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 
 
-def counts(bits: np.ndarray) -> np.ndarray:
+def count_bits(bits: np.ndarray) -> np.ndarray:
     return count_pairs(Dense(bits, Payload.BITS))
 
 
@@ -43,8 +43,8 @@ def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, syst
     """Pair by pair from the four counts of equation 5; blocks of rows give the same result."""
     inverse = system(as_printed=True).misprinted_inverse
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
-    found = _jaccard.estimate_by_inverse(counts(bits), 30, inverse)
-    part = _jaccard.estimate_by_inverse(counts(bits), 30, inverse, slice(1, 3))
+    found = _jaccard.estimate_by_inverse(count_bits(bits), 30, inverse)
+    part = _jaccard.estimate_by_inverse(count_bits(bits), 30, inverse, slice(1, 3))
     np.testing.assert_array_equal(part, found[1:3])
     for i, j in np.ndindex(4, 4):
         n00, _, _, n11 = inverse @ np.bincount(2 * bits[:, i] + bits[:, j], minlength=4)
@@ -53,19 +53,21 @@ def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, syst
         assert found[i, j] == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-def test_by_the_right_inverse_equations_7_to_10_are_the_estimate_where_it_is_in_range() -> None:
+def test_the_right_inverse_gives_the_estimate_within_its_range() -> None:
     bits = np.random.default_rng(3).random((4000, 5)) < 0.5
     p, q = 0.9, 0.1
-    by_pairs = _jaccard.estimate_by_inverse(counts(bits), 4000, jaccard.invert_flip_matrix(p, q))
-    np.testing.assert_allclose(by_pairs, estimate_jaccard(counts(bits), 4000, p, q), rtol=1e-9)
+    by_pairs = _jaccard.estimate_by_inverse(
+        count_bits(bits), 4000, jaccard.invert_flip_matrix(p, q)
+    )
+    np.testing.assert_allclose(by_pairs, estimate_jaccard(count_bits(bits), 4000, p, q), rtol=1e-9)
 
 
 @given(flips, st.integers(0, 2**32 - 1))
 def test_estimated_similarity_is_the_pairwise_oracle(flip: tuple[float, float], seed: int) -> None:
-    """All pairs together, against equation 7 pair by pair."""
+    """All pairs at once, compared with equation 7 pair by pair."""
     p, q = flip
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
-    similarity = estimate_jaccard(counts(bits), 30, p, q)
+    similarity = estimate_jaccard(count_bits(bits), 30, p, q)
     inverse = jaccard.invert_flip_matrix(p, q)
     for i in range(4):
         for j in range(4):
@@ -87,8 +89,8 @@ def test_neighbourhoods_are_the_largest_similarities_ties_by_index(
     """Compared with a sort of every row, for any blocks."""
     bits = np.random.default_rng(seed).random((12, items)) < 0.5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_jaccard, "_BLOCK", 2 * items)  # two users, two items at a time
-        both = counts(bits)
+        patch.setattr(_jaccard, "_BLOCK", 2 * items)  # blocks of two users or two items
+        both = count_bits(bits)
         near = jaccard.find_neighbourhoods(both, 12, *flip, size)
     np.testing.assert_array_equal(both, bits.T.astype(int) @ bits.astype(int))
     similarity = estimate_jaccard(both, 12, *flip)

@@ -1,4 +1,4 @@
-"""Tests of the numbers of headings 6 to 9, and of the refutation from received bits."""
+"""The numbers of headings 6 to 9, and the refutation from received bits."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.two_worlds import ReadUploads, shown
 PAPER = Paper.load("fedrec_auditor.targets.papers.dplcf")
 
 
-def of(number: str) -> tuple[ComputedNumber, ...]:
+def get_statement(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
-def matrices(number: str) -> tuple[np.ndarray, np.ndarray]:
-    numbers = of(number)
+def get_matrices(number: str) -> tuple[np.ndarray, np.ndarray]:
+    numbers = get_statement(number)
     printed, right = ([getattr(n, side) for n in numbers] for side in ("claimed", "right"))
     return np.reshape(printed, (4, 4)), np.reshape(right, (4, 4))
 
 
-def law(p: float, q: float) -> np.ndarray:
+def get_law(p: float, q: float) -> np.ndarray:
     """P(uploaded pair | true pair), counted over all pairs of bits."""
     rate = {(1, 1): p, (0, 1): 1 - p, (1, 0): q, (0, 0): 1 - q}
     pairs = [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -39,14 +39,14 @@ def law(p: float, q: float) -> np.ndarray:
 
 
 @given(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
-def test_transition_is_the_law_of_two_independent_flips(p: float, q: float) -> None:
-    np.testing.assert_allclose(make_flip_matrix(p, q), law(p, q), atol=1e-12)
+def test_the_transition_is_that_of_two_independent_flips(p: float, q: float) -> None:
+    np.testing.assert_allclose(make_flip_matrix(p, q), get_law(p, q), atol=1e-12)
 
 
 def test_equation_6_has_two_wrong_entries_which_make_columns_sum_to_more_than_one() -> None:
-    printed, right = matrices("9")
+    printed, right = get_matrices("9")
     flip = BitFlip.symmetric(1.0)
-    np.testing.assert_allclose(right, law(flip.p, flip.q), atol=1e-15)
+    np.testing.assert_allclose(right, get_law(flip.p, flip.q), atol=1e-15)
     wrong = ~np.isclose(printed, right)
     assert np.argwhere(wrong).tolist() == [[1, 0], [2, 0]]
     assert printed[wrong] == pytest.approx((1 - flip.q) * flip.p)  # entries (2,1) and (3,1)
@@ -55,8 +55,8 @@ def test_equation_6_has_two_wrong_entries_which_make_columns_sum_to_more_than_on
 
 
 def test_equation_11_has_four_wrong_entries_and_inverts_nothing() -> None:
-    printed, right = matrices("9b")
-    true = law(1.0, math.exp(-1))
+    printed, right = get_matrices("9b")
+    true = get_law(1.0, math.exp(-1))
     np.testing.assert_allclose(right, np.linalg.inv(true), atol=1e-12)
     assert np.argwhere(~np.isclose(printed, right)).tolist() == [[1, 0], [2, 0], [3, 0], [3, 1]]
     assert not np.allclose(printed @ true, np.eye(4))
@@ -65,7 +65,7 @@ def test_equation_11_has_four_wrong_entries_and_inverts_nothing() -> None:
 SCOPE = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 
 
-def bit(system: FlippedItemKnn) -> ReadUploads:
+def get_bit(system: FlippedItemKnn) -> ReadUploads:
     """The bit for item 0, which only the user of world 0 has; both users have item 1."""
     return ReadUploads(
         system=system,
@@ -74,12 +74,12 @@ def bit(system: FlippedItemKnn) -> ReadUploads:
     )
 
 
-def test_eighty_uploads_a_world_refute_an_epsilon_of_1() -> None:
-    """Half of them select the rule. Ten zeros suffice, and one upload in three has one."""
-    assert min(shown(bit(DplcfAp()), SCOPE, 80, seed=seed) for seed in range(20)) > 1.0
+def test_eighty_uploads_per_world_refute_an_epsilon_of_1() -> None:
+    """Half of them select the rule. Ten zeros suffice, and a third of the uploads have one."""
+    assert min(shown(get_bit(DplcfAp()), SCOPE, 80, seed=seed) for seed in range(20)) > 1.0
 
 
 def test_the_condition_holds_and_the_claim_does_not() -> None:
     """Entry 6: p = .9, q = p/e keeps p/q = e, yet epsilon is ln((1-q)/(1-p)) = 1.90."""
     system = DplcfAp(keep=0.9)
-    assert 1.8 < shown(bit(system), SCOPE, 100_000) < math.log((1 - 0.9 / math.e) / 0.1)
+    assert 1.8 < shown(get_bit(system), SCOPE, 100_000) < math.log((1 - 0.9 / math.e) / 0.1)

@@ -1,4 +1,4 @@
-"""Tests of headings 21 to 28: verdicts, and the numbers by an independent route."""
+"""Headings 21 to 28: verdicts, and numbers by an independent method."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAPER = Paper.load("fedrec_auditor.targets.papers.federated_mf")
 ONE = 2 * 5**1.5
 
 
-def of(number: str) -> tuple[ComputedNumber, ...]:
+def get_statement(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
@@ -54,24 +54,24 @@ def test_sensitivities_are_the_closed_forms() -> None:
 
 
 @pytest.mark.parametrize("count", [10, 100])
-def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> None:
+def test_turned_embeddings_move_rows_within_the_charge(count: int) -> None:
     moved = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
     farther = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=4000) / ONE
     assert farther > 1.37 * math.sqrt(count)
 
 
-@pytest.mark.parametrize(("ratings", "rate", "least"), [(100, 0.03, "122.2"), (10, 1e-3, "4.174")])
-def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
-    rows: dict[str, CatalogueRow], ratings: int, rate: float, least: str
+@pytest.mark.parametrize(("ratings", "rate", "eps"), [(100, 0.03, "122.2"), (10, 1e-3, "4.174")])
+def test_users_of_fewer_ratings_have_the_stated_epsilons(
+    rows: dict[str, CatalogueRow], ratings: int, rate: float, eps: str
 ) -> None:
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=rate)
     sizes = Population(n_users=943, n_items=2 * ratings)
     get_mechanism = system.get_mechanism(make_claim_scope(Unit.RATING), sizes)
     shown = find_exact_bound(get_mechanism, make_claim_scope(Unit.RATING), 1e-5)
-    assert f"at least {least}" in f"{explain_verdict(rows['24'])} {rows['24'].reason}"
-    assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
-    assert shown.epsilon >= float(least)
+    assert f"at least {eps}" in f"{explain_verdict(rows['24'])} {rows['24'].reason}"
+    assert shown.epsilon == pytest.approx(float(eps), rel=1e-3)
+    assert shown.epsilon >= float(eps)
 
 
 def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
@@ -89,7 +89,7 @@ def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
 
 
 def test_a_replacement_has_more_than_twice_the_delta() -> None:
-    (number,) = of("27")
+    (number,) = get_statement("27")
     presence, replaced = (
         Scope(unit=Unit.USER, adjacency=change, vantage=Vantage.SERVER, horizon=Horizon.TRAINING)
         for change in (Adjacency.ADD_REMOVE, Adjacency.REPLACE)
@@ -99,9 +99,9 @@ def test_a_replacement_has_more_than_twice_the_delta() -> None:
     assert (two.epsilon, two.delta) == pytest.approx((2.0, number.right))
 
 
-def test_the_package_is_tighter_than_the_theorem_and_not_exact() -> None:
-    """The conversions by hand, of the sampled Gaussian's moments at integer orders."""
-    package, theorem = of("26d")
+def test_the_package_is_between_the_theorem_and_the_exact_value() -> None:
+    """The conversions by hand, from the sampled Gaussian's moments at integer orders."""
+    package, theorem = get_statement("26d")
     z, q, steps, delta = numbers.Z_1000_STEPS, 0.01, 1000, 1e-5
     tight, plain = [], []
     for order in range(2, 64):

@@ -1,4 +1,4 @@
-"""Tests of central systems and plain federated ones: noise, minimiser, messages and claims."""
+"""Central systems and plain federated ones: noise, minimiser, messages and claims."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
     )
 
 
-def test_more_noise_than_the_moments_accountant_asks_for() -> None:
+def test_noise_exceeds_that_of_the_moments_accountant() -> None:
     """The paper's remark in section 4.3."""
     assert get_authors_epsilon(DpSgld().make_noise(6000).noise_multiplier, 0.01, 1000, 1e-5) < 0.05
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
-def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str) -> None:
+def test_charges_with_visible_draws_are_below_the_claim(unit: str) -> None:
     target = DpSgld(unit=unit)
     (scoped,) = target.get_claims(SOME)
     bound = find_upper_bound(target, scoped.scope, SOME, 1e-5, list_accountants())
     assert scoped.claim.epsilon == 1.0
     assert 0.02 < bound.epsilon < 0.5
-    # drawn in every step instead of seldom, as much noise would not do
+    # drawn in every step, the same noise would not suffice
     leaf = target.get_event(scoped.scope, SOME).event
     every = SelfComposedDpEvent(leaf.event, 1000)
     bound = Pld().bound(every, delta=1e-5, scope=scoped.scope)
@@ -96,7 +96,7 @@ def test_no_embedding_has_a_smaller_perturbed_objective(seed: int) -> None:
         np.testing.assert_allclose(gradient, 0.0, atol=1e-9)
 
 
-def noise_of(target: ObjPertb, size: int) -> np.ndarray:
+def get_noise(target: ObjPertb, size: int) -> np.ndarray:
     """Noise b from V in rows without ratings: v = -b/(2 lambda)."""
     empty = Interactions.create(np.zeros((1, 2)))
     sent = target.upload(empty, None, np.random.default_rng(1), messages_per_client=size)
@@ -104,13 +104,13 @@ def noise_of(target: ObjPertb, size: int) -> np.ndarray:
     return -2 * target.regularization * items.astype(float)
 
 
-def test_the_noise_has_the_density_that_the_proof_asks_for() -> None:
-    """|b| is a gamma variable of shape p and scale 2R/epsilon, its direction uniform."""
+def test_noise_has_the_density_of_the_proof() -> None:
+    """|b| is a gamma variable of shape p and scale 2R/epsilon, and its direction is uniform."""
     for target, epsilon in (
         (ObjPertb(factors=3, epsilon=2.0), 2.0),
         (ObjPertb(factors=3, epsilon=2.0, unit="user", trim=4), 0.5),
     ):
-        b = noise_of(target, 20_000).reshape(-1, 3)
+        b = get_noise(target, 20_000).reshape(-1, 3)
         norm = np.linalg.norm(b, axis=1)
         law = stats.gamma(3, scale=2 * 5.0 / epsilon)
         assert stats.kstest(norm, law.cdf).pvalue > 1e-7
@@ -118,7 +118,7 @@ def test_the_noise_has_the_density_that_the_proof_asks_for() -> None:
         assert stats.kstest(b[:, 0] / norm, stats.uniform(-1, 2).cdf).pvalue > 1e-7
 
 
-def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most() -> None:
+def test_a_value_moves_the_repaired_gradient_by_at_most_its_scale() -> None:
     """The noises that explain one V under two values differ by at most 2R|u| = 2R."""
     target = ObjPertb(as_published=False, factors=3, regularization=1.0)
     low, high = (
@@ -131,7 +131,7 @@ def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most
     assert np.linalg.norm(moved) == pytest.approx(2 * 5.0, rel=1e-4)
 
 
-def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
+def test_published_user_embeddings_move_with_their_ratings() -> None:
     target = ObjPertb(factors=3, regularization=1.0)
     dense = make_data(12, 10).ratings.toarray()
     other = dense.copy()
@@ -144,7 +144,7 @@ def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
     assert np.linalg.norm(one, axis=1).max() <= 1 + 1e-6
 
 
-def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
+def test_only_the_repair_keeps_epsilon_and_only_for_a_value() -> None:
     value = make_claim_scope("rating", Vantage.RELEASE, Adjacency.REPLACE)
     presence = make_claim_scope("rating", Vantage.RELEASE)
     assert ObjPertb().get_event(value, SMALL) == NonPrivateDpEvent()
@@ -160,7 +160,7 @@ def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
 POPULATION = Population(n_users=2000, n_items=300)
 
 
-def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
+def test_devices_move_their_rated_rows_by_plain_steps() -> None:
     """Equation 5 with s = n and the projection, rating by rating."""
     target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), draw_stars(4, 6)
     items = (0.2 + np.random.default_rng(0).random((6, 3))).astype(np.float32)
@@ -185,14 +185,14 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
         np.testing.assert_allclose(sent.to_dense(np.array([i]))[0], own, rtol=1e-4, atol=1e-4)
 
 
-def test_the_model_of_fmf_lfl_is_the_mean() -> None:
+def test_the_model_of_fmf_lfl_is_the_mean_of_its_devices() -> None:
     run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(draw_stars(), np.random.default_rng(0))
     sent = run.transcript.rounds[-1].uploads.components["items"]
     last = sent.to_dense(np.arange(60)).mean(axis=0)
     np.testing.assert_allclose(run.transcript.published_model["items"], last, rtol=1e-4, atol=1e-5)
 
 
-def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
+def test_reports_estimate_the_mean_projected_gradient() -> None:
     """Unbiased without clipping: 60,000 reports of one user, to 6 standard errors."""
     target = GdDr(factors=2, rows=3, rounds=1, epsilon=6.0)
     profile = Interactions.create(np.array([[0, 3.0, 1.0, 0]]))

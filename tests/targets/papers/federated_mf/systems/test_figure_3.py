@@ -1,6 +1,6 @@
-"""Tests of whole trainings of Figure 3 against loops that follow its lines.
+"""Whole trainings of Figure 3, compared with loops that follow its lines.
 
-Without noise and with every row drawn only the initial embeddings are random, and they are taken
+Without noise and with every row drawn, only the initial embeddings are random, and they are taken
 from the systems; divisors, weights, learning rates and the order of steps are the paper's.
 """
 
@@ -22,7 +22,7 @@ DATA = make_data(N, M, 0.4, seed=8)
 NOISELESS = {"noise_multiplier": 0.0, "tuning": 2}
 
 
-def made(kind: Any, local_steps: int, **more: float) -> Any:
+def make_system(kind: Any, local_steps: int, **more: float) -> Any:
     usual = {"rounds": ROUNDS, "factors": P, "rate": 1.0, "parties": 2, "learning_rate": RATE}
     return kind(local_steps=local_steps, **usual, **more)
 
@@ -39,7 +39,7 @@ def get_rate(step: int, steps: int, rate: float = RATE) -> float:
     return rate * (1 - 0.48 * min(1, step / (0.8 * steps)))
 
 
-def slopes(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sum_slopes(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of -2 (x - u.v) v and -2 (x - u.v) u over the ratings, divided by n' m' tau."""
     rated = x > 0
     error = 2 * (u @ v.T - x) * rated
@@ -48,7 +48,7 @@ def slopes(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.
 
 @pytest.mark.parametrize(("kind", "more"), [(FmfVfl, {}), (VflSgdmf, NOISELESS)])
 def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, float]) -> None:
-    target, table, x = made(kind, 2, **more), DATA, DATA.ratings.toarray()
+    target, table, x = make_system(kind, 2, **more), DATA, DATA.ratings.toarray()
     project = clip if kind is VflSgdmf else np.asarray
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
@@ -64,7 +64,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
             u, share = users, len(columns[k]) / M
             for step in range(2 * number, 2 * number + 2):
                 gamma = get_rate(step, 2 * ROUNDS) * N
-                of_u, of_v = slopes(x[:, columns[k]], u, items[k])
+                of_u, of_v = sum_slopes(x[:, columns[k]], u, items[k])
                 u, items[k] = project(u - gamma * of_u), project(items[k] - gamma * share * of_v)
             sent.append(u)
             message = one.uploads.components["users"].to_dense(np.array([k]))[0]
@@ -73,7 +73,7 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     for k in range(2):
         for _ in range(int(more.get("tuning", 0))):
             gamma = get_rate(10**6, 2 * ROUNDS) * N * len(columns[k]) / M
-            items[k] = project(items[k] - gamma * slopes(x[:, columns[k]], users, items[k])[1])
+            items[k] = project(items[k] - gamma * sum_slopes(x[:, columns[k]], users, items[k])[1])
     expected = np.empty((M, P))
     for k in range(2):
         expected[columns[k]] = items[k]
@@ -95,7 +95,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     kind: Any, local_steps: int, more: dict[str, float]
 ) -> None:
     """HFL-synSGD sends sums of gradients (section 5.3) and the server takes the step."""
-    target, table, x = made(kind, local_steps, **more), DATA, DATA.ratings.toarray()
+    target, table, x = make_system(kind, local_steps, **more), DATA, DATA.ratings.toarray()
     project = np.asarray if kind is horizontal_systems.FmfHfl else clip
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
@@ -112,8 +112,8 @@ def test_horizontal_training_follows_figures_3a_and_3c(
             mine, v = x[party.member_ids], items
             for local in range(number * local_steps, (number + 1) * local_steps):
                 gamma = get_rate(local, ROUNDS * local_steps) * len(mine)
-                of_u, of_v = slopes(mine, users[k], v)
-                if target.exchange.moves_own_table:  # else user embeddings are pre-trained and stay
+                of_u, of_v = sum_slopes(mine, users[k], v)
+                if target.exchange.moves_own_table:  # else user embeddings are fixed
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
@@ -124,13 +124,13 @@ def test_horizontal_training_follows_figures_3a_and_3c(
         mean = shares[0] * sent[0] + shares[1] * sent[1]
         items = clip(items - step) if kind is horizontal_systems.HflSynsgd else mean
     np.testing.assert_allclose(run.transcript.published_model["items"], items, atol=1e-5)
-    for party in parties if more else []:  # tuning is of protected parties
+    for party in parties if more else []:  # only protected parties are tuned
         mine, steps = x[party.member_ids], target.n_fit_steps or 20
         v = np.asarray(items, np.float32)
         u = sgd_mf.fit_user_embeddings(DATA.ratings[party.member_ids], v, bound=5.0, steps=steps)
         for step in range(2):
             gamma = get_rate(step, 2, target.tuning_rate) * len(mine)
-            of_u, of_v = slopes(mine, u, v)
+            of_u, of_v = sum_slopes(mine, u, v)
             u, v = clip(u - gamma * of_u), clip(v - gamma * of_v)
         scores = target.score(run.model, table, party.member_ids)
         np.testing.assert_allclose(scores, u @ v.T, atol=1e-4)

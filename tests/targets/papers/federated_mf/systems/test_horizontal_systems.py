@@ -1,4 +1,4 @@
-"""Tests of horizontal systems: messages, charges, sensitivities, and parties that train alone."""
+"""Horizontal systems: messages, charges, sensitivities, and parties that train alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_synsgds_noise_is_z_times_the_papers_sensitivity(unit: str) -> None:
 
 
 def test_local_noise_of_hfl_sgdmf_is_z_times_the_papers_sensitivity() -> None:
-    """One small step of a party without ratings, away from the border of equation 6."""
+    """One small step of a party without ratings, away from the boundary of equation 6."""
     idle = Interactions.create(np.zeros((50, 30)))
     target = HflSgdmf(local_steps=1, learning_rate=1e-4, noise_multiplier=2.0)
     middle = {"items": np.full((30, 20), 0.3, np.float32)}
@@ -104,7 +104,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
 
 
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
-def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
+def test_charges_by_unit_and_adjacency(kind: type[HflSgdmf | HflSynsgd]) -> None:
     def leaf(target: HflSgdmf | HflSynsgd, where: Scope) -> object:
         event = target.get_event(where, LARGE)
         assert event.count == 1000
@@ -127,7 +127,7 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     assert sampled.event.noise_multiplier == pytest.approx(z)
     assert leaf(mended, user).noise_multiplier == pytest.approx(z / 100)
     trimmed = kind(unit="user")
-    near = pytest.approx(z * math.sqrt(10) / GOLDEN_RATIO)  # an added user takes another's place
+    near = pytest.approx(z * math.sqrt(10) / GOLDEN_RATIO)  # an added user replaces another
     if kind is HflSgdmf:
         assert leaf(trimmed, user) == PoissonSampledDpEvent(0.01, GaussianDpEvent(near))
         drawn = SampledWithoutReplacementDpEvent(7000, 70, GaussianDpEvent(near))
@@ -145,7 +145,7 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     assert HflSgdmf().get_event(replace(scope(), horizon=Horizon.ROUND), LARGE).count == 10
 
 
-def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
+def test_an_added_user_replaces_the_gradients_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One row per step: the new user's, then the first user's; otherwise twice the first user's."""
@@ -173,7 +173,7 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
     assert np.abs(sums[2, 0] - sums[0, 0]).max() > 0.1  # though the same row of the same user
 
 
-def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
+def test_train_both_moves_user_embeddings_from_their_start() -> None:
     for train_both in (True, False):
         target = HflSgdmf(train_both=train_both, rounds=2, tuning=0, rate=1.0, noise_multiplier=0.0)
         rng = np.random.default_rng(0)
@@ -196,7 +196,7 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
 @pytest.mark.parametrize("kind", [HflSgdmf, HflSynsgd])
-def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
+def test_claims_need_the_repair_for_a_rating_but_not_for_a_user(
     kind: type[HflSgdmf | HflSynsgd], unit: str
 ) -> None:
     """The paper's sensitivity per user is sqrt(theta) too large, which outweighs the factor of two.
@@ -235,7 +235,7 @@ N, M, P, RATE = 9, 7, 3, 0.05
 DATA = make_data(N, M, 0.6)
 
 
-def test_each_party_descends_on_its_own_loss_alone() -> None:
+def test_each_party_descends_on_its_own_loss() -> None:
     """With all rows drawn: equation 5 for one party, by plain loops."""
     target = HflLocalSgd(
         rounds=2, local_steps=3, factors=P, parties=2, rate=1.0, learning_rate=RATE
@@ -255,7 +255,7 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
         np.testing.assert_allclose(scores[party.member_ids], u @ v.T, atol=1e-4)
 
 
-def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
+def test_parties_are_independent_and_send_nothing() -> None:
     target, one = HflLocalSgd(parties=3, factors=P), DATA
     rng = np.random.default_rng(7)
     first = sgd_mf.init_embeddings(rng.random((M, P)), 5.0)
@@ -274,7 +274,8 @@ def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
 
 @pytest.mark.parametrize(("as_published", "apart"), [(True, math.log(4)), (False, 0.0)])
 def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -> None:
-    """Entry 27d: gradients are divided by a number of ratings, in the repaired system by a guess.
+    """Entry 27d: gradients are divided by a number of ratings, or by a guess in the repaired
+    system.
 
     The measure is the log of the mean square by which parties of one user move unrated rows.
     """

@@ -1,4 +1,4 @@
-"""Tests of local systems: devices' messages, claims, costs, and failed remedies."""
+"""Local systems: devices' messages, claims, costs, and failed remedies."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ SMALL = Population(n_users=40, n_items=25)
 ONE = 2 * 5**1.5
 
 
-def data() -> Interactions:
+def make_ratings() -> Interactions:
     return Synthetic(n_users=40, n_items=25, profile=8.0, tastes=3).load()
 
 
-def test_every_entry_of_a_message_has_the_noise_of_ldp() -> None:
-    """The noise agrees to six standard errors; and the server sums the messages."""
+def test_every_entry_has_the_noise_of_ldp() -> None:
+    """To six standard errors; and the server sums the messages."""
     target = LflLdp(rounds=2, noise_multiplier=3.0)
-    rounds = target.run(data(), np.random.default_rng(0)).transcript.rounds
+    rounds = target.run(make_ratings(), np.random.default_rng(0)).transcript.rounds
     update = rounds[0].uploads.components["update"]
     assert isinstance(update, RandomizedMessages)
     every = np.arange(40)
@@ -73,7 +73,7 @@ def test_every_entry_of_a_message_has_the_noise_of_ldp() -> None:
     np.testing.assert_allclose(after, moved / np.maximum(norm, 1), atol=1e-4)
 
 
-def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
+def test_the_local_epsilon_is_that_of_ten_gaussians() -> None:
     target = LflLdp()
     other = library.from_gaussian_mechanism(1.64).self_compose(10).get_epsilon_for_delta(1e-5)
     assert target.claimed_epsilon == pytest.approx(other, rel=1e-3)
@@ -90,7 +90,7 @@ def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
     assert found[1].verdict is Verdict.INCOMPARABLE
 
 
-def test_no_law_is_stated_for_other_changes_and_vantages() -> None:
+def test_no_distribution_for_other_adjacencies_and_vantages() -> None:
     scope = LflLdp().get_claims(SMALL)[0].scope
     assert LflLdp().get_mechanism(scope, SMALL) is not None
     for other in (replace(scope, unit=Unit.RATING), replace(scope, vantage=Vantage.RELEASE)):
@@ -107,7 +107,7 @@ POPULATION = Population(n_users=1000, n_items=500)
 DATA = make_data(40, 15, 0.4)
 
 
-def verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, float | None]]:
+def get_verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, float | None]]:
     return {
         (found.scope.unit, found.scope.vantage): (
             found.verdict,
@@ -126,33 +126,33 @@ def verdicts(target: LflSgdmf) -> dict[tuple[Unit, Vantage], tuple[Verdict, floa
         (5.0, 0.6, 2.59, 3.14),
     ],
 )
-def test_theorem_5_is_violated_by_the_figures_of_the_catalogue(
+def test_theorem_5_is_violated_by_the_catalogues_numbers(
     multiplier: float, omega: float, claimed: float, true: float
 ) -> None:
     target = LflSgdmf(noise_multiplier=multiplier, omega=omega)
     assert target.claimed_epsilon == pytest.approx(claimed, abs=0.006)
-    verdict, epsilon = verdicts(target)[Unit.USER, Vantage.AGGREGATE]
+    verdict, epsilon = get_verdicts(target)[Unit.USER, Vantage.AGGREGATE]
     assert verdict is Verdict.VIOLATED
     assert epsilon == pytest.approx(true, abs=0.006)
 
 
-def test_the_repair_costs_nothing_and_holds() -> None:
+def test_the_repair_holds_at_equal_cost() -> None:
     target = LflSgdmf(as_published=False)
-    verdict, epsilon = verdicts(target)[Unit.USER, Vantage.AGGREGATE]
+    verdict, epsilon = get_verdicts(target)[Unit.USER, Vantage.AGGREGATE]
     assert verdict is Verdict.CONSISTENT
     assert epsilon == pytest.approx(target.claimed_epsilon)
-    assert verdicts(LflSgdmf())[Unit.USER, Vantage.PEERS][0] is Verdict.CONSISTENT
+    assert get_verdicts(LflSgdmf())[Unit.USER, Vantage.PEERS][0] is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("as_published", [True, False])
 @pytest.mark.parametrize(("colluding", "announced"), [(0.1, 1.0), (0.0, 2.0), (0.25, 1.5)])
-def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
+def test_colluders_and_false_counts_cost_their_part_of_the_noise(
     colluding: float, announced: float, as_published: bool
 ) -> None:
     """mu^2 = T/(v z^2), v = (1 - colluding)/(1 - omega + announced), repaired over announced."""
     target = LflSgdmf(colluding=colluding, overstated=announced, as_published=as_published)
     left = (1 - colluding) / (announced + (0.7 if as_published else 0.0))
-    found = verdicts(target)
+    found = get_verdicts(target)
     for vantage, variance in (
         (Vantage.AGGREGATE, left),
         (Vantage.PEERS, (1 - colluding) / announced),
@@ -172,14 +172,14 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
 def test_dropouts_neither_save_the_theorem_nor_break_the_repair(
     as_published: bool, verdict: str
 ) -> None:
-    found = verdicts(LflSgdmf(noise_multiplier=1.0, dropout=0.1, as_published=as_published))
+    found = get_verdicts(LflSgdmf(noise_multiplier=1.0, dropout=0.1, as_published=as_published))
     assert found[Unit.USER, Vantage.AGGREGATE][0] == verdict
     assert found[Unit.USER, Vantage.PEERS][0] == "CONSISTENT"
 
 
 @pytest.mark.calibration
-def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
-    """Numbers of 3,000 rounds of 12 devices that device 0 survived; p above 1e-7."""
+def test_survivors_have_the_stated_distribution() -> None:
+    """Numbers of 3,000 rounds of 12 devices that device 0 survived, with p-values above 1e-7."""
     target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
     run = target.run(Interactions.create(np.ones((12, 1))), np.random.default_rng(5)).transcript
     population = Population(n_users=12, n_items=1)
@@ -198,7 +198,7 @@ def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
     assert stats.chisquare(*cells).pvalue > 1e-7
 
 
-def test_devices_believe_the_number_that_is_announced() -> None:
+def test_devices_use_the_announced_number() -> None:
     """The sum of the new noise xi' has 1/3 of the variance if thrice the number is announced."""
     honest, lying = (
         LflSgdmf(factors=2, overstated=lie, rounds=1, learning_rate=1e-9) for lie in (1.0, 3.0)
@@ -215,8 +215,8 @@ def test_devices_believe_the_number_that_is_announced() -> None:
         assert 1e-7 < stats.chi2.cdf(seen / share, 1000) < 1 - 1e-7
 
 
-def test_the_sensitivity_is_attained_by_the_devices_code() -> None:
-    """A first V that turns the embedding one way, then an item across it: 2 R^(3/2)."""
+def test_device_code_attains_the_sensitivity() -> None:
+    """The first V turns the embedding one way, the second lies across it: 2 R^(3/2)."""
     target = LflSgdmf(factors=3, noise_multiplier=0.0, fitting=200)
     profile = Interactions.create(np.array([[5.0, 0.0]]))
     broadcast = {
@@ -239,7 +239,7 @@ def test_a_broadcast_out_of_range_is_projected_before_use() -> None:
     assert norms.max() <= target.sensitivity * (1 + 1e-5)
 
 
-def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
+def test_devices_send_the_gradient_of_one_rating() -> None:
     """All ratings are equally frequent: 6 standard errors over 20,000 messages."""
     target = LflSgdmf(factors=2, noise_multiplier=0.0)
     profile = Interactions.create(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
@@ -258,7 +258,7 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
         np.testing.assert_allclose(row, 2 * (user @ items[j] - x) * user, rtol=1e-4)
 
 
-def test_all_rows_are_noisy_also_of_a_user_without_ratings() -> None:
+def test_all_rows_are_noisy_even_without_ratings() -> None:
     target = LflSgdmf(factors=2)
     idle = Interactions.create(np.zeros((1, 4)))
     sent = target.upload(idle, {"items": np.ones((4, 2), np.float32)}, np.random.default_rng(0))
@@ -268,8 +268,8 @@ def test_all_rows_are_noisy_also_of_a_user_without_ratings() -> None:
 
 
 @pytest.mark.parametrize("as_published", [True, False])
-def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: bool) -> None:
-    """Rounds replayed from what the aggregate vantage sees, dropouts included."""
+def test_the_next_model_follows_from_the_aggregate_view(as_published: bool) -> None:
+    """Rounds are replayed from what the aggregate vantage sees, dropouts and cleartext included."""
     target = LflSgdmf(dropout=0.1, omega=0.4, rounds=4, as_published=as_published)
     run = target.run(DATA, np.random.default_rng(3))
     glimpses = run.transcript.view(Vantage.AGGREGATE).rounds
@@ -288,7 +288,7 @@ def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: b
 
 
 @pytest.mark.parametrize("dropout", [0.5, 0.9])
-def test_too_many_dropouts_halt_a_round_and_teach_nothing(dropout: float) -> None:
+def test_too_many_dropouts_halt_a_round_and_keep_the_model(dropout: float) -> None:
     """Fewer than 1 - omega = .7 of the users."""
     run = LflSgdmf(dropout=dropout, rounds=2).run(DATA, np.random.default_rng(0))
     first = run.transcript.rounds[0]
@@ -297,15 +297,15 @@ def test_too_many_dropouts_halt_a_round_and_teach_nothing(dropout: float) -> Non
     assert not first.uploads.components["update"].sum_all().any()
 
 
-def test_both_messages_of_everyone_arrive_where_nobody_drops_out() -> None:
+def test_all_messages_arrive_without_dropouts() -> None:
     run = LflSgdmf(dropout=0.0, rounds=1).run(DATA, np.random.default_rng(0))
     crossed = run.transcript.rounds[0]
     for uploads in (crossed.uploads, crossed.cleartext):
         np.testing.assert_array_equal(uploads.users, np.arange(40))
 
 
-def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
-    """Half of sigma^2 at the worst; random dropouts are another mechanism."""
+def test_worst_dropouts_leave_half_the_noise() -> None:
+    """Half of sigma^2 in the worst case; random dropouts are another mechanism."""
     vantages = Vantage.AGGREGATE, Vantage.PEERS
     aggregate, peers = (make_claim_scope("user", vantage) for vantage in vantages)
     for target, left in ((LflSgdmf(dropout=0.1), 0.5), (LflSgdmf(), 1 / 1.7)):
@@ -340,7 +340,7 @@ def test_every_user_is_fitted_to_the_same_random_items() -> None:
 SOME = Population(n_users=900, n_items=100)
 
 
-def test_parties_publish_once_and_predict_their_own_items_with_their_own_users() -> None:
+def test_parties_publish_once_and_predict_their_own_items() -> None:
     interactions, target = make_data(12, 10), LocalOnly(parties=3, rounds=2)
     told: list[tuple[int, int]] = []
     run = target.run(
@@ -352,7 +352,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
     users = one.uploads.components["users"].to_dense(np.arange(3))
     items = one.uploads.components["items"]
     sent = items.flag_sent_rows(np.arange(3))
-    np.testing.assert_array_equal(sent.sum(axis=0), 1)  # every item is with one party
+    np.testing.assert_array_equal(sent.sum(axis=0), 1)  # every item belongs to one party
     assert sorted(sent.sum(axis=1)) == [3, 3, 4]
     tables = items.to_dense(np.arange(3))
     slow = sum(users[k] @ tables[k].T for k in range(3))
@@ -361,7 +361,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
     )
 
 
-def test_parties_do_not_hear_of_each_other() -> None:
+def test_parties_do_not_depend_on_each_other() -> None:
     """If the ratings of one party's items change, the other parties publish the same."""
     interactions, target = make_data(12, 10), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
@@ -375,7 +375,7 @@ def test_parties_do_not_hear_of_each_other() -> None:
         assert not np.array_equal(one[0], two[0])
 
 
-def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> None:
+def test_the_claim_is_that_of_the_moments_accountant_for_a_user() -> None:
     one = get_authors_epsilon(1.8, 0.01, 1000, 1e-5)
     (rating,) = LocalOnly().get_claims(SOME)
     (user,) = LocalOnly(unit="user").get_claims(SOME)
@@ -385,27 +385,27 @@ def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> N
     assert (rating.claim.scope.unit, user.claim.scope.unit) == (Unit.RATING, Unit.USER)
 
 
-def test_what_is_owed_follows_from_the_clip() -> None:
-    def seen(z: float) -> SelfComposedDpEvent:
+def test_charges_follow_from_the_clip() -> None:
+    def compute(z: float) -> SelfComposedDpEvent:
         return SelfComposedDpEvent(RevealedSamplingDpEvent(0.01, GaussianDpEvent(z)), 1000)
 
-    assert LocalOnly().get_event(make_claim_scope("rating"), SOME) == seen(1.8)
+    assert LocalOnly().get_event(make_claim_scope("rating"), SOME) == compute(1.8)
     # an added user takes another's place in the batch, which nobody else's ratings show
     user = DpSgdMf(unit="user").get_event(make_claim_scope("user"), SOME)
     assert user == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(0.9)), 1000)
     parties = LocalOnly(unit="user", as_published=False).get_event(make_claim_scope("user"), SOME)
     assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
-    # another value may turn a clipped gradient round
+    # another value may reverse a clipped gradient
     value = LocalOnly().get_event(make_claim_scope("rating", adjacency=Adjacency.REPLACE), SOME)
-    assert value == seen(0.9)
+    assert value == compute(0.9)
     # clipped one by one, the ten ratings of a party's items add up
     whole = LocalOnly().get_event(make_claim_scope("user"), SOME)
     assert whole.event.sampling_probability == 0.01
     assert whole.event.event == GaussianDpEvent(pytest.approx(0.09))
 
 
-def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
-    """Per user one rating moves the sum by almost 2 C, so that twice C is charged for a rating."""
+def test_removing_a_rating_may_reverse_a_clipped_gradient() -> None:
+    """Per user one rating moves the sum by almost 2 C; so the charge per rating is for 2 C."""
     u, v, clip = np.full((1, 1), 1e-3), np.array([[5.0], [5.0]]), 0.1
     found = []
     for kept in ([[0.005 - 9.0, 5.005]], [[0.0, 5.005]]):  # errors 9 and -5
@@ -424,8 +424,8 @@ def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
         assert event.noise_multiplier == pytest.approx(z * room / 2)
 
 
-def test_devices_send_messages_as_far_apart_as_that() -> None:
-    """One mean per world, along the direction that does not depend on the drawn rating."""
+def test_device_messages_differ_by_the_charged_distance() -> None:
+    """One mean per input, along the direction that does not depend on the drawn rating."""
     size, factors = 4000, 3
     target = LflSgdmf(factors=factors, noise_multiplier=1.0, fitting=200)
     first = np.zeros((2, factors), np.float32)
@@ -441,14 +441,14 @@ def test_devices_send_messages_as_far_apart_as_that() -> None:
     along = np.concatenate([a / 2 - b, a / 2])
     along /= np.linalg.norm(along)
     seen = -(messages @ along)
-    noise = target.sigma * math.sqrt(1 / 0.7)  # of one device, all there are
+    noise = target.sigma * math.sqrt(1 / 0.7)  # of the only device
     moved = seen[0].mean() - seen[1].mean()
     error = 6 * noise * math.sqrt(2 / size)
     assert moved == pytest.approx(bound_message_distance(5.0, factors, 200), abs=error + 0.05 * ONE)
     assert seen[0].std() == pytest.approx(noise, rel=6 / math.sqrt(2 * size) + 0.01)
 
 
-def test_a_turn_makes_the_distance_root_three_halves() -> None:
+def test_turned_embeddings_differ_by_root_three_halves() -> None:
     assert bound_message_distance(5.0, 2, 10_000) == pytest.approx(math.sqrt(1.5) * ONE, rel=0.03)
     assert ONE < bound_message_distance(5.0, 20, 20) < math.sqrt(1.5) * ONE
     assert bound_message_distance(5.0, 1, 20) == ONE

@@ -1,4 +1,4 @@
-"""Tests of vertical training: messages, claims, charges, and the repair."""
+"""Vertical training: messages, claims, charges, and the repair."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.targets.papers.tables import make_data
 DATA = make_data(30, 20, 0.4)
 
 
-def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
+def test_messages_reveal_users_without_ratings_in_a_party() -> None:
     """The naive leakage of section 4; noise on every row closes it."""
     interactions = make_data(30, 20, 0.15)
     for target, is_visible in (
@@ -43,7 +43,7 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         np.testing.assert_array_equal(moved, known if is_visible else True)
 
 
-def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
+def test_movies_go_to_the_smallest_of_their_categories() -> None:
     genres = np.zeros((20, 4), dtype=bool)
     genres[:12, 0], genres[8:17, 1], genres[15:19, 2] = True, True, True  # 12, 9, 4 and 0 movies
     interactions = replace(DATA, genres=genres)
@@ -85,7 +85,7 @@ LARGE = Population(n_users=70_000, n_items=10_000)
 TABLE = make_data(30, 20)
 
 
-def scope(unit: Unit, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
+def make_scope(unit: Unit, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
     return make_claim_scope(unit, adjacency=adjacency)
 
 
@@ -93,8 +93,8 @@ def scope(unit: Unit, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Scope:
     ("target", "part"),
     [(VflSgdmf(rounds=5, learning_rate=0.5), "users"), (HflSgdmf(rounds=5, tuning=5), "items")],
 )
-def test_every_embedding_sent_or_published_is_feasible(target: Any, part: str) -> None:
-    """Equation 6."""
+def test_sent_and_published_embeddings_are_feasible(target: Any, part: str) -> None:
+    """Feasible by equation 6."""
     run = target.run(TABLE, np.random.default_rng(0))
     tables = [one.uploads.components[part].to_dense(np.arange(10)) for one in run.transcript.rounds]
     tables += [run.model.arrays["users"], run.model.arrays["items"]]
@@ -110,7 +110,7 @@ def test_a_broadcast_outside_equation_6_is_projected_before_the_first_gradient(
     one, rows = TABLE.take_users(np.arange(3)), {"users": 1, "items": 20}[part]
     sent = [
         target.upload(one, {part: np.full((rows, 20), size)}, np.random.default_rng(0))
-        for size in (0.5, 1e6)  # norm^2 is R, or anything
+        for size in (0.5, 1e6)  # norm^2 R, or any
     ]
     np.testing.assert_array_equal(*(s.components[part].to_dense(np.arange(3)) for s in sent))
 
@@ -125,7 +125,7 @@ def test_the_noise_is_z_times_the_papers_sensitivity() -> None:
             assert descent.user_sigma == descent.item_sigma == pytest.approx(3 * size)
 
 
-def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
+def test_parties_use_at_most_theta_ratings_of_a_user() -> None:
     parties = VflSgdmf(unit="user", trim=1, parties=4).make_parties(
         TABLE, None, np.random.default_rng(0)
     )
@@ -149,9 +149,9 @@ def test_the_claims_are_theorem_3_and_theorem_4() -> None:
     assert (other.claim.epsilon, other.delta) == (2 * user.claim.epsilon, 2e-5)
 
 
-def test_one_rating_is_charged_every_step_of_one_party_and_the_repair_samples_it() -> None:
+def test_a_rating_is_charged_for_all_steps_unless_repaired() -> None:
     for as_published in (True, False):
-        event = VflSgdmf(as_published=as_published).get_event(scope(Unit.RATING), LARGE)
+        event = VflSgdmf(as_published=as_published).get_event(make_scope(Unit.RATING), LARGE)
         joint, tuned = event.events
         for part, steps in ((joint, 1000), (tuned, 100)):
             assert part.count == steps
@@ -163,13 +163,13 @@ def test_one_rating_is_charged_every_step_of_one_party_and_the_repair_samples_it
 
 
 def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
-    event = VflSgdmf(unit="user", as_published=False).get_event(scope(Unit.USER), LARGE)
+    event = VflSgdmf(unit="user", as_published=False).get_event(make_scope(Unit.USER), LARGE)
     joint, tuned = event.events
     assert (joint.count, tuned.count) == (10_000, 1000)
     # the paper's Delta_user is theta Delta_rating; in truth items' rows do not add up
     assert joint.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 * 5 / 6))
     assert tuned.event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(5))
-    replacing = scope(Unit.USER, Adjacency.REPLACE)
+    replacing = make_scope(Unit.USER, Adjacency.REPLACE)
     replaced = VflSgdmf(unit="user", as_published=False).get_event(replacing, LARGE)
     assert replaced.events[0].event == leaves.ReplacedSamplingDpEvent(0.01, joint.event.event)
     drawn = VflSgdmf(unit="user").get_event(replacing, LARGE).events[0].event
@@ -177,15 +177,15 @@ def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
     assert drawn.event == GaussianDpEvent(pytest.approx(1.8 * math.sqrt(2 * 5 / 6) / GOLDEN_RATIO))
 
 
-def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> None:
-    replacing = scope(Unit.INTERACTION, Adjacency.REPLACE)
+def test_replaced_interactions_may_change_the_party() -> None:
+    replacing = make_scope(Unit.INTERACTION, Adjacency.REPLACE)
     one, other = (VflSgdmf(tuning=0, parties=n).get_event(replacing, LARGE) for n in (1, 10))
     assert (one.count, other.count) == (1000, 2000)
     assert one.event == other.event
 
 
-def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
-    event = VflSgdmf(tuning=0).get_event(scope(Unit.USER), Population(n_users=9, n_items=40))
+def test_untrimmed_users_may_have_all_items_of_a_party() -> None:
+    event = VflSgdmf(tuning=0).get_event(make_scope(Unit.USER), Population(n_users=9, n_items=40))
     assert event.count == 10_000
     # one of nine rows is drawn; an added user takes another's place in it
     assert event.event.sampling_probability == 1 / 9
@@ -194,23 +194,23 @@ def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
     )
     # by category, a party's share may be anything
     event = VflSgdmf(tuning=0, split="category").get_event(
-        scope(Unit.USER), Population(n_users=9, n_items=40)
+        make_scope(Unit.USER), Population(n_users=9, n_items=40)
     )
     assert event.event.event.noise_multiplier == pytest.approx(
         1.8 * math.sqrt(2 / (3200 + 40 * GOLDEN_RATIO**2))
     )
     # of three rows a third is drawn: no better than all, as far apart
-    event = VflSgdmf(tuning=0).get_event(scope(Unit.USER), Population(n_users=3, n_items=40))
+    event = VflSgdmf(tuning=0).get_event(make_scope(Unit.USER), Population(n_users=3, n_items=40))
     assert event.event.noise_multiplier == pytest.approx(1.8 * math.sqrt(2 / (16 + 4)))
 
 
-def test_without_noise_nothing_is_promised_or_proved() -> None:
+def test_systems_without_noise_have_no_claim_and_no_proof() -> None:
     target = VflSgdmf(noise_multiplier=0.0)
-    assert target.get_event(scope(Unit.RATING), LARGE) == NonPrivateDpEvent()
+    assert target.get_event(make_scope(Unit.RATING), LARGE) == NonPrivateDpEvent()
     assert target.get_claims(LARGE)[0].claim.epsilon == math.inf
 
 
-def test_the_repair_is_proved_and_the_paper_is_not() -> None:
+def test_only_the_repair_is_proved() -> None:
     bounds = []
     for as_published in (True, False):
         target = VflSgdmf(as_published=as_published)

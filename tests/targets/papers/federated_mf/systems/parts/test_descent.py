@@ -1,4 +1,4 @@
-"""Tests of local steps against plain loops: noise, draws, and true sensitivities."""
+"""Local steps compared with plain loops: noise, draws, and true sensitivities."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS = GradientDescent(
 )
 
 
-def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray]:
+def make_case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.choice(8, size=5, replace=False))
     return make_table(rng), rng.normal(size=(8, 3)), rng.normal(size=(6, 3)), rows
@@ -44,7 +44,7 @@ def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarra
 @given(SEEDS, st.floats(0.1, 20.0) | st.just(math.inf))
 def test_gradients_are_the_sums_of_every_rating_or_user_clipped(seed: int, clip: float) -> None:
     """Sums of -2 (x - u.v) v and -2 (x - u.v) u over the drawn rows (section 4.1.1)."""
-    ratings, u, v, rows = case(seed)
+    ratings, u, v, rows = make_case(seed)
     drawn = StepRatings.from_rows(ratings, np.zeros(5, int), rows, 1)
     slow = {"rating": np.zeros((14, 3)), "user": np.zeros((14, 3))}
     x = ratings.toarray()
@@ -63,7 +63,7 @@ def test_gradients_are_the_sums_of_every_rating_or_user_clipped(seed: int, clip:
 
 
 @pytest.mark.parametrize("langevin", [False, True])
-def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool) -> None:
+def test_every_entry_has_noise_of_the_stated_size(langevin: bool) -> None:
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
     sigma = 0.1 if langevin else 3.0
     made = {"user_sigma": sigma, "item_sigma": sigma, "is_langevin": langevin}
@@ -71,7 +71,7 @@ def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool)
     tables, rng = (np.zeros((n, 10), np.float32) for n in (2000, 500)), np.random.default_rng(3)
     u, v = descent.train(*tables, ratings, rng, user_scale=0.1, item_scale=0.2, count=1)
     for moved, step in ((u, 0.05), (v, 0.1)):
-        # Langevin: a step h on the batch's sum is h rate on the whole's, with noise N(0, h rate)
+        # Langevin: a step h on the batch's sum is h rate on the full sum, with noise N(0, h rate)
         sigma = math.sqrt(step * 0.2) if langevin else 3.0 * step
         assert (moved != 0).all()
         z = np.square(moved.astype(float) / sigma).sum()
@@ -87,7 +87,7 @@ OF_A_VALUE = (
 
 
 @given(SEEDS, st.integers(1, 6), st.sampled_from([*OF_A_VALUE, Clipping.of_scaling(2.0, "user")]))
-def test_no_user_moves_the_sum_farther_than_the_sensitivity(
+def test_no_user_moves_the_sum_by_more_than_the_sensitivity(
     seed: int, count: int, clipping: Clipping
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -116,7 +116,7 @@ def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loo
 
 
 @given(SEEDS, st.sampled_from(OF_A_VALUE))
-def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, clipping: Clipping) -> None:
+def test_no_value_moves_the_sum_by_more_than_the_sensitivity(seed: int, clipping: Clipping) -> None:
     rng = np.random.default_rng(seed)
     u = clipping.project(rng.normal(size=(1, 3)) * 2)
     v = clipping.project(rng.normal(size=(1, 3)) * 2)
@@ -131,10 +131,10 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, clipping
         and 0.5 < u[0] @ v[0] < 3.5
         and min(u[0] @ u[0], v[0] @ v[0]) > 2
     ):
-        assert apart > 1.9 * clipping.get_sensitivity(1, True)  # turned round
+        assert apart > 1.9 * clipping.get_sensitivity(1, True)  # reversed
 
 
-def slow(
+def run_slow(
     steps: GradientDescent,
     users: np.ndarray,
     items: np.ndarray,
@@ -144,7 +144,9 @@ def slow(
     sizes: np.ndarray,
     weight: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Equation 5 with noise, clipping and projection, rating by rating; seeds are (2, steps)."""
+    """Equation 5 with noise, clipping and projection, rating by rating; seeds have shape (2,
+    steps).
+    """
     limits, users, items = steps.clipping, users.astype(float), items.astype(float)
     for t, size in enumerate(sizes):
         of_users, of_items = (
@@ -210,13 +212,13 @@ def test_compiled_steps_are_the_plain_ones(
     drawn = steps.sample_ratings(ratings, again, 4)
     seeds = again.integers(1 << 64, size=(2, 4), dtype=np.uint64)
     sizes = steps.get_learning_rates(2, 4) * 0.3
-    plain = slow(steps, users, items, ratings, drawn, seeds, sizes, weight)
+    plain = run_slow(steps, users, items, ratings, drawn, seeds, sizes, weight)
     for one, two in zip(fast, plain, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("sampled", ["row", "rating", "user"])
-def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
+def test_parties_of_one_user_step_like_other_parties(sampled: str) -> None:
     """Compared with the plain loops, party by party, on the draws of their own streams."""
     steps = replace(STEPS, sampling_unit=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
@@ -224,7 +226,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     users, items = (init_embeddings(rng.random((rows, 3)), 5.0) for rows in (6, 48))
     streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
 
-    def trained(one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def train(one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return steps.train_devices(
             users[one],
             items.reshape(6, 8, 3)[one].reshape(-1, 3),
@@ -236,7 +238,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
             count=3,
         )
 
-    fast = trained(np.arange(6))
+    fast = train(np.arange(6))
     drawn = steps.sample_device_ratings(ratings, streams, 3)
     for i in range(6):
         part = slice(drawn.step_starts[3 * i], drawn.step_starts[3 * i + 3])
@@ -248,15 +250,15 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
         )
         seeds = streams.derive(1).draw_words(6)[i].reshape(2, 3)
         sizes, own = steps.get_learning_rates(0, 3) * step_scale[i], items[8 * i : 8 * i + 8]
-        plain = slow(steps, users[[i]], own, sparse.csr_array(ratings), mine, seeds, sizes, 0.5)
+        plain = run_slow(steps, users[[i]], own, sparse.csr_array(ratings), mine, seeds, sizes, 0.5)
         np.testing.assert_allclose(fast[0][[i]], plain[0], rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(fast[1][8 * i : 8 * i + 8], plain[1], rtol=1e-4, atol=1e-4)
-        by_itself = trained(np.array([i]))
+        by_itself = train(np.array([i]))
         np.testing.assert_array_equal(by_itself[0], fast[0][[i]])
         np.testing.assert_array_equal(by_itself[1], fast[1][8 * i : 8 * i + 8])
 
 
-def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
+def test_rows_are_drawn_in_fixed_number_and_equally_often() -> None:
     """0.4 of 6 rows are 2; each is in a third of the steps (6 standard errors)."""
     ratings, count = make_table(np.random.default_rng(0), 6, 8), 20_000
     for size, rate in ((2, 0.4), (1, 0.01)):
@@ -281,8 +283,8 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
-def test_units_are_drawn_by_themselves(unit: str) -> None:
-    """Each unit at the rate, pairs at its square: by a party and by parties of one user."""
+def test_units_are_drawn_independently(unit: str) -> None:
+    """Each unit at the rate, and pairs at its square: by a party and by parties of one user."""
     steps = replace(STEPS, sampling_unit=unit, sampling_rate=0.3)
     ratings, count = make_table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
@@ -323,8 +325,10 @@ def test_a_training_that_diverges_is_refused() -> None:
         steps.train(items[:6], items, ratings, rng, user_scale=1.0, item_scale=1.0, count=10)
 
 
-def test_two_users_are_no_farther_apart_than_is_said() -> None:
-    """Search over two users of two ratings each, with the systems' gradients; attained in V."""
+def test_two_users_differ_by_at_most_the_sensitivity() -> None:
+    """Search over two users of two ratings each, with the systems' gradients; the bound is attained
+    in V.
+    """
     rng, clipping = np.random.default_rng(0), Clipping.of_projection(5.0)
     worst = math.atan(2.0) / 2  # the angle at which 1 + cos^2 b + sin 2b is largest
     far = math.sqrt(5) * np.array([[0.0, 1.0], [math.cos(worst), math.sin(worst)]])

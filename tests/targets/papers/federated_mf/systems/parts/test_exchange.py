@@ -1,4 +1,4 @@
-"""Tests of rounds with dropouts, their messages and their noise."""
+"""Rounds with dropouts: their messages and their noise."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def runs(draw: st.DrawFn) -> DropoutMechanism:
     n = draw(st.integers(2, 4))
     return replace(
         build(n, draw(st.floats(0.05, 0.9)), draw(st.integers(1, 2))),
-        # Not within rounding of the minimum of survivors, where there is no noise to take back.
+        # Excludes rounding near the minimum of survivors, where no noise can be removed.
         omega=draw(st.integers(0, 90)) / 100,
         is_repaired=draw(st.booleans()),
         n_colluding=draw(st.integers(0, n - 1)),
@@ -61,8 +61,8 @@ def runs(draw: st.DrawFn) -> DropoutMechanism:
     )
 
 
-def patterns(run: DropoutMechanism) -> list[tuple[int, int, float]]:
-    """m, r and probability of a round; (0, 0) if the first device is not in a sum.
+def list_patterns(run: DropoutMechanism) -> list[tuple[int, int, float]]:
+    """(m, r, probability) of a round's patterns; (0, 0) if the first device is not in a sum.
 
     Each honest device drops out, survives only round 1, or survives both rounds.
     """
@@ -77,8 +77,8 @@ def patterns(run: DropoutMechanism) -> list[tuple[int, int, float]]:
     return found
 
 
-def square(run: DropoutMechanism, m: int, r: int) -> float:
-    """Value of mu^2 of one round."""
+def get_square(run: DropoutMechanism, m: int, r: int) -> float:
+    """mu^2 of one round."""
     if m == 0:
         return 0.0
     shares = TwoRoundProtocol(
@@ -96,7 +96,7 @@ def square(run: DropoutMechanism, m: int, r: int) -> float:
 @given(runs())
 def test_survivors_have_the_probabilities_of_their_patterns(run: DropoutMechanism) -> None:
     expected: dict[tuple[int, int], float] = {}
-    for m, r, chance in patterns(run):
+    for m, r, chance in list_patterns(run):
         expected[m, r] = expected.get((m, r), 0.0) + chance
     expected.pop((0, 0), None)
     found = {(m, r): p for m, r, p in zip(*run.list_survivor_counts(), strict=True)}
@@ -106,10 +106,10 @@ def test_survivors_have_the_probabilities_of_their_patterns(run: DropoutMechanis
 @given(runs(), st.floats(0.0, 3.0))
 @settings(max_examples=20)
 def test_the_curve_is_the_mean_over_all_survivors(run: DropoutMechanism, epsilon: float) -> None:
-    """The curve is below the mean, and within a thousandth of it."""
+    """The curve is at most the mean, and within a thousandth of it."""
     exact = 0.0
-    for rounds in itertools.product(patterns(run), repeat=run.n_rounds):
-        total = sum(square(run, m, r) for m, r, _ in rounds)
+    for rounds in itertools.product(list_patterns(run), repeat=run.n_rounds):
+        total = sum(get_square(run, m, r) for m, r, _ in rounds)
         if total > 0:
             chance = math.prod(p for _, _, p in rounds)
             exact += chance * compute_gaussian_delta(math.sqrt(total), epsilon)
@@ -127,8 +127,8 @@ def test_the_lower_bound_lies_below_the_event_at_the_worst_dropouts(n: int, repa
     assert find_exact_bound(replace(run, dropout=0.2), SCOPE, 1e-5).epsilon < lower
 
 
-def test_few_dropouts_cost_what_none_does() -> None:
-    """In the limit it is the curve of T rounds that all survive: mu^2 = T (2 - omega)."""
+def test_few_dropouts_cost_as_much_as_none() -> None:
+    """The limit is the curve of T rounds that all survive: mu^2 = T (2 - omega)."""
     run = build(50, 1e-9, 10, omega=0.3)
     limit = compute_gaussian_delta(math.sqrt(10 * 1.7), 20.0)
     assert run.delta(20.0) == pytest.approx(limit, rel=5e-3)
@@ -142,7 +142,7 @@ def test_the_density_is_that_of_survivors_and_both_sums(run: DropoutMechanism, s
     for rows, value in zip(out, (0.0, 1.3), strict=True):
         slow = 0.0
         for m, r, total, sent in rows:
-            chance = sum(p for a, b, p in patterns(run) if (a, b) == (m, r))
+            chance = sum(p for a, b, p in list_patterns(run) if (a, b) == (m, r))
             slow += math.log(chance)
             if m:
                 slow += density(run, int(m), int(r), total - value, sent)
@@ -163,7 +163,7 @@ def density(run: DropoutMechanism, m: int, r: int, total: float, sent: float) ->
     return float(stats.multivariate_normal.logpdf([total, sent], cov=table))
 
 
-def test_simulated_rounds_are_as_often_survived_as_is_said() -> None:
+def test_simulated_survival_has_the_stated_probability() -> None:
     run = build(6, 0.3, 1, omega=0.7)
     out = run.randomize(0.0, np.random.default_rng(3), (50_000,))[:, 0]
     masked, replaced, chance = run.list_survivor_counts()
@@ -180,8 +180,8 @@ def test_simulated_rounds_are_as_often_survived_as_is_said() -> None:
     assert stats.chisquare(*cells).pvalue > 1e-7
 
 
-def test_no_round_goes_on_where_all_have_to_survive() -> None:
-    """With omega 0 every round halts, because at most n survive."""
+def test_every_round_halts_if_all_have_to_survive() -> None:
+    """With omega 0 a round needs more than n survivors."""
     run = build(4, 0.3, 2, omega=0.0)
     assert len(run.list_survivor_counts()[0]) == 0
     assert run.delta(0.0) == 0.0
@@ -190,14 +190,14 @@ def test_no_round_goes_on_where_all_have_to_survive() -> None:
 @pytest.mark.parametrize(
     ("wrong", "word"), [({"n_colluding": 4}, "colluding"), ({"overstated": 0.5}, "announced")]
 )
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, float], word: str) -> None:
     check_ranges(build())
     with pytest.raises(InputError, match=word):
         replace(build(), **wrong)
 
 
-def slow(streams: Streams, count: int) -> np.ndarray:
-    """Box and Muller, with numpy's functions, from the words of the streams."""
+def draw_slowly(streams: Streams, count: int) -> np.ndarray:
+    """The Box-Muller transform by numpy's functions, from the words of the streams."""
     even = count + count % 2
     uniform = (streams.draw_words(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
     size = np.sqrt(-2.0 * np.log(uniform[:, ::2]))
@@ -212,25 +212,25 @@ def slow(streams: Streams, count: int) -> np.ndarray:
 def test_draws_are_those_of_the_formula(seed: int, clients: int, count: int) -> None:
     streams = Streams.spawn(np.random.default_rng(seed), clients)
     fast = draw_normals(streams, (count,), np.float64)
-    np.testing.assert_allclose(fast, slow(streams, count), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(fast, draw_slowly(streams, count), rtol=1e-12, atol=1e-13)
     single = draw_normals(streams, (count,))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, fast, rtol=1e-6, atol=1e-7)
 
 
 def test_the_extremes_of_a_word_are_finite() -> None:
-    """Seeds whose first words are found by brute force to be near the ends."""
+    """Seeds with first words near the ends, found by brute force."""
     streams = Streams.spawn(np.random.default_rng(0), 400_000)
     first = streams.draw_words(1)[:, 0]
     ends = np.array([np.argmin(first), np.argmax(first)])
     fast = draw_normals(streams.take(ends), (2,), np.float64)
-    np.testing.assert_allclose(fast, slow(streams.take(ends), 2), rtol=1e-9)
+    np.testing.assert_allclose(fast, draw_slowly(streams.take(ends), 2), rtol=1e-9)
     assert np.hypot(*fast[0]) > 4.5  # the smallest uniform is the longest pair
     assert np.hypot(*fast[1]) < 0.01
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 30, 200, 700])
-def test_a_client_draws_the_same_in_any_batch(count: int) -> None:
+def test_clients_draw_the_same_in_any_batch(count: int) -> None:
     """Short tables are drawn many at a time."""
     streams = Streams.spawn(np.random.default_rng(1), 300)
     whole = draw_normals(streams, (count,))
@@ -260,7 +260,7 @@ BEFORE, AFTER = 1 / math.sqrt((1 - OMEGA) * USERS), 1 / math.sqrt(USERS)
 
 
 @pytest.mark.parametrize("repaired", [False, True])
-def test_the_messages_have_the_law_of_noise_replacement(repaired: bool) -> None:
+def test_messages_have_the_covariance_of_noise_replacement(repaired: bool) -> None:
     """Covariances of (xi, reply), to 6 standard errors; 40,000 clients with one entry."""
     streams, zero = Streams.spawn(np.random.default_rng(0), COUNT), np.zeros((COUNT, 1), "f4")
     xi = NoiseAdder(BEFORE)(zero, streams)[:, 0].astype(float)
@@ -277,7 +277,7 @@ def test_the_messages_have_the_law_of_noise_replacement(repaired: bool) -> None:
 
 
 @pytest.mark.parametrize("repaired", [False, True])
-def test_what_the_server_cannot_know_is_what_the_mechanism_says(repaired: bool) -> None:
+def test_the_servers_remaining_noise_is_that_of_the_mechanism(repaired: bool) -> None:
     """Variance of the sum given the replies, by regression over 4,000 sums of ten clients."""
     streams, zero = Streams.spawn(np.random.default_rng(1), COUNT), np.zeros((COUNT, 1), "f4")
     total, replies = (
@@ -299,7 +299,7 @@ def test_what_the_server_cannot_know_is_what_the_mechanism_says(repaired: bool) 
     assert unknown == pytest.approx(law.variance, rel=6 * math.sqrt(2 / len(total)))
 
 
-def test_the_second_message_undoes_the_first_ones_noise() -> None:
+def test_the_second_message_removes_the_noise_of_the_first() -> None:
     """Both rounds use the same draws, however often they are read."""
     streams = Streams.spawn(np.random.default_rng(2), 5)
     values = np.arange(30, dtype=np.float32).reshape(5, 3, 2)

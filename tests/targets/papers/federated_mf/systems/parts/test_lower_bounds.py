@@ -1,4 +1,4 @@
-"""Tests of the lower bounds of HFL-SGDMF and VFL-SGDMF against their own code, in their worlds."""
+"""Lower bounds of HFL-SGDMF and VFL-SGDMF, compared with the systems' code on worst-case inputs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SMALL = Population(n_users=USERS, n_items=ITEMS)
 LARGE = Population(n_users=943, n_items=1682)
 
 
-def system(**more: Any) -> HflSgdmf:
+def make_system(**more: Any) -> HflSgdmf:
     return HflSgdmf(
         **{
             "parties": 1,
@@ -59,17 +59,17 @@ def system(**more: Any) -> HflSgdmf:
     )
 
 
-def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
+def get_law(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
     found = target.get_mechanism(make_claim_scope(unit), population)
     assert isinstance(found, LowerBoundMechanism)
     assert isinstance(found.mechanism, SampledGaussian)
     return found.mechanism
 
 
-def played(
+def run_party(
     target: HflSgdmf, ratings: np.ndarray, first: Floats, along: Floats, trials: int, start: float
 ) -> np.ndarray:
-    """Sums of rounds along a direction of V, in units of their noise: (trials,), by the party."""
+    """Sums of a party's rounds along a direction of V, in units of their noise: (trials,)."""
     steps, n = target.make_descent(len(ratings)), len(ratings)
     table = sparse.csr_array(ratings)
     users = sgd_mf.fit_user_embeddings(table, first, bound=5.0, steps=target.fitting)
@@ -85,7 +85,7 @@ def played(
     return out / np.linalg.norm(along)
 
 
-def worlds(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def make_worlds(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Ratings with and without the last of ``count`` + 1, the first V, and the direction."""
     table = np.zeros((USERS, ITEMS))
     table[0, : count + 1] = 5.0
@@ -99,16 +99,16 @@ def worlds(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_a_rating_turns_the_partys_message_at_least_as_far_as_the_law_has_it(steps: int) -> None:
-    """Drawn rounds, visible in the sum, are shifted one way with the rating, the other without."""
-    target = system(local_steps=steps, noise_multiplier=0.3)
-    law, trials = law_of(target, Unit.RATING), 3000
+def test_a_rating_moves_the_message_at_least_as_far_as_stated(steps: int) -> None:
+    """Drawn rounds, visible in the sum, move one way with the rating and the other way without."""
+    target = make_system(local_steps=steps, noise_multiplier=0.3)
+    law, trials = get_law(target, Unit.RATING), 3000
     count = ITEMS // 2 - 1
-    there, gone, first, along = worlds(count)
+    there, gone, first, along = make_worlds(count)
     unit = law.noise_multiplier * math.sqrt(steps)
     start = (8 if steps == 1 else 12) * 1e-4 / 20 * target.make_noise(1).sigma * math.sqrt(steps)
     for table, shift in ((there, 1 / unit), (gone, -law.opposite / unit)):
-        seen = played(target, table, first, along, trials, start)
+        seen = run_party(target, table, first, along, trials, start)
         draws = np.rint(np.abs(seen) / abs(shift) / 1.02)
         for k in (0, 1):
             chosen = seen[draws == k]
@@ -121,24 +121,24 @@ def test_a_rating_turns_the_partys_message_at_least_as_far_as_the_law_has_it(ste
             assert chosen.std() == pytest.approx(1.0, abs=0.01 + error)
 
 
-def test_a_user_moves_the_partys_message_as_far_as_the_law_has_it() -> None:
-    target = system(unit="user", trim=4, noise_multiplier=0.3)
-    law, trials = law_of(target, Unit.USER), 3000
+def test_a_user_moves_the_message_as_far_as_stated() -> None:
+    target = make_system(unit="user", trim=4, noise_multiplier=0.3)
+    law, trials = get_law(target, Unit.USER), 3000
     table = np.zeros((USERS, ITEMS))
     table[0, :4], table[1:, 4:8] = 5.0, 5.0
     first, along = np.zeros((ITEMS, 3)), np.zeros((ITEMS, 3))
     first[:4, 0], along[:4, 0] = 1e-4 * math.sqrt(5) / 4, 1.0
-    seen = played(target, table, first, along, trials, 0.05)
+    seen = run_party(target, table, first, along, trials, 0.05)
     # theta times the noise for sqrt(theta) times the distance
     assert law.noise_multiplier == pytest.approx(0.3 * math.sqrt(4), rel=0.1)
-    share = seen.mean() * law.noise_multiplier  # of rounds drawn, at the law's shift
+    share = seen.mean() * law.noise_multiplier  # shift of drawn rounds, as the distribution has it
     assert share == pytest.approx(0.25, abs=6 * (0.5 + law.noise_multiplier) / math.sqrt(trials))
-    gone = played(target, table * (np.arange(USERS) > 0)[:, None], first, along, trials, 0.05)
+    gone = run_party(target, table * (np.arange(USERS) > 0)[:, None], first, along, trials, 0.05)
     assert gone.mean() == pytest.approx(0.0, abs=6 / math.sqrt(trials))
 
 
 @pytest.mark.parametrize("count", [10, 100])
-def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
+def test_one_rating_turns_an_embedding_by_nearly_90_degrees(count: int) -> None:
     there, gone = (np.array(u) for u in sgd_mf.fit_with_and_without(5.0, 2, 20, count))
     assert np.linalg.norm(gone) == pytest.approx(math.sqrt(5), rel=1e-5)
     assert math.degrees(math.acos(there @ gone / 5.0)) > 75
@@ -147,7 +147,7 @@ def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
 
 
 def test_verdicts_of_movielens() -> None:
-    """Both claims for a rating are false; for a user of one rating Proposition 3 is false."""
+    """Both claims per rating are false; Proposition 3 is false for a user of one rating."""
     steps = {"rounds": 1000, "local_steps": 1}
     user = {"unit": "user", "trim": 1, "noise_multiplier": 2.0, "learning_rate": 1e-5}
     for target, verdicts in (
@@ -161,7 +161,7 @@ def test_verdicts_of_movielens() -> None:
             assert found.verdict[0] == verdict, (target, found.claim.source)
 
 
-def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_many() -> None:
+def test_lower_bounds_are_between_the_claim_and_the_charge() -> None:
     found = {}
     for items in (6, 60, 600):
         population = replace(LARGE, n_items=items)
@@ -172,23 +172,23 @@ def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_m
     assert 1 < found[6] < found[60] / 5 < found[600] / 25
 
 
-def test_no_law_where_none_is_known() -> None:
-    target, scope = system(), make_claim_scope("rating")
+def test_no_lower_bound_without_a_known_distribution() -> None:
+    target, scope = make_system(), make_claim_scope("rating")
     assert target.get_mechanism(scope, SMALL) is not None
     assert target.get_mechanism(replace(scope, vantage=Vantage.RELEASE), SMALL) is None
     assert target.get_mechanism(replace(scope, adjacency=Adjacency.REPLACE), SMALL) is None
     assert target.get_mechanism(make_claim_scope("user"), SMALL) is None
-    assert system(unit="user").get_mechanism(scope, SMALL) is None
+    assert make_system(unit="user").get_mechanism(scope, SMALL) is None
     for other in (
-        system(as_published=False),
-        system(noise_multiplier=0.0),
-        system(factors=1),
-        system(learning_rate=1.0),  # V would leave the ball
+        make_system(as_published=False),
+        make_system(noise_multiplier=0.0),
+        make_system(factors=1),
+        make_system(learning_rate=1.0),  # V would leave the ball
     ):
         assert other.get_mechanism(scope, SMALL) is None
     assert target.get_mechanism(scope, Population(n_users=4, n_items=3)) is None
     one_item = Population(n_users=4, n_items=1)
-    assert system(unit="user").get_mechanism(make_claim_scope("user"), one_item) is None
+    assert make_system(unit="user").get_mechanism(make_claim_scope("user"), one_item) is None
 
 
 @given(st.integers(1, 60), st.integers(1, 30))
@@ -208,7 +208,7 @@ def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
     assert find_min_learning_rate_ratio(100, 1) == find_min_learning_rate_ratio(10**9, 1) == 1.0
 
 
-def test_parties_draw_whole_rows() -> None:
+def test_parties_draw_entire_rows() -> None:
     assert party_mf.get_party_sizes(943, 10) == (94, 95)
     assert party_mf.get_sampling_shares(party_mf.get_party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
     assert party_mf.get_sampling_shares(party_mf.get_party_sizes(5, 10), 0.01) == (1.0, 1.0)
@@ -226,7 +226,7 @@ def vertical(**more: Any) -> VflSgdmf:
     return VflSgdmf(**usual | more)
 
 
-def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBoundMechanism:
+def get_bound(target: VflSgdmf, population: Population = CROWD) -> LowerBoundMechanism:
     found = target.get_mechanism(make_claim_scope("rating"), population)
     assert isinstance(found, LowerBoundMechanism)
     assert isinstance(found.mechanism, RevealedGaussian)
@@ -234,10 +234,10 @@ def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBoundMech
 
 
 @pytest.mark.parametrize("factors", [1, 4, later(20)])
-def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> None:
+def test_half_of_all_parties_exceed_the_stated_shift(factors: int) -> None:
     """One step of parties of one user, whose row is drawn: the messages and the released V."""
     target = vertical(rounds=1, factors=factors)
-    bound, runs = bound_of(target, Population(n_users=1000, n_items=WIDE)), 1500
+    bound, runs = get_bound(target, Population(n_users=1000, n_items=WIDE)), 1500
     table = np.full((2, WIDE), 5.0)
     table[1, 0] = 0.0
     both = Interactions.create(np.repeat(table, runs, axis=0))
@@ -251,7 +251,7 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     )
     step_scale = 1.0 / np.repeat([WIDE, WIDE - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
-    along = items.astype(float).sum(axis=2) / math.sqrt(factors)  # of every item, (n, m)
+    along = items.astype(float).sum(axis=2) / math.sqrt(factors)  # of all items, (n, m)
     told, own = 2 * 5 * along[:, 1:].sum(axis=1), 2 * 5 * along[:, 0]
     noise = (moved - told - own * (np.arange(2 * runs) < runs)) / sigma
     assert stats.kstest(noise, "norm").pvalue > 1e-9
@@ -264,23 +264,23 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     )
 
 
-def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
-    found = bound_of(vertical()).mechanism
+def test_rows_are_drawn_at_the_rate_of_n_prime_over_n() -> None:
+    found = get_bound(vertical()).mechanism
     assert (found.sampling_probability, found.count) == (0.01, 1000)
-    found = bound_of(vertical(), Population(n_users=943, n_items=1682)).mechanism
+    found = get_bound(vertical(), Population(n_users=943, n_items=1682)).mechanism
     assert found.sampling_probability == 9 / 943
 
 
-def test_theorem_3_falls_and_its_repair_stands() -> None:
+def test_theorem_3_is_refuted_and_its_repair_is_not() -> None:
     for target, verdict in ((vertical(), "V"), (vertical(as_published=False), "C")):
         assert judge(target, CROWD)[0].verdict[0] == verdict
 
 
 @pytest.mark.parametrize("factors", [1, 2, 20])
 @pytest.mark.parametrize("z", [0.7, 1.8, 4.0])
-def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
+def test_lower_bounds_are_below_the_charge(factors: int, z: float) -> None:
     target = vertical(factors=factors, noise_multiplier=z)
-    found = bound_of(target)
+    found = get_bound(target)
     least = find_exact_bound(found, make_claim_scope("rating"), 1e-5).epsilon
     event = target.get_event(make_claim_scope("rating"), CROWD)
     owed = min(
@@ -291,16 +291,16 @@ def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
     assert 0.05 * owed < least < owed / 2
 
 
-def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
-    found = bound_of(vertical())
+def test_failures_are_rare_at_small_steps_and_forbid_large_ones() -> None:
+    found = get_bound(vertical())
     assert found.p_deviates_present < 1e-6
     assert found.p_deviates_absent < 1e-15
-    faster = bound_of(vertical(learning_rate=1e-13))
+    faster = get_bound(vertical(learning_rate=1e-13))
     assert found.p_deviates_present < faster.p_deviates_present < 1e-3
     assert vertical(learning_rate=1e-6).get_mechanism(make_claim_scope("rating"), CROWD) is None
 
 
-def test_no_vertical_law_where_none_is_known() -> None:
+def test_no_vertical_bound_without_a_known_distribution() -> None:
     for target in (
         VflSgdmf(),
         vertical(as_published=False),

@@ -1,4 +1,4 @@
-"""Tests of the cost of drawing a fixed number of rows, by independent routes."""
+"""Cost of drawing a fixed number of rows, by independent methods."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import 
 from fedrec_auditor.targets.systems.base import Population, Target
 
 MOVIELENS = Population(n_users=943, n_items=1682)
-GOLDEN = (1 + math.sqrt(5)) / 2  # how far apart two users are, in units of one
+GOLDEN = (1 + math.sqrt(5)) / 2  # distance of two users, in units of that of one user and none
 _GRID = 1e-4
 
 
-def proved(target: Target, adjacency: Adjacency, delta: float) -> float:
+def prove(target: Target, adjacency: Adjacency, delta: float) -> float:
     scope = make_claim_scope("user", adjacency=adjacency)
     return find_upper_bound(target, scope, MOVIELENS, delta, list_accountants()).epsilon
 
 
-def composed(one: Any, *parts: tuple[float, float, int]) -> Any:
-    """Epsilon by dp-accounting of ``count`` uses of ``one`` at z and q."""
+def compose(one: Any, *parts: tuple[float, float, int]) -> Any:
+    """Epsilon by dp-accounting for ``count`` uses of ``one`` at z and q."""
     first, *rest = (one(z, q).self_compose(count) for z, q, count in parts)
     for other in rest:
         first = first.compose(other)
@@ -44,7 +44,7 @@ def poisson(z: float, q: float, relation: Any = NeighboringRelation.ADD_OR_REMOV
     )
 
 
-def swapped(z: float, q: float) -> Any:
+def swap(z: float, q: float) -> Any:
     return poisson(z, q, NeighboringRelation.REPLACE_ONE)
 
 
@@ -74,7 +74,7 @@ ONE_RATING = HflSgdmf(unit="user", trim=1, noise_multiplier=2.0)
             VflSgdmf(unit="user", as_published=False),
             Adjacency.REPLACE,
             2e-5,
-            swapped,
+            swap,
             [(VERTICAL[0], 0.01, 10_000), (VERTICAL[1], 0.01, 1000)],
             3.615,
         ),
@@ -82,37 +82,37 @@ ONE_RATING = HflSgdmf(unit="user", trim=1, noise_multiplier=2.0)
             HflSgdmf(unit="user", as_published=False),
             Adjacency.REPLACE,
             1e-5,
-            swapped,
+            swap,
             [(HORIZONTAL, 0.01, 1000)],
             0.4067,
         ),
     ],
 )
-def test_a_users_epsilon_is_the_librarys(
+def test_epsilons_of_a_user_are_those_of_the_library(
     target: Target, adjacency: Adjacency, delta: float, one: Any, parts: Any, figure: float
 ) -> None:
-    found = proved(target, adjacency, delta)
+    found = prove(target, adjacency, delta)
     assert found == pytest.approx(figure, rel=1e-3)
-    assert found == pytest.approx(composed(one, *parts).get_epsilon_for_delta(delta), rel=3e-3)
+    assert found == pytest.approx(compose(one, *parts).get_epsilon_for_delta(delta), rel=3e-3)
 
 
 @pytest.mark.parametrize(
     ("noise", "twice", "target"),
     [(HORIZONTAL, 0.4623, HflSgdmf(unit="user")), (2.0, 1.955, ONE_RATING)],
 )
-def test_users_are_not_twice_as_far_apart_as_one_is_from_none(
+def test_users_differ_by_less_than_twice_the_distance_from_none(
     noise: float, twice: float, target: Target
 ) -> None:
-    """The charge is less than at half the noise, and more than that of the claim's accountant."""
+    """The charge is below that at half the noise, and above that of the claim's accountant."""
     half, whole = (
-        composed(poisson, (z, 1 / 94, 1000)).get_epsilon_for_delta(1e-5) for z in (noise / 2, noise)
+        compose(poisson, (z, 1 / 94, 1000)).get_epsilon_for_delta(1e-5) for z in (noise / 2, noise)
     )
     assert half == pytest.approx(twice, rel=3e-3)
-    assert whole < proved(target, COMES, 1e-5) < half
+    assert whole < prove(target, COMES, 1e-5) < half
 
 
 @pytest.mark.parametrize("z", [0.6, 2.0])
-def test_half_the_noise_is_needed_and_is_enough(z: float) -> None:
+def test_half_the_noise_is_necessary_and_sufficient(z: float) -> None:
     """Sums of 2 of 6 users with values from -1 to 1 and noise z: all samples, on a grid."""
     points = np.linspace(-3 - 9 * z, 3 + 9 * z, 4001)
     step = points[1] - points[0]
@@ -121,7 +121,7 @@ def test_half_the_noise_is_needed_and_is_enough(z: float) -> None:
         sums = [sum(chosen) for chosen in itertools.combinations(users, 2)]
         return np.mean([stats.norm.pdf(points, at, z) for at in sums], axis=0) * step
 
-    def most(noise: float, x: float) -> float:
+    def get_epsilon(noise: float, x: float) -> float:
         pair = PoissonPair(GaussianPair(1 / noise), 2 / 6)
         edges = np.concatenate([[-np.inf], np.linspace(-30, 30, 60_001), [np.inf]])
         curves = []
@@ -132,7 +132,7 @@ def test_half_the_noise_is_needed_and_is_enough(z: float) -> None:
 
     exceeded = False
     for x in (0.7, 1.2, 2.0):
-        half, whole = most(z / 2, x), most(z, x)
+        half, whole = get_epsilon(z / 2, x), get_epsilon(z, x)
         for others in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), 5):
             with_it, without = law((*others, 1.0)), law(others)
             for p, q in ((with_it, without), (without, with_it)):

@@ -1,4 +1,4 @@
-"""Tests of shared parts: projection, trimming, rates, accounting, and fitted users.
+"""Shared parts: projection, trimming, rates, accounting, and fitted users.
 
 User embeddings fitted on the device reach the constrained optimum from their own ratings only.
 """
@@ -62,7 +62,7 @@ def test_a_user_depends_on_its_own_ratings_only() -> None:
         np.testing.assert_array_equal(alone[0], whole[i])
 
 
-def test_nobody_moves_without_ratings_or_without_steps() -> None:
+def test_users_stay_without_ratings_or_steps() -> None:
     items = sgd_mf.init_embeddings(np.random.default_rng(1).random((12, 4)), 5.0)
     idle = sgd_mf.fit_user_embeddings(sparse.csr_array((2, 12)), items, bound=5.0, steps=9)
     none = sgd_mf.fit_user_embeddings(TABLE, items, bound=5.0, steps=0)
@@ -93,9 +93,7 @@ def test_projection_keeps_the_dtype_and_leaves_feasible_rows_alone() -> None:
 
 
 @given(SEEDS, st.integers(1, 6))
-def test_trimming_keeps_as_many_as_allowed_and_one_user_at_a_time_is_the_same(
-    seed: int, limit: int
-) -> None:
+def test_trimming_keeps_the_allowed_number_in_any_batch(seed: int, limit: int) -> None:
     rng = np.random.default_rng(seed)
     ratings, streams = make_table(rng), Streams.spawn(rng, 8)
     kept = sgd_mf.trim_ratings(ratings, limit, streams).toarray()
@@ -123,7 +121,7 @@ def test_at_least_one_row_is_drawn() -> None:
     assert sgd_mf.get_batch_size(3, 0.01) == 1
 
 
-def test_the_rate_falls_over_four_fifths_of_the_steps_and_then_stays() -> None:
+def test_the_rate_decreases_over_four_fifths_of_the_steps() -> None:
     rates = [sgd_mf.get_learning_rate(step, 100, 2.0) for step in range(100)]
     assert rates[0] == 2.0
     assert rates[40] == pytest.approx(2.0 * 0.76)
@@ -131,7 +129,7 @@ def test_the_rate_falls_over_four_fifths_of_the_steps_and_then_stays() -> None:
     assert rates[80:] == pytest.approx([2.0 * 0.52] * 20)
 
 
-def test_first_embeddings_predict_the_middle_of_the_range_inside_the_constraint() -> None:
+def test_first_embeddings_predict_the_middle_of_the_range() -> None:
     u, v = sgd_mf.init_embeddings(np.random.default_rng(0).random((2, 4000, 20)), 5.0)
     assert abs(np.einsum("ij,ij->i", u, v).mean() - 2.5) < 0.1
     assert np.square(u).sum(axis=1).mean() == pytest.approx(10 / 3, rel=0.02)
@@ -140,7 +138,7 @@ def test_first_embeddings_predict_the_middle_of_the_range_inside_the_constraint(
 
 @pytest.mark.parametrize("factors", [1, 2, 20])
 def test_first_embeddings_satisfy_equation_6(factors: int) -> None:
-    """Without the projection all 1s give norm^2 = 2R, and one rating moves u by twice 2 R^(3/2)."""
+    """Without projection, embeddings of 1s have norm^2 = 2R, and a rating moves u by 4 R^(3/2)."""
     longest = sgd_mf.init_embeddings(np.stack([np.ones(factors), np.full(factors, 0.5)]), 5.0)
     np.testing.assert_allclose(np.square(longest).sum(axis=1), [5.0, 2.5], rtol=1e-6)
     assert (longest >= 0).all()
@@ -154,7 +152,7 @@ def test_ratings_outside_the_range_are_refused(worst: float) -> None:
         sgd_mf.get_ratings(Interactions.create(np.array([[1.0, worst]])), 5.0)
 
 
-def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> None:
+def test_only_the_papers_accountant_amplifies() -> None:
     from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 
     # Abadi et al. 2016, section 5: q = 0.01, sigma = 4, T = 10,000 steps, delta 1e-5: 1.26
@@ -171,7 +169,7 @@ def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> Non
 @pytest.mark.parametrize(
     "kind", [VflSgdmf, DpSgdMf, DpSgld, HflSynsgd, FmfLfl, GdDr, central_systems.ObjPertb]
 )
-def test_the_largest_scale_is_trained_on_in_finite_numbers(kind: Any) -> None:
+def test_training_at_the_largest_scale_stays_finite(kind: Any) -> None:
     small = {"rounds": 3, "tuning": 3, "sweeps": 3}
     named = {name: value for name, value in small.items() if name in kind.__dataclass_fields__}
     table = np.random.default_rng(0).integers(0, 6, (20, 12)) * 2e5
