@@ -461,7 +461,7 @@ def test_a_table_row_is_a_system_of_its_paper(build: Write) -> None:
     assert system.evaluation == UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=(5,))
     assert system.paper == "Somebody: Theirs, 2030"
     assert [(one.metric, one.value, one.note) for one in system.reported_metrics] == [
-        ("HR@5", 0.5, "theirs")
+        ("HR@5", 0.5, "data: theirs")
     ]
     claims = system.get_claims(Population(n_users=9, n_items=4))
     assert claims[0].claim.epsilon == 2.0
