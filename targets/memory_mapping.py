@@ -54,20 +54,20 @@ class RoundStore:
         self._files = 0
         self._read: list[weakref.ref[mmap.mmap]] = []
 
-    def store(self, one: Round) -> Round:
-        """Returns the round ``one``, with large arrays in files if the memory limit is exceeded.
+    def store(self, new_round: Round) -> Round:
+        """Returns the round ``new_round``, with large arrays in files if the memory limit is exceeded.
 
         The limit counts the uploads of all rounds that were stored. The files are memory-mapped.
         """
-        shared = {id(array) for array in (one.broadcast or {}).values()}
-        size = sum(count_bytes(c, shared) for c in one.uploads.components.values())
+        shared = {id(array) for array in (new_round.broadcast or {}).values()}
+        size = sum(count_bytes(c, shared) for c in new_round.uploads.components.values())
         self._left -= size
         self._let_go()
         if self._left >= 0:
-            return one
-        kept = {name: self._map(c, shared) for name, c in one.uploads.components.items()}
-        uploads = Uploads(users=one.uploads.users, components=MappingProxyType(kept))
-        return replace(one, uploads=uploads)
+            return new_round
+        kept = {name: self._map(c, shared) for name, c in new_round.uploads.components.items()}
+        uploads = Uploads(users=new_round.uploads.users, components=MappingProxyType(kept))
+        return replace(new_round, uploads=uploads)
 
     def _map(self, value: Any, shared: set[int]) -> Any:
         if isinstance(value, sparse.csr_array):
