@@ -1,4 +1,4 @@
-"""How often attacks beat baselines on nothing, and evidence beside priors, over many trainings."""
+"""Calibration of attacks over many trainings: false alarms against baselines, and evidence."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from tests.contracts.trainings import TARGETS, data, halves, narrow, training
 pytestmark = pytest.mark.calibration
 
 
-PLAYS = 100
+RUNS = 100
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", FAMILIES["attacks"].list_names())
 @pytest.mark.parametrize("vantage", Vantage)
-def test_alarms_over_many_plays(name: str, target: str, vantage: Vantage) -> None:
+def test_false_alarms_over_many_runs(name: str, target: str, vantage: Vantage) -> None:
     attack: Attack = FAMILIES["attacks"].load_class(name)()
     trainings = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
-    case = AttackCase(attack, training(target), vantage, trainings, PLAYS)
+    case = AttackCase(attack, training(target), vantage, trainings, RUNS)
     if not case.is_read:
         pytest.skip("it reads nothing there")
     found = alarms(case)
-    print(f"\n{name} on {target}, {vantage}: {dict(found)} of {PLAYS} plays beat a baseline")
-    assert max(found.values(), default=0) <= stats.binom.isf(P_VALUE, PLAYS, 0.025)
+    print(f"\n{name} on {target}, {vantage}: {dict(found)} of {RUNS} plays beat a baseline")
+    assert max(found.values(), default=0) <= stats.binom.isf(P_VALUE, RUNS, 0.025)
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("target", FAMILIES["targets"].list_names())
 def test_evidence_of_several_trainings(target: str, seed: int) -> None:
-    """As attacks use it: by an adversary who knows popularity and has the devices' code."""
+    """The adversary knows popularity and has the clients' code, as in audits."""
     system = narrow(target, rounds=4)
     view = system.run(data(), np.random.default_rng(seed)).transcript.view(Vantage.SERVER)
     if reading.explain_refusal(view):

@@ -1,4 +1,4 @@
-"""How often intervals of classification figures hold the truth: users, draws, rare classes."""
+"""Calibration of intervals of classification metrics over users, draws and rare classes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from fedrec_auditor.auditor.games.metrics import (
 pytestmark = pytest.mark.calibration
 
 
-def figure_of(name: str, case: Guesses) -> float:
-    """The figure of one draw, of all users, by scikit-learn."""
+def compute_metric(name: str, case: Guesses) -> float:
+    """Metric of one draw over all users, by scikit-learn."""
     asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
     truth, guess, scores = (
         case.true_codes[asked],
@@ -40,9 +40,9 @@ def figure_of(name: str, case: Guesses) -> float:
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 @pytest.mark.parametrize("draws", [2, 5, 10])
 def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
-    """Guesses share a shift within a draw, users a difficulty over all draws.
+    """Guesses share a shift within a draw, and users a difficulty over all draws.
 
-    The truth is the mean over both. Of 150 intervals at 95% each, no fewer hold than 91% would
+    The truth is the mean over both. Of 150 intervals at 95% each, no fewer cover it than 91% would
     explain (at level 1e-3).
     """
     rng = np.random.default_rng(7)
@@ -64,7 +64,7 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
         )
 
     pieces = [play(4_000, 1) for _ in range(400)]
-    truth = {name: float(np.mean([figure_of(name, one) for one in pieces])) for name in names}
+    truth = {name: float(np.mean([compute_metric(name, one) for one in pieces])) for name in names}
     hits = dict.fromkeys(names, 0)
     for _ in range(150):
         found = estimate_metrics(play(300, draws), confidence=0.95, rng=rng)
@@ -74,8 +74,8 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
         assert stats.binom.cdf(hits[name], 150, 0.91) > 1e-3, (name, hits[name])
 
 
-def of_classes(users: int, classes: int, draws: int, rng: np.random.Generator) -> Guesses:
-    """Users of classes of which the last is as many times rarer than the first as there are."""
+def draw_guesses(users: int, classes: int, draws: int, rng: np.random.Generator) -> Guesses:
+    """Users of ``classes`` classes, of which class k is k times rarer than the first."""
     shares = 1 / np.arange(1, classes + 1)
     shares /= shares.sum()
     truth = rng.choice(classes, size=users, p=shares)
@@ -87,15 +87,15 @@ def of_classes(users: int, classes: int, draws: int, rng: np.random.Generator) -
 
 
 def blind(case: Guesses) -> Guesses:
-    """Of the same users and draws, guessed by how frequent classes are."""
+    """Guesses of the same users and draws by class frequencies only."""
     shares = 1 / np.arange(1, case.n_classes + 1)
     return replace(
         case, random_guess_probs=np.tile(shares / shares.sum(), (len(case.guessed_codes), 1))
     )
 
 
-def figures_of(case: Guesses) -> dict[str, float]:
-    """The figures of so many users that they are known."""
+def compute_metrics(case: Guesses) -> dict[str, float]:
+    """Metrics of a large number of users, taken as the true values."""
     tally, blinded = (each.right_true_guess_counts.sum(axis=1) for each in (case, blind(case)))
     asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
     assert case.scores is not None
@@ -113,14 +113,14 @@ def figures_of(case: Guesses) -> dict[str, float]:
 def test_intervals_cover_rare_classes(classes: int, users: int) -> None:
     """Some of 21 classes have a user or two among 200, and some none among 30.
 
-    Of 200 intervals at 95% each, no fewer hold than 93% would explain (at level 1e-3).
+    Of 200 intervals at 95% each, no fewer cover the truth than 93% would explain (at level 1e-3).
     """
     rng = np.random.default_rng([classes, users])
-    known = [figures_of(of_classes(20_000, classes, 1, rng)) for _ in range(10)]
+    known = [compute_metrics(draw_guesses(20_000, classes, 1, rng)) for _ in range(10)]
     truth = {name: float(np.mean([one[name] for one in known])) for name in known[0]}
     hits = dict.fromkeys(truth, 0)
     for _ in range(200):
-        case = of_classes(users, classes, 5, rng)
+        case = draw_guesses(users, classes, 5, rng)
         found = estimate_metrics(case, confidence=0.95, rng=rng, baseline=blind(case))
         for name, value in truth.items():
             hits[name] += found[name].low <= value <= found[name].high

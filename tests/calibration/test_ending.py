@@ -1,4 +1,4 @@
-"""A process that has read a table ends as it says, however late the threads that read are."""
+"""Calibration of the exit code of processes that read a table, under load by threads of pyarrow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# Number of runs, of which 1% aborted while threads were given memory of Python.
+# Number of runs, of which 1% aborted while threads used Python's memory.
 RUNS, AT_ONCE = 400, 12
 PROGRAM = f"""
 import os, sys
@@ -35,7 +35,7 @@ print(sorted(set(ends)), ends.count(0), ends.count(2))
 
 @pytest.mark.calibration
 @pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="there is no fork")
-def test_it_ends_with_0_or_2_under_load(tmp_path: Path) -> None:
+def test_processes_end_with_0_or_2_under_load(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
     rows = "".join(f"u{at % 30},i{at % 41},{at % 5 + 1}\n" for at in range(360))
     good.write_text(f"user,item,rating\n{rows}")

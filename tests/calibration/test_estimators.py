@@ -1,4 +1,4 @@
-"""Simulated miss rates and power of bounds, at sizes that the contract has no time for."""
+"""Simulated miss rates and power of bounds, at sizes too large for contract tests."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.calibration
 RUNS = 1_000
 
 
-def beside_noise(p: float) -> World:
-    """A coin beside a number that says nothing, in one vector."""
+def add_noise(p: float) -> World:
+    """A coin and an uninformative number, in one vector."""
 
     def draw(p: float, rng: np.random.Generator, n: int) -> Scores:
         return np.stack([coin(p)(rng, n), rng.normal(size=n)], axis=1)
@@ -49,8 +49,8 @@ def beside_noise(p: float) -> World:
     )
 
 
-def losses() -> World:
-    """Losses of a canary that a training does not heed: skewed, and alike in both worlds."""
+def draw_losses() -> World:
+    """Losses of a canary without effect: skewed, with the same distribution in both worlds."""
     return World(
         lambda rng, n: rng.lognormal(size=n), lambda rng, n: rng.lognormal(size=n), lambda delta: 0
     )
@@ -60,8 +60,8 @@ WIDER = {
     **WORLDS,
     "response 0.1": response(0.1),
     "response 4": response(4.0),
-    "response 1 beside noise": beside_noise(1 / (1 + math.exp(-1))),
-    "a canary without effect": losses(),
+    "response 1 beside noise": add_noise(1 / (1 + math.exp(-1))),
+    "a canary without effect": draw_losses(),
 }
 
 
@@ -103,22 +103,22 @@ def test_power_against_a_doubled_epsilon(estimator: Estimator, n: int) -> None:
     assert refuted >= 0.9
 
 
-APART = ("response 1", "laplace 1", "response 1 beside noise", "a canary without effect")
+INDEPENDENT = ("response 1", "laplace 1", "response 1 beside noise", "a canary without effect")
 
 
-TOGETHER = {"revealing": lambda _: 1.0, "one loss": gaussian(1.0).truth}
+DEPENDENT = {"revealing": lambda _: 1.0, "one loss": gaussian(1.0).truth}
 
 
-def scores(
+def draw_scores(
     kind: str, included: NDArray[np.bool_], delta: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """What an adversary sees of each canary.
+    """Score of each canary.
 
-    Of the kinds in ``TOGETHER`` canaries depend on one another: of "revealing", a training shows
-    all coins at once with probability ``delta``, and else answers at random; of "one loss" it draws
-    once how surely it answers, so that what it tells of one canary is what Gaussian noise tells.
+    Scores of the kinds in ``DEPENDENT`` depend on one another: "revealing" reveals all coins with
+    probability ``delta``, and otherwise answers at random; "one loss" draws the reliability of all
+    answers once, so that the score of each canary has the privacy loss of Gaussian noise.
     """
-    if kind not in TOGETHER:
+    if kind not in DEPENDENT:
         world, m = WIDER[kind], len(included)
         inside, outside = world.a(rng, m), world.b(rng, m)
         return np.where(included if inside.ndim == 1 else included[:, None], inside, outside)
@@ -132,20 +132,20 @@ def scores(
     ("m", "delta"),
     [(20, 1e-5), (20, 0.02), (100, 1e-5), (100, 0.02), (1000, 1e-5), (1000, 0.02), (100_000, 1e-5)],
 )
-@pytest.mark.parametrize("kind", [NOTHING, "gaussian 1", *APART, *TOGETHER])
+@pytest.mark.parametrize("kind", [NOTHING, "gaussian 1", *INDEPENDENT, *DEPENDENT])
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
 def test_miss_rate(method: str, kind: str, m: int, delta: float) -> None:
-    truth = TOGETHER[kind](delta) if kind in TOGETHER else WIDER[kind].truth(delta)
-    shown = []
+    truth = DEPENDENT[kind](delta) if kind in DEPENDENT else WIDER[kind].truth(delta)
+    epsilons = []
     for rng in np.random.default_rng(0).spawn(RUNS):
         included = rng.random(m) < 0.5
-        found = OneRunScores.build(scores(kind, included, delta, rng), included)
-        shown.append(found.bound(delta=delta, estimator=method).epsilon)
-    misses = int(np.count_nonzero(np.array(shown) > truth + 1e-12))
+        found = OneRunScores.build(draw_scores(kind, included, delta, rng), included)
+        epsilons.append(found.bound(delta=delta, estimator=method).epsilon)
+    misses = int(np.count_nonzero(np.array(epsilons) > truth + 1e-12))
     high = stats.binomtest(misses, RUNS).proportion_ci().high
     print(
         f"\n{method}, {kind}, m={m}, delta={delta}: over {truth:.4g} in {misses} of {RUNS}, at "
-        f"most {high:.2%}, median {np.median(shown):.3f}"
+        f"most {high:.2%}, median {np.median(epsilons):.3f}"
     )
     assert stats.binomtest(misses, RUNS, 0.05, "greater").pvalue >= 0.001
 
@@ -157,7 +157,7 @@ _WIDTH, _DRAWS = 30, 600
 
 
 def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.Generator) -> float:
-    """A bound by the number that a pilot chooses, of messages with noise of scale 1."""
+    """Bound by the feature that a pilot chooses, of messages with noise of scale 1."""
 
     def sent(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
         drawn: NDArray[np.float64] = getattr(stream, noise)(0.0, 1.0, (size, _WIDTH))
@@ -186,7 +186,7 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
 
 @pytest.mark.parametrize("noise", ["normal", "laplace"])
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.2])
-def test_honest_noise_is_accused_no_more_often_than_allowed(noise: str, shift: float) -> None:
+def test_honest_noise_is_accused_at_most_at_the_stated_rate(noise: str, shift: float) -> None:
     mean = np.full(_WIDTH, shift)
     delta = 0.01 if noise == "normal" else 0.0
     truth = shift * _WIDTH
@@ -199,8 +199,8 @@ def test_honest_noise_is_accused_no_more_often_than_allowed(noise: str, shift: f
 
 
 @pytest.mark.parametrize("values", [1, 2, 3, 10, 40, 200])
-def test_no_independent_scores_of_a_discrete_distribution_are_refused(values: int) -> None:
-    """However even or uneven it is; atoms of many digits that both sides have are no repeats."""
+def test_independent_discrete_scores_are_accepted(values: int) -> None:
+    """Distributions are even or uneven; atoms of many digits on both sides are not repeats."""
     for rng in np.random.default_rng(values).spawn(VOTES):
         atoms = rng.normal(size=values)
         chances = rng.dirichlet(np.full(values, rng.choice([0.3, 1.0, 1e6])))

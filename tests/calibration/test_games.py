@@ -1,4 +1,4 @@
-"""Verdicts of whole trainings, and of messages, of small systems whose answer is known."""
+"""Verdicts of whole trainings, and of messages, of small systems with known epsilon."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ PRIVREC = {
 }
 
 
-def played(target: str, settings: dict[str, Any], vantage: Vantage, **options: Any) -> Finding:
-    """What a training says of the claim's formula at a delta that its runs resolve, for a user."""
+def run_training_game(
+    target: str, settings: dict[str, Any], vantage: Vantage, **options: Any
+) -> Finding:
+    """Finding of the training game on a claim with a formula, at the test delta, for one user."""
     record = audit(
         target, data="synthetic", games=("training",), settings={target: settings}, **options
     )
@@ -48,33 +50,31 @@ def played(target: str, settings: dict[str, Any], vantage: Vantage, **options: A
 @pytest.mark.parametrize(
     ("rate", "verdict"), [(100.0, Verdict.VIOLATED), (1.0, Verdict.CONSISTENT)]
 )
-def test_a_step_size_that_the_noise_does_not_have_breaks_a_claim(
-    rate: float, verdict: Verdict
-) -> None:
+def test_a_step_size_without_scaled_noise_violates_a_claim(rate: float, verdict: Verdict) -> None:
     settings = PRIVREC | {"server_rate": rate}
-    found = played("dp-privrec", settings, Vantage.PEERS, runs=1000, population=(3, 32))
+    found = run_training_game("dp-privrec", settings, Vantage.PEERS, runs=1000, population=(3, 32))
     print(f"\nalpha3 = {rate:g}: {found.measured} against {found.claim.epsilon:.4g}")
     assert found.verdict is verdict
 
 
-def test_noise_that_is_replaced_breaks_a_claim() -> None:
-    found = played("lfl-sgdmf", {"factors": 2}, Vantage.AGGREGATE, population=(8, 8))
+def test_replaced_noise_violates_a_claim() -> None:
+    found = run_training_game("lfl-sgdmf", {"factors": 2}, Vantage.AGGREGATE, population=(8, 8))
     print(f"\n{found.measured} against {found.claim.epsilon:.4g}")
     assert found.scope.adjacency is Adjacency.ADD_REMOVE
     assert found.verdict is Verdict.VIOLATED
 
 
-def test_noise_that_is_not_replaced_keeps_it() -> None:
+def test_noise_that_is_not_replaced_keeps_the_claim() -> None:
     settings = {"factors": 2, "as_published": False}
-    found = played("lfl-sgdmf", settings, Vantage.AGGREGATE, population=(8, 8))
+    found = run_training_game("lfl-sgdmf", settings, Vantage.AGGREGATE, population=(8, 8))
     assert found.verdict is Verdict.CONSISTENT
 
 
-def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None:
-    """A bound at 95% above 0 in a twentieth of the audits at most, trees and search included."""
+def test_large_noise_is_rarely_distinguished_in_a_message() -> None:
+    """A bound at 95% is above 0 in at most 5% of audits, including the search and trees."""
     data = Synthetic(n_users=60, n_items=20, profile=6).load()
     system = LflLdp(factors=2, noise_multiplier=1e6)
-    repeats, told = 200, 0
+    repeats, above = 200, 0
     for seed in range(repeats):
         rng, game = np.random.default_rng(seed), CANARY_GAMES[LOCAL_NAME]
         ground = GameInputs(
@@ -86,6 +86,6 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
         found = game.measure(
             made, scope, 0.0, JointBinomial(), runs=400, confidence=0.95, accountants=(), rng=rng
         )
-        told += found.measured_bounds.bound.epsilon > 0.0
-    print(f"\nabove 0: {told} of {repeats}")
-    assert told <= repeats * 0.05 + 3 * (repeats * 0.05 * 0.95) ** 0.5
+        above += found.measured_bounds.bound.epsilon > 0.0
+    print(f"\nabove 0: {above} of {repeats}")
+    assert above <= repeats * 0.05 + 3 * (repeats * 0.05 * 0.95) ** 0.5

@@ -1,10 +1,10 @@
-"""How often an honest black box is accused, and how small a violation is found.
+"""Calibration of measurements: rate of false accusations, and smallest violation found.
 
-Every honest randomizer here is exactly as private as it claims, so that each bound above the claim
-is wrong: 400 runs of each at 95%. The rate, over all runs, must be compatible with 5%: it is
-refused at p < 0.001, as is that of any one randomizer at p < 0.001 over the number of them. A
-verification measures twice before it accuses, so that its rate must be compatible with 5% of 5%.
-The power is the smallest excess over the claim of which at least 90% of verifications accuse.
+The claim of every honest randomizer here is its exact epsilon, so that each bound above the claim
+is wrong: 400 runs of each at 95%. The rate over all runs must be compatible with 5%: it is refused
+at p < 0.001, and that of any one randomizer at p < 0.001 divided by their number. A verification
+measures twice before it accuses, so that its rate must be compatible with 5% of 5%. The power is
+the smallest excess over the claim that at least 90% of verifications refute.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ RUNS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Honest:
-    """A randomizer of ``inputs`` whose claim is its truth; ``samples`` are drawn a world."""
+    """A randomizer whose claim is its exact epsilon.
+
+    ``inputs``: inputs that are compared. ``samples``: number of draws per world.
+    """
 
     call: Randomizer
     epsilon: float
@@ -46,7 +49,7 @@ class Honest:
     samples: int = 20_000
 
 
-def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
+def iter_bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
     for child in np.random.SeedSequence(seed).spawn(runs):
         bound = JointBinomial().measure_bound(
             Sampler.wrap(honest.call).make_worlds(honest.inputs),
@@ -58,15 +61,15 @@ def bounds(honest: Honest, runs: int, seed: int) -> Iterator[float]:
         yield bound.epsilon
 
 
-def accusations(honest: Honest, claim: float, runs: int, seed: int) -> Iterator[bool]:
-    """Whether each of so many verifications accuses of more than ``claim``."""
-    said = Claim(
+def iter_accusations(honest: Honest, claim: float, runs: int, seed: int) -> Iterator[bool]:
+    """Whether each of ``runs`` verifications has a bound above ``claim``."""
+    stated = Claim(
         epsilon=claim, delta=honest.delta, scope=REPORT_SCOPE, statement="a claim", source="a test"
     )
     for child in np.random.SeedSequence(seed).spawn(runs):
         bound = measure_bounds(
             Sampler.wrap(honest.call).make_worlds(honest.inputs),
-            (said,),
+            (stated,),
             JointBinomial(),
             delta=honest.delta,
             confidence=0.95,
@@ -93,8 +96,8 @@ def laplace_vector(x: int, rng: np.random.Generator, size: int) -> Any:
     return x + rng.laplace(scale=4.0, size=(size, 4))
 
 
-def with_delta(epsilon: float, delta: float) -> Randomizer:
-    """Reveals the input with probability delta, and otherwise responds randomly."""
+def reveal_at_delta(epsilon: float, delta: float) -> Randomizer:
+    """Reveals the input with probability delta, and otherwise responds at random."""
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
         said = np.where(rng.random(size) < rate(epsilon), x, 1 - x)
@@ -103,10 +106,11 @@ def with_delta(epsilon: float, delta: float) -> Randomizer:
     return call
 
 
-def rare(epsilon: float, share: float) -> Randomizer:
-    """Seldom a response in words of its own, else noise that knows nothing: tempts a rule on them.
+def respond_rarely(epsilon: float, share: float) -> Randomizer:
+    """Responds with strings of its own at rate ``share``, otherwise with noise.
 
-    A share of 0.002 of 20,000 draws is some 40 of them, and at epsilon 5 hardly one is a lie.
+    The rate tempts a rule on the strings: 0.002 of 20,000 draws are some 40, and at epsilon 5
+    hardly one is a lie.
     """
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -124,7 +128,7 @@ HONEST = {
     "randomized response 1, a million draws": Honest(
         call=response(1.0), epsilon=1.0, samples=1_000_000
     ),
-    "revealed at delta 0.05": Honest(call=with_delta(1.0, 0.05), epsilon=1.0, delta=0.05),
+    "revealed at delta 0.05": Honest(call=reveal_at_delta(1.0, 0.05), epsilon=1.0, delta=0.05),
     "Laplace 1": Honest(call=laplace(1.0), epsilon=1.0),
     "10-ary response 2, 10 inputs": Honest(
         call=k_ary(10, 2.0), epsilon=2.0, inputs=tuple(range(10))
@@ -143,7 +147,7 @@ HONEST = {
     "2,000-ary response 3, of values seen seldom": Honest(
         call=k_ary(2_000, 3.0), epsilon=3.0, inputs=(0, 1, 2)
     ),
-    "a rare response of 1 beside noise": Honest(call=rare(1.0, 2e-3), epsilon=1.0),
+    "a rare response of 1 beside noise": Honest(call=respond_rarely(1.0, 2e-3), epsilon=1.0),
     "geometric tails, a grid of 2^-20": Honest(
         call=lambda x, rng, size: np.round((x + rng.laplace(size=size)) * 2**20) / 2**20,
         epsilon=1.0 + 2e-6,
@@ -155,56 +159,56 @@ HONEST = {
 }
 
 
-def said(alarms: int, runs: int) -> str:
+def format_rate(alarms: int, runs: int) -> str:
     low = float(clopper_pearson_lower(alarms, runs, 0.025))
     high = float(clopper_pearson_upper(alarms, runs, 0.025))
     return f"{alarms} of {runs} ({alarms / runs:.2%}; 95% interval {low:.2%} to {high:.2%})"
 
 
-def test_bounds_hold() -> None:
+def test_bounds_hold_at_their_confidence() -> None:
     """Bounds exceed the truth in no more runs than the confidence allows."""
     wrong = {
-        name: sum(found > honest.epsilon + 1e-12 for found in bounds(honest, RUNS, seed))
+        name: sum(found > honest.epsilon + 1e-12 for found in iter_bounds(honest, RUNS, seed))
         for seed, (name, honest) in enumerate(HONEST.items())
     }
     print()
     for name, count in wrong.items():
-        print(f"| {name} | {said(count, RUNS)} |")
+        print(f"| {name} | {format_rate(count, RUNS)} |")
     total, runs = sum(wrong.values()), RUNS * len(wrong)
-    print(f"| all | {said(total, runs)} |")
+    print(f"| all | {format_rate(total, runs)} |")
     worst = max(wrong.values())
     assert stats.binomtest(worst, RUNS, 0.05, "greater").pvalue >= 0.001 / len(wrong)
     assert stats.binomtest(total, runs, 0.05, "greater").pvalue >= 0.001
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 5.0])
-def test_values_seen_under_one_input_only_are_no_leak_by_themselves(epsilon: float) -> None:
-    """Where lies are so rare that the split shows none, the bound still holds."""
-    honest, runs = Honest(call=rare(epsilon, 1e-3), epsilon=epsilon), 2_000
-    wrong = sum(found > epsilon + 1e-12 for found in bounds(honest, runs, seed=11))
-    print(f"\n| rare response {epsilon:g}, bound too large | {said(wrong, runs)} |")
+def test_values_of_one_input_only_are_not_a_leak_by_themselves(epsilon: float) -> None:
+    """The bound also holds if lies are so rare that the split has none."""
+    honest, runs = Honest(call=respond_rarely(epsilon, 1e-3), epsilon=epsilon), 2_000
+    wrong = sum(found > epsilon + 1e-12 for found in iter_bounds(honest, runs, seed=11))
+    print(f"\n| rare response {epsilon:g}, bound too large | {format_rate(wrong, runs)} |")
     assert stats.binomtest(wrong, runs, 0.05, "greater").pvalue >= 0.001
 
 
 @pytest.mark.parametrize(("share", "samples"), [(1e-4, 10**6), (5e-5, 10**6), (3e-5, 10**6)])
 def test_rare_certain_leaks_are_found(share: float, samples: int) -> None:
-    """At least 99 of 100 verifications find them above a claim of 1, whatever the ratio of 1."""
+    """At least 99 of 100 verifications find the leak above a claim of 1."""
 
     def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < share, 2 + x, response(1.0)(x, rng, size))
 
     honest = Honest(call=leaky, epsilon=math.inf, samples=samples)
-    found = sum(bound > 1.2 for bound in bounds(honest, 100, seed=12))
+    found = sum(bound > 1.2 for bound in iter_bounds(honest, 100, seed=12))
     print(f"\n| a certain leak of {share:g} in {samples:,} draws, found | {found} of 100 |")
     assert found >= (99 if share > 4e-5 else 97)
 
 
 @pytest.mark.parametrize("name", ["randomized response 1", "Laplace 1", "discrete Laplace 1"])
 def test_false_alarms(name: str) -> None:
-    """Tight and honest randomizers are accused in no more than 5% of 5% of verifications."""
+    """Tight, honest randomizers are accused in at most 5% of 5% of verifications."""
     honest, runs = HONEST[name], 2_000
-    alarms = sum(accusations(honest, honest.epsilon, runs, seed=7))
-    print(f"\n| {name}, accused | {said(alarms, runs)} |")
+    alarms = sum(iter_accusations(honest, honest.epsilon, runs, seed=7))
+    print(f"\n| {name}, accused | {format_rate(alarms, runs)} |")
     assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
 
 
@@ -214,29 +218,29 @@ def rounded_laplace(x: int, rng: np.random.Generator, size: int) -> Any:
 
 @pytest.mark.parametrize("call", [response(1.0), rounded_laplace, two_sided_geometric])
 def test_false_alarms_of_whole_verifications(call: Randomizer) -> None:
-    """With all checks, which may fail one in a million each: none does."""
+    """No check fails, although each may fail once in a million verifications."""
     runs = 250
     found = [
         verify_ldp(call, epsilon=1.0, samples=1_000, seed=seed, trace=False) for seed in range(runs)
     ]
     alarms = sum(each.verdict is Verdict.VIOLATED for each in found)
     name = getattr(call, "__name__", "")
-    print(f"\n| {name}, verified and accused | {said(alarms, runs)} |")
+    print(f"\n| {name}, verified and accused | {format_rate(alarms, runs)} |")
     assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
     assert not [check for each in found for check in each.faults]
 
 
-def walking_counter(x: int, rng: np.random.Generator, calls: Iterator[int]) -> Any:
-    """A report of epsilon 1 with an epoch, and with a number that walks away beneath the noise."""
+def add_epoch_and_walk(x: int, rng: np.random.Generator, calls: Iterator[int]) -> Any:
+    """A report at epsilon 1 with an epoch, and with a number that drifts beneath its noise."""
     call = next(calls)
     said = x if rng.random() < rate(1.0) else 1 - x
     return call // 500 % 7, said, float(np.sin(call / 900) + rng.normal())
 
 
-def walking_batches(
+def add_epoch_to_batches(
     x: int, rng: np.random.Generator, size: int, calls: Iterator[int], each: int
 ) -> Any:
-    """The same for many outputs a call, in which the epoch lasts for ``each`` outputs."""
+    """Many reports per call, with an epoch that lasts for ``each`` outputs (1: for calls)."""
     epoch = next(calls) // 500 % 7 if each == 1 else 0
     outputs = np.fromiter((next(calls) for _ in range(size)), np.int64, size)
     marks = np.full(size, epoch) if each == 1 else outputs // each % 7
@@ -244,33 +248,33 @@ def walking_batches(
     return np.stack([marks, said], axis=1)
 
 
-DRIFTING: dict[str, Callable[[], Randomizer]] = {
-    "epochs and a walk": lambda: partial(walking_counter, calls=itertools.count()),
+DRIFTS: dict[str, Callable[[], Randomizer]] = {
+    "epochs and a walk": lambda: partial(add_epoch_and_walk, calls=itertools.count()),
     "epochs of 50 outputs, in batches": lambda: partial(
-        walking_batches, calls=itertools.count(), each=50
+        add_epoch_to_batches, calls=itertools.count(), each=50
     ),
     "epochs of 5,000 outputs, in batches": lambda: partial(
-        walking_batches, calls=itertools.count(), each=5_000
+        add_epoch_to_batches, calls=itertools.count(), each=5_000
     ),
-    "a mark of the batch": lambda: partial(walking_batches, calls=itertools.count(), each=1),
+    "a mark of the batch": lambda: partial(add_epoch_to_batches, calls=itertools.count(), each=1),
 }
 
 
-@pytest.mark.parametrize("name", DRIFTING)
-def test_false_alarms_of_what_drifts_with_the_calls(name: str) -> None:
-    """Tight and honest reports beside a clock are accused no more often than others.
+@pytest.mark.parametrize("name", DRIFTS)
+def test_false_alarms_of_outputs_that_drift(name: str) -> None:
+    """Tight, honest reports with a clock are accused no more often than others.
 
-    Where calls for many outputs share the clock, the check that finds it has them drawn singly.
+    If calls for many outputs share the clock, the check that finds it draws outputs one by one.
     """
     runs = 200
     found = [
-        verify_ldp(DRIFTING[name](), epsilon=1.0, samples=4_000, seed=seed, trace=False)
+        verify_ldp(DRIFTS[name](), epsilon=1.0, samples=4_000, seed=seed, trace=False)
         for seed in range(runs)
     ]
     alarms = sum(each.verdict is Verdict.VIOLATED for each in found)
     wrong = sum(each.searched.epsilon > 1.0 + 1e-12 for each in found)
-    print(f"\n| {name}, verified and accused | {said(alarms, runs)} |")
-    print(f"| {name}, bound too large | {said(wrong, runs)} |")
+    print(f"\n| {name}, verified and accused | {format_rate(alarms, runs)} |")
+    print(f"| {name}, bound too large | {format_rate(wrong, runs)} |")
     assert stats.binomtest(alarms, runs, 0.05**2, "greater").pvalue >= 0.001
     assert not [check for each in found for check in each.faults if check.name != "floating point"]
 
@@ -286,7 +290,7 @@ FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {
 
 
 def shift(epsilon: float, delta: float) -> float:
-    """The shift of unit normal noise whose true epsilon at ``delta`` this is."""
+    """Shift of unit normal noise whose exact epsilon at ``delta`` is ``epsilon``."""
     return bisect_threshold(lambda shift: gaussian(shift).truth(delta) >= epsilon, precision=1e-15)
 
 
@@ -299,9 +303,9 @@ def test_power(family: str, samples: int, runs: int) -> None:
     def found(excess: float) -> bool:
         broken = replace(make(claim + excess), samples=samples)
         missed = 0
-        for accused in accusations(broken, claim, runs, seed=1):
+        for accused in iter_accusations(broken, claim, runs, seed=1):
             missed += not accused
-            if missed > 0.1 * runs:  # most of an excess that is too small ends here
+            if missed > 0.1 * runs:  # most runs of too small an excess end here
                 return False
         return True
 

@@ -1,6 +1,6 @@
 """Checks that every attack must pass on one training.
 
-An attack may read only what messages show, and must not beat guessing if uploads carry nothing.
+An attack may read only visible messages, and must not beat guessing if uploads carry nothing.
 """
 
 from __future__ import annotations
@@ -46,11 +46,10 @@ P_VALUE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class AttackCase:
-    """An attack, and a training on ``data()`` that it attacks at a ``vantage`` (what it sees).
+    """An attack, and a training on ``data()`` that it attacks at a ``vantage``.
 
-    ``trainings`` are on random halves of the users, for attacks on the membership of users.
-    ``plays`` is the number of games on uploads that carry nothing: with fewer than 3 no fault would
-    show.
+    ``trainings``: trainings on random halves of the users, for attacks on the membership of users.
+    ``plays``: number of games on uploads that carry nothing; fewer than 3 cannot show a fault.
     """
 
     attack: Attack
@@ -60,7 +59,7 @@ class AttackCase:
     plays: int = PLAYS
 
     def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:
-        """Returns what the attack sees: messages and public parameters of the training."""
+        """Returns the attack's view: visible messages and public parameters of the training."""
         rng = np.random.default_rng(0)
         return self.run.transcript.view(self.vantage, rng, make_round_view=of_round)
 
@@ -71,10 +70,10 @@ class AttackCase:
 
     @cached_property
     def background(self) -> Background:
-        """The knowledge that the attack is given besides its view.
+        """Knowledge of the attack besides its view.
 
         Every third user's gender, all users' ages, some items of each user, and one candidate item
-        per user; with ``trainings`` also all profiles, and who is in which training.
+        per user; with ``trainings`` also all profiles, and the coins of each training.
         """
         halved = self.trainings
         codes = data().attributes["gender"].codes
@@ -106,13 +105,13 @@ class AttackCase:
 
 
 def arrays(value: Any) -> dict[str, NDArray[Any]]:
-    """The fields of a dataclass that are arrays, by name."""
+    """Fields of a dataclass that are arrays, by name."""
     parts = {f.name: getattr(value, f.name) for f in fields(value)}
     return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
 
 
 class AsStored(RoundView):
-    """A round with messages in the form in which they are stored, which no attack may depend on."""
+    """A round with messages in their stored form, on which no attack may depend."""
 
     def __post_init__(self) -> None:
         pass
@@ -241,13 +240,12 @@ def alarms(case: AttackCase) -> Counter[str]:
 
     The result maps a metric to the number of plays whose gain has a 95% interval above 0.
     """
-    # An attack on whole users sees the true models, but coins say who was in them. A play of
-    # attribute inference on a whole message includes one on every group of its components, and
-    # costs as much more: here the whole and single groups take turns, and count as one metric; one
-    # that reveals nothing gives up its turn.
+    # An attack on whole users sees the true models, with random coins of membership. An attribute
+    # attack on whole messages includes one on every group of components and costs as much more:
+    # here the whole and single groups take turns, and count as one metric.
     attack, view = case.attack, case.view()
     linking = attack.family is AttackFamily.LINKAGE
-    if linking:  # its game takes the senders away
+    if linking:  # the game removes the senders
         view = replace(case.run.transcript.view(Vantage.SERVER), vantage=case.vantage)
     shown = [view]
     if attack.needs_known and len(view.group_names) > 1:
@@ -284,13 +282,13 @@ def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0
     of other users.
     """
     rng = np.random.default_rng([11, seed])
-    codes, each = rng.integers(2, size=300), np.arange(300)
+    codes, users = rng.integers(2, size=300), np.arange(300)
     lean = np.where(np.arange(60) < 30, signal * (codes[:, None] - 0.5), 0.0)
     bits = (rng.random(lean.shape) < 0.5 + lean).astype(np.int8)
-    told = codes[rng.permutation(300)] if permuted else codes
-    gender = Attribute(codes=told, categories=("F", "M"))
+    labels = codes[rng.permutation(300)] if permuted else codes
+    gender = Attribute(codes=labels, categories=("F", "M"))
     public = PublicInfo(algorithm="planted", n_users=300, n_items=60)
-    sent = Round(None, Uploads(each, {"bits": Dense(bits, Payload.BITS)}))
+    sent = Round(None, Uploads(users, {"bits": Dense(bits, Payload.BITS)}))
     view = Transcript(public=public, rounds=(sent,)).view(Vantage.SERVER)
     held = Interactions.create(bits, attributes={"gender": gender})
     rows = rows_of(attack, view, rng, interactions=held)
@@ -308,7 +306,7 @@ def check_planted_signal(attack: Attack) -> None:
 
 def check_removed_signal(attack: Attack) -> None:
     """Checks that an attack does not beat its baseline on permuted labels or on noise."""
-    # In 12 plays, the 95% interval may lie above the baseline as often as chance (p >= 1e-4)
+    # In 12 plays, the 95% interval may be above the baseline as often as chance (p >= 1e-4)
     # permits.
     for signal, permuted in ((0.6, True), (0.0, False)):
         rows = [planted(attack, signal, permuted, s) for s in range(12)]

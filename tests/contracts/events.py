@@ -185,7 +185,7 @@ DELTAS = (0.0, 1e-6, 0.01)
 
 _NOISES, _RATES = (100.0, 20.0, 3.0, 0.8, 0.0), (0.0, 0.01, 0.1, 0.5, 1.0)
 _NEGATIVE, _BEYOND, _NO_COUNTS = (-1.0, math.nan), (-0.1, 1.1, math.nan), (0, -5, 2.5, math.nan)
-# Values that never cost less than the one before, all else equal; values outside the range.
+# Values in an order in which none has a smaller epsilon than the one before; invalid values.
 _PARAMETERS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "noise_multiplier": (_NOISES, _NEGATIVE),
     "standard_deviation": (_NOISES, _NEGATIVE),
@@ -204,7 +204,7 @@ _PARAMETERS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "sensitivities": ((), tuple((0.0, 1.0, 2.0, c) for c in (*_NEGATIVE, math.inf))),
     "sampling_probs": ((), ((0.5, 0.4, 0.0, 0.0), (1.5, -0.5, 0.0, 0.0), (1.0,))),
 }
-# The first of each kind, and of each kind that is sampled.
+# First event of each kind, and of each kind that is sampled.
 _EACH = {
     (type(event), type(getattr(event, "event", None))): event
     for event in (use.event for use in reversed(USES.values()))
@@ -218,18 +218,18 @@ def _moved(event: DpEvent, outside: bool) -> Iterator[tuple[str, tuple[DpEvent, 
         if field.name == "event":
             for name, inner in _moved(event.event, outside):
                 yield name, tuple(attr.evolve(event, event=one) for one in inner)
-        elif not (outside and isinstance(event, RevealedSamplingDpEvent)):  # it checks its rate
+        elif not (outside and isinstance(event, RevealedSamplingDpEvent)):  # it checks its own rate
             values = _PARAMETERS[field.name][outside]
             yield field.name, tuple(attr.evolve(event, **{field.name: x}) for x in values)
 
 
-# One parameter moved at a time: each event costs at least what the one before does.
+# One parameter changes at a time: no event has a smaller epsilon than the one before.
 LADDERS: dict[str, tuple[DpEvent, ...]] = {
     **{f"{e}, {name}": moved for e in _EACH for name, moved in _moved(e, False) if moved},
     "sampled group, rate": tuple(group_event(q, 3, 2.0) for q in _RATES),
     "sampled group, size": tuple(group_event(0.1, k, 2.0) for k in (1, 2, 5, 20)),
 }
-# Each parameter outside its range, in an event that is otherwise sensible.
+# Each parameter outside its range, in an otherwise valid event.
 SENSELESS = tuple(wrong for e in _EACH for _, moved in _moved(e, True) for wrong in moved)
 
 
@@ -293,7 +293,7 @@ def _bits(count: int, p: float, q: float) -> Losses:
     return losses
 
 
-def _seen(count: int, rate: float, z: float) -> Losses:
+def _visible(count: int, rate: float, z: float) -> Losses:
     """Samples losses of a binomial number of Gaussian mechanisms, if this number is visible."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
@@ -308,7 +308,7 @@ def _together(*parts: Losses) -> Losses:
 
 
 def _both(draw: Callable[..., Losses], one: Any, other: Any) -> tuple[Losses, Losses]:
-    """Samplers of the losses of two inputs, in either order."""
+    """Samplers of the losses of two inputs, in both orders."""
     return draw(one, other), draw(other, one)
 
 
@@ -343,7 +343,7 @@ SAMPLED = {
     "responses of fixed size": Sampled.of(
         {SampledWithoutReplacementDpEvent(100, 20, PureDpEvent(1.5)): 10}, *_DRAWN_RESPONSES
     ),
-    # All other records have the second value, which is also that of a record drawn instead.
+    # All other records have the second value, as does a record drawn instead.
     "fixed size": Sampled.of(
         {SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(1.0)): 6}, *_DRAWN_GAUSSIANS
     ),
@@ -355,7 +355,7 @@ SAMPLED = {
         {group_event(0.1, 3, 2.0): 6}, *_both(partial(_around, 6, 2.0), _GROUP, _0)
     ),
     "seen sampling": Sampled.of(
-        {RevealedSamplingDpEvent(0.2, GaussianDpEvent(2.0)): 30}, _seen(30, 0.2, 2.0)
+        {RevealedSamplingDpEvent(0.2, GaussianDpEvent(2.0)): 30}, _visible(30, 0.2, 2.0)
     ),
 }
 # Epsilons of millions and more.
@@ -375,7 +375,7 @@ MILLIONS: tuple[DpEvent, ...] = (
 
 
 def _masses(report: DpEvent) -> tuple[list[float], list[float]]:
-    """The probabilities of outputs under the two inputs of a local report."""
+    """Probabilities of outputs under the two inputs of a local report."""
     # Outputs of randomized response are the two inputs, and all others together.
     if isinstance(report, RandomizedResponseDpEvent):
         lie = report.noise_parameter / report.num_buckets
@@ -386,10 +386,10 @@ def _masses(report: DpEvent) -> tuple[list[float], list[float]]:
     return [p, 1.0 - p], [q, 1.0 - q]
 
 
-# One of each kind in ``REPORTS``.
+# An event of each kind in ``REPORTS``.
 KINDS = tuple(USES[name].event for name in ("flip", "five buckets", "pure"))
 _CHANCES = st.floats(0.02, 0.98)
-# Reports with two or three outputs that are worth distinguishing.
+# Reports with two or three distinguishable outputs.
 REPORTS: st.SearchStrategy[DpEvent] = st.one_of(
     st.builds(BitFlipDpEvent, _CHANCES, _CHANCES),
     st.builds(RandomizedResponseDpEvent, st.floats(0.05, 1.0), st.integers(2, 6)),
@@ -398,7 +398,7 @@ REPORTS: st.SearchStrategy[DpEvent] = st.one_of(
 
 
 def enumerated_divergence(reports: Sequence[DpEvent], epsilon: float) -> float:
-    """The largest hockey-stick divergence of independent reports at ``epsilon``."""
+    """Largest hockey-stick divergence of independent reports at ``epsilon``."""
     # All outputs are enumerated, and for each report which of its two inputs the first world has:
     # at most 3^6 outputs in 2^6 assignments.
     p, q = np.ones((1, 1)), np.ones((1, 1))

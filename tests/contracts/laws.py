@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets import settings
 
-# Exceptions of a test that fails.
+# Exceptions of a failing test.
 BROKEN = (AssertionError, pytest.fail.Exception)
 
 
@@ -80,10 +80,10 @@ def check_ranges(member: settings.Checked) -> None:
             try:
                 replace(member, **{name: value})  # type: ignore[type-var]
             except InputError as error:
-                said = str(error)
+                message = str(error)
             else:
                 raise AssertionError(f"{name}={value!r} was not refused")
-            assert f"got {name}={value!r}" in said, said
+            assert f"got {name}={value!r}" in message, message
 
 
 def _outside(rule: settings.ValueConstraint) -> list[Any]:

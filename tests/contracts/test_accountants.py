@@ -52,17 +52,17 @@ from tests.contracts.events import (
 from tests.contracts.laws import BROKEN, catches, each, members, only
 
 ACCOUNTANTS: dict[str, Accountant] = members("accountants")
-# Draws for each sampled divergence, and the chance that one of all of them is wrong.
+# Draws for each sampled divergence, and probability that any of them is wrong.
 DRAWS, ERROR = 400_000, 1e-6
-# By how much of the truth a bound may exceed it, at delta 0 and above.
+# Largest relative excess of a bound over the truth, at delta 0 and above.
 SLACK = {
     "optimal": (1e-6, 0.01),
     "pld": (1e-6, 1e-4),
     "pure": (1e-6, math.inf),
-    "rdp": (math.inf, 1.3),  # its conversion, of which delta .01 and little noise have most
+    "rdp": (math.inf, 1.3),  # its conversion is loosest at delta 0.01 and little noise
     "shuffle": (1e-6, 1e-4),
 }
-BOUNDED = ("fixed size", "responses of fixed size")  # by a pair that no data set has
+BOUNDED = ("fixed size", "responses of fixed size")  # no data set attains their pair
 
 
 accountant = each(ACCOUNTANTS)
@@ -250,7 +250,7 @@ def test_statement(accountant: Accountant) -> None:
 @pytest.mark.parametrize("name", ACCOUNTANTS)
 def test_upper_bounds_are_near_the_truth_where_it_is_known(name: str) -> None:
     """Checks that bounds are not much above the true epsilon, if that is known."""
-    # For Laplace noise it is known for one use only.
+    # The exact epsilon of Laplace noise is known for one use only.
     tried = 0
     for use, n, delta in itertools.product(read(ACCOUNTANTS[name]), (1, 5, 400), DELTAS):
         if use.exact is None or (use is USES["laplace"] and n > 1):
@@ -265,17 +265,17 @@ def test_upper_bounds_are_near_the_truth_where_it_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name not in BOUNDED])
-def test_the_pld_accountant_is_near_what_draws_of_losses_show(name: str) -> None:
+def test_the_pld_accountant_is_near_sampled_losses(name: str) -> None:
     """Checks that the bound is at most 3% above the epsilon that sampled losses show."""
     case, delta = SAMPLED[name], 0.05
 
-    def shown(losses: np.ndarray) -> float:
+    def epsilon_of(losses: np.ndarray) -> float:
         def excess(epsilon: float) -> float:
             return float(-np.expm1(epsilon - np.maximum(losses, epsilon)).mean()) - delta
 
         return float(optimize.brentq(excess, 0.0, 50.0))
 
-    truth = max(shown(drawn(losses)) for losses in case.losses)
+    truth = max(epsilon_of(drawn(losses)) for losses in case.losses)
     assert cost(ACCOUNTANTS["pld"], case.event, delta) <= 1.03 * truth
 
 

@@ -54,7 +54,7 @@ LEARNERS = [
     if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known
 ]
 QUICKER = ("attribute-knn",)
-EVERYWHERE = ("interaction-membership",)  # it asks every reader that there is
+EVERYWHERE = ("interaction-membership",)  # it runs every reader
 
 
 def quick(name: str) -> Attack:
@@ -74,9 +74,9 @@ def cases(name: str, targets: Iterable[str]) -> list[AttackCase]:
 
 
 def in_turn(name: str) -> list[AttackCase]:
-    """The attack on a few target systems at which it can run, for quick tests."""
+    """Returns attacks on a few target systems that it can read, for quick tests."""
     # Every third system or, for classifiers, one in as many as there are classifiers; all systems
-    # if the attack reads nothing of these.
+    # if the attack can read none of these.
     every, family = (len(LEARNERS), LEARNERS) if name in LEARNERS else (3, ATTACKS)
     turns = [t for at, t in enumerate(TARGETS) if (at - family.index(name)) % every == 0]
     found = cases(name, turns) or cases(name, TARGETS)
@@ -94,7 +94,7 @@ def test_only_the_wire_is_read(name: str, everywhere: bool) -> None:
         check_only_the_wire_is_read(case)
 
 
-UNLINKED = ("user-membership",)  # it reads nothing where messages are linked to their senders
+UNLINKED = ("user-membership",)  # it reads nothing if messages are linked to their senders
 
 
 @pytest.mark.parametrize("name", sorted({*ATTACKS} - {*LEARNERS, *UNLINKED} | {*QUICKER}))
@@ -159,9 +159,9 @@ def clean() -> tuple[Interactions, TrainingRun]:
 def test_clean_gradients_beat_every_baseline(name: str) -> None:
     """Checks that attacks beat guessing if gradients are uploaded without protection."""
     many, run = clean()
-    view, told = run.transcript.view(Vantage.SERVER), run.user_vectors
+    view, vectors = run.transcript.view(Vantage.SERVER), run.user_vectors
     rng = np.random.default_rng(0)
-    rows = rows_of(quick(name), view, rng, interactions=many, user_vectors=told)
+    rows = rows_of(quick(name), view, rng, interactions=many, user_vectors=vectors)
     gains = [row.gain_over_baseline for row in rows]
     assert any(gain is not None and gain.ci_low > 0.0 for gain in gains)
 

@@ -34,7 +34,7 @@ from tests.auditor.exact.densities import (
     search,
     slow_delta,
 )
-from tests.auditor.verification.checks.evidence import evidence
+from tests.auditor.verification.checks.evidence import collect
 from tests.points import later
 
 
@@ -109,7 +109,7 @@ def test_an_underflow_is_not_an_impossible_output(inputs: list[int]) -> None:
     law = geometric(1000)
     assert not is_refuted(law, 996.0, inputs)
     assert is_refuted(law, 590.0, inputs)
-    found = check_support(evidence(law, inputs, epsilon=996.0, samples=3_000, law=True))
+    found = check_support(collect(law, inputs, epsilon=996.0, samples=3_000, law=True))
     assert found.status is CheckStatus.PASSED
 
 

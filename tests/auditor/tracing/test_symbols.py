@@ -1,4 +1,4 @@
-"""Comparisons and rounding of noise give events of the exact probability."""
+"""Tests of events of noise: comparisons and rounding have the exact probability."""
 
 from __future__ import annotations
 

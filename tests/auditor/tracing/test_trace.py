@@ -1,4 +1,4 @@
-"""Mechanisms as they are commonly written, compared with their closed forms."""
+"""Tests of traces of mechanisms as commonly written, against their closed forms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = math.sqrt(E)
 BITS = ROOT / (ROOT + 1)
 TANH = (E - 1) / (E + 1)
 WIDE = (ROOT + 1) / (ROOT - 1)
-HALF = 1 / (2 * E * (E - 2))  # of the square wave
+HALF = 1 / (2 * E * (E - 2))  # half width of the square wave
 FLIP = math.log(3)
 BUDGET = 0.75
 
@@ -97,21 +97,21 @@ SPLIT = math.sqrt(STEEP) / (1 + math.sqrt(STEEP))
 
 
 def staircase(x: float, rng: Rng) -> Any:
-    """Geng, Kairouz, Oh and Viswanath 2015, at epsilon 3 and sensitivity 1."""
+    """Staircase mechanism at epsilon 3 and sensitivity 1 (Geng, Kairouz, Oh and Viswanath 2015)."""
     sign = 1 if rng.random() < 0.5 else -1
     step, place = rng.geometric(1 - STEEP) - 1, rng.random()
     near = rng.random() < SPLIT / (SPLIT + (1 - SPLIT) * STEEP)
     return x + sign * (step + (SPLIT * place if near else SPLIT + (1 - SPLIT) * place))
 
 
-def test_a_staircase_is_exact_but_for_steps_that_are_left_out() -> None:
+def test_a_staircase_is_exact_up_to_omitted_steps() -> None:
     trace = Trace.from_function(staircase, [0.0, 1.0], takes_size=False)
     bound = trace.compute_bound(0.0)
     assert bound.epsilon == pytest.approx(3.0, rel=1e-9)
     assert not bound.tight
     at_delta = trace.compute_bound(1e-3)
     assert at_delta.tight
-    # On half of the mass the density is e^3 times the other one; on the rest they are equal.
+    # On half of the mass the first density is e^3 times the second; on the rest they are equal.
     places = np.linspace(-40, 40, 80_001)[:-1] + 5e-4
     first, second = (np.exp(trace.log_prob(places, value)) for value in (0.0, 1.0))
     excess = np.maximum(first - math.exp(at_delta.epsilon) * second, 0).sum() * 1e-3
@@ -395,7 +395,7 @@ def lean_of_one_in_a_billion(x: int, rng: Rng) -> Any:
 
 
 @pytest.mark.parametrize(("function", "expected", "inputs", "delta", "sized"), CASES)
-def test_closed_forms(
+def test_epsilons_equal_closed_forms(
     function: Callable[..., Any], expected: float, inputs: Any, delta: float, sized: bool
 ) -> None:
     found = compute_epsilon(function, list(inputs), delta, sized=sized)
@@ -491,6 +491,6 @@ def _swallowed(x: int, rng: Rng) -> Any:
         (_steps_by_the_input, "discrete noise of one grid step"),
     ],
 )
-def test_what_is_not_traced_is_refused_with_the_reason(function: Any, reason: str) -> None:
+def test_code_that_is_not_traced_is_refused_with_a_reason(function: Any, reason: str) -> None:
     with pytest.raises(NotTraced, match=reason):
         compute_epsilon(function, [0, 1])

@@ -1,4 +1,4 @@
-"""Outputs with several parts that depend on one draw or one noise."""
+"""Tests of outputs with several components that depend on one draw or one noise."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from tests.auditor.tracing.distributions import compute_epsilon, follow
 
 Rng = np.random.Generator
-BOTH: list[Any] = []
+DEPENDENT: list[Any] = []
 
 
 def case(expected: float, *inputs: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        BOTH.append(pytest.param(function, expected, inputs or (0, 1), id=function.__name__))
+        DEPENDENT.append(pytest.param(function, expected, inputs or (0, 1), id=function.__name__))
         return function
 
     return add
@@ -135,8 +135,8 @@ def the_same_by_other_paths(x: int, rng: Rng) -> Any:
     return rng.integers(2) if rng.random() < 0.125 else 1 - rng.integers(2)
 
 
-@pytest.mark.parametrize(("function", "expected", "inputs"), BOTH)
-def test_parts_that_depend_on_each_other(
+@pytest.mark.parametrize(("function", "expected", "inputs"), DEPENDENT)
+def test_epsilon_of_dependent_components(
     function: Callable[..., Any], expected: float, inputs: Any
 ) -> None:
     assert compute_epsilon(function, list(inputs)) == pytest.approx(expected, rel=1e-9, abs=1e-12)

@@ -1,4 +1,4 @@
-"""A target for tests that only gives scores."""
+"""Target for tests that only scores items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Popularity and damped means, compared with loops, and differences from them per user."""
+"""Tests of utility baselines, popularity and damped means, against loops."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from tests.auditor.utility.scorer import Scorer
 RANKED = (HoldOut.LEAVE_LAST_OUT, HoldOut.HELD_OUT_USERS)
 
 
-def groups(rng: np.random.Generator, users: int = 600, items: int = 60) -> Interactions:
-    """Interactions of two tastes of equal size; items with smaller numbers are more popular."""
+def draw_two_tastes(rng: np.random.Generator, users: int = 600, items: int = 60) -> Interactions:
+    """Interactions of users of two tastes; items with smaller numbers are more popular."""
     liked = (np.arange(users)[:, None] + np.arange(items)) % 2 == 0
     rate = np.linspace(0.6, 0.1, items) * np.where(liked, 1.4, 0.1)
     rated = rng.random((users, items)) < rate
     return Interactions.create(rated * rng.integers(1, 6, rated.shape))
 
 
-def evaluated(
+def evaluate(
     split: HoldOut, by: Callable[[Any, Interactions, Any], Any], cutoffs: tuple[int, ...] = (3, 10)
 ) -> tuple[Any, tuple[UtilityRow, ...]]:
     rng = np.random.default_rng(0)
     evaluation = UtilityTest(split=split, cutoffs=cutoffs)
-    held = hold_out(evaluation, groups(rng), rng)
+    held = hold_out(evaluation, draw_two_tastes(rng), rng)
     target: Any = Scorer(lambda mine, users: by(held, mine, users), evaluation)
     return held, held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
-def by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
+def score_by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
     return np.tile(baselines.count_item_users(held.training_data), (len(users), 1))
 
 
-def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
-    """Popularity within the half of the items that contains more of the user's items."""
+def score_by_taste(held: Any, mine: Interactions, users: Any) -> Any:
+    """Scores by popularity within the half of the items that has more of the user's items."""
     odd = mine.ratings[users].toarray()[:, 1::2] > 0
     even = mine.ratings[users].toarray()[:, ::2] > 0
     likes_odd = odd.sum(axis=1) > even.sum(axis=1)
@@ -54,50 +54,50 @@ def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
     return baselines.count_item_users(held.training_data) + 1000.0 * liked
 
 
-def remark(*rows: UtilityRow) -> str:
+def describe(*rows: UtilityRow) -> str:
     return describe_shortfall(Section(target="scorer", findings=(), utility=rows))
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_popularity_as_a_target_is_its_own_baseline_on_the_same_candidates(split: HoldOut) -> None:
-    _, rows = evaluated(split, by_popularity)
+def test_popularity_as_a_target_equals_its_baseline(split: HoldOut) -> None:
+    _, rows = evaluate(split, score_by_popularity)
     for each in rows:
         assert (each.baseline.name, each.baseline.value) == (baselines.POPULARITY, each.value)
         assert set(each.baseline.difference.model_dump().values()) == {0.0}
-    said = remark(*rows)
-    assert "popular items on any" in said
-    assert "It is not shown that what it learned about users improves" in said
+    text = describe(*rows)
+    assert "popular items on any" in text
+    assert "It is not shown that what it learned about users improves" in text
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_a_better_system_than_popularity_gets_no_remark(split: HoldOut) -> None:
-    _, rows = evaluated(split, by_taste)
+def test_a_system_above_popularity_has_no_remark(split: HoldOut) -> None:
+    _, rows = evaluate(split, score_by_taste)
     assert any(each.baseline.difference.ci_low > 0.0 for each in rows)
-    assert remark(*rows) == ""
+    assert describe(*rows) == ""
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(split: HoldOut) -> None:
+def test_a_system_between_guessing_and_popularity_has_a_remark(split: HoldOut) -> None:
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
         popular = baselines.count_item_users(held.training_data)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
         return popular + 1.5 * popular.max() * noise[users]
 
-    _, rows = evaluated(split, noisy, cutoffs=(10,))
+    _, rows = evaluate(split, noisy, cutoffs=(10,))
     assert any(each.ci_low > each.random for each in rows)
-    said = remark(*rows)
-    assert "recommending popular items on any" in said
-    assert said.endswith("learned about single users does not improve the recommendations.")
+    text = describe(*rows)
+    assert "recommending popular items on any" in text
+    assert text.endswith("learned about single users does not improve the recommendations.")
 
 
-def test_popularity_among_all_items_is_that_of_counting() -> None:
-    held, rows = evaluated(HoldOut.LEAVE_LAST_OUT, by_taste)
+def test_popularity_among_all_items_equals_counting() -> None:
+    held, rows = evaluate(HoldOut.LEAVE_LAST_OUT, score_by_taste)
     kept = held.training_data.ratings.toarray() > 0
     met = kept.sum(axis=0)
     ours, theirs = [], []
     for user in np.flatnonzero(held.items >= 0):
         item = held.items[user]
-        scores = by_taste(held, held.training_data, np.array([user]))[0]
+        scores = score_by_taste(held, held.training_data, np.array([user]))[0]
         rivals = [other for other in range(60) if other != item and not kept[user, other]]
         for hits, by in ((ours, scores), (theirs, met)):
             above = sum(by[other] > by[item] for other in rivals)
@@ -112,10 +112,10 @@ def test_popularity_among_all_items_is_that_of_counting() -> None:
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
 
 
-def slow_deviations(rest: list[tuple[int, float]], size: int) -> list[float]:
-    """Analysis of variance by loops, and n / (n + k) of each group's mean."""
-    of = [[x for group, x in rest if group == g] for g in range(size)]
-    filled = [x for x in of if x]
+def compute_slow_deviations(rest: list[tuple[int, float]], size: int) -> list[float]:
+    """Shrunken deviations of groups: variance components and n / (n + k) of each mean, by loops."""
+    members = [[x for group, x in rest if group == g] for g in range(size)]
+    filled = [x for x in members if x]
     n = len(rest)
     if n == len(filled):
         return [0.0] * size
@@ -125,11 +125,11 @@ def slow_deviations(rest: list[tuple[int, float]], size: int) -> list[float]:
     between = (spread - (len(filled) - 1) * within) / (n - sum(len(x) ** 2 for x in filled) / n)
     if between <= 0:
         return [0.0] * size
-    return [sum(x) / (len(x) + within / between) for x in of]
+    return [sum(x) / (len(x) + within / between) for x in members]
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_means_are_those_of_loops(seed: int) -> None:
+def test_means_equal_loops(seed: int) -> None:
     rng = np.random.default_rng(seed)
     level = 3.0 + rng.normal(size=(9, 1)) + rng.normal(size=7)
     dense = (level + rng.normal(size=(9, 7))) * (rng.random((9, 7)) < 0.6)
@@ -140,23 +140,23 @@ def test_means_are_those_of_loops(seed: int) -> None:
     mean = np.mean([x for *_, x in entries])
     users, items = [0.0] * 9, [0.0] * 7
     for _ in range(5):
-        items = slow_deviations([(i, x - mean - users[u]) for u, i, x in entries], 7)
-        users = slow_deviations([(u, x - mean - items[i]) for u, i, x in entries], 9)
+        items = compute_slow_deviations([(i, x - mean - users[u]) for u, i, x in entries], 7)
+        users = compute_slow_deviations([(u, x - mean - items[i]) for u, i, x in entries], 9)
     asked = np.array([(u, i) for u in range(9) for i in range(7)]).T
     slow = [mean + users[u] + items[i] for u, i in asked.T]
     np.testing.assert_allclose(baselines.predict_ratings(data, asked[0], asked[1]), slow, atol=1e-8)
 
 
 @pytest.mark.parametrize("dense", [np.full((4, 5), 2.0), np.diag([1.0, 3.0, 5.0])])
-def test_the_mean_is_predicted_if_groups_do_not_differ_detectably(dense: np.ndarray) -> None:
+def test_the_mean_is_predicted_if_groups_do_not_differ(dense: np.ndarray) -> None:
     users, items = np.array([0, 1, 2]), np.array([2, 1, 0])
     found = baselines.predict_ratings(Interactions.create(dense), users, items)
     np.testing.assert_allclose(found, dense[dense > 0].mean())
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.5])
-def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
-    """Without noise the truth is predicted; with noise the error exceeds that of the means."""
+def test_rating_errors_are_compared_with_means_per_user(noise: float) -> None:
+    """Without noise the predictions are exact; with noise their error exceeds that of the means."""
     rng = np.random.default_rng(2)
     level = 3.0 + 0.7 * rng.normal(size=(80, 1)) + 0.7 * rng.normal(size=30)
     taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
@@ -181,7 +181,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     ends = gap - 1.959964 * error, gap + 1.959964 * error
     difference = found.baseline.difference
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
-    sentence = remark(found)
+    sentence = describe(found)
     if noise:
         useless = "better than guessing on this measure: the recommendations are useless."
         helps = "user and item means on this measure: what it learned about single users does not"
@@ -191,8 +191,8 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
 
 
 @pytest.mark.calibration
-def test_scores_as_good_as_popularity_seldom_beat_it_by_chance() -> None:
-    """One of twelve figures of the same users wins by chance in at most 5% of all audits."""
+def test_scores_equal_to_popularity_rarely_beat_it_by_chance() -> None:
+    """Any of twelve metrics of the same users beats it by chance in at most 5% of audits."""
     rng = np.random.default_rng(3)
     target: Any = Scorer(None)
     times, beaten = 600, 0
@@ -210,6 +210,6 @@ def test_scores_as_good_as_popularity_seldom_beat_it_by_chance() -> None:
             )
             for cutoff in range(4, 28, 2)
         ]
-        beaten += remark(*rows) == ""
+        beaten += describe(*rows) == ""
     assert stats.binom.sf(beaten - 1, times, 0.05) > 1e-4
     assert beaten > 0

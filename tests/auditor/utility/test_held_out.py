@@ -1,4 +1,4 @@
-"""Scores that are not finite are refused, and equal scores reach the random figure."""
+"""Tests of held-out evaluation: scores that are not finite, and the metric of equal scores."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.auditor.utility.scorer import Scorer
 
 DATA = Interactions.create(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
 
-SCORED = [split for split in HoldOut if split is not HoldOut.NOTHING]
+SPLITS = [split for split in HoldOut if split is not HoldOut.NOTHING]
 
 
-def broken(evaluation: UtilityTest, wrong: float, width: int = DATA.n_items) -> Any:
-    """Scores of 0, except for one score of the last requested user."""
+def make_broken_scorer(evaluation: UtilityTest, wrong: float, width: int = DATA.n_items) -> Any:
+    """A scorer of zeros, except for one score of the last requested user."""
 
     def by(mine: Interactions, users: Any) -> Any:
         out = np.zeros((len(users), width), dtype=np.float32)
@@ -30,34 +30,34 @@ def broken(evaluation: UtilityTest, wrong: float, width: int = DATA.n_items) -> 
     return Scorer(by, evaluation, name="broken")
 
 
-def of_a_table(evaluation: UtilityTest) -> Any:
+def make_table_scorer(evaluation: UtilityTest) -> Any:
     return Scorer(np.random.default_rng(3).random((20, 12)), evaluation)
 
 
-@pytest.mark.parametrize("split", SCORED)
+@pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused(split: HoldOut, wrong: float) -> None:
     rng = np.random.default_rng(1)
-    target = broken(UtilityTest(split=split, cutoffs=(2,)), wrong)
+    target = make_broken_scorer(UtilityTest(split=split, cutoffs=(2,)), wrong)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match=f"finite scores from broken, got {wrong} for item 11"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
-@pytest.mark.parametrize("split", SCORED)
+@pytest.mark.parametrize("split", SPLITS)
 def test_scores_of_fewer_items_are_refused(split: HoldOut) -> None:
     rng = np.random.default_rng(1)
-    target = broken(UtilityTest(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
+    target = make_broken_scorer(UtilityTest(split=split, cutoffs=(2,)), 0.0, DATA.n_items - 1)
     held = hold_out(target.evaluation, DATA, rng)
     with pytest.raises(InputError, match="Expected scores of shape"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
 
 @pytest.mark.parametrize("split", [HoldOut.LEAVE_LAST_OUT, HoldOut.HELD_OUT_USERS])
-def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split: HoldOut) -> None:
-    """Most users have fewer than 11 items without interaction, which is the number of negatives."""
+def test_equal_scores_reach_the_random_metric(split: HoldOut) -> None:
+    """Most users have fewer than 11 items without interaction, the number of negatives."""
     rng = np.random.default_rng(1)
-    target = broken(UtilityTest(split=split, cutoffs=(1, 3)), 0.0)
+    target = make_broken_scorer(UtilityTest(split=split, cutoffs=(1, 3)), 0.0)
     held = hold_out(target.evaluation, DATA, rng)
     rows = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     assert len(rows) >= 4
@@ -66,10 +66,10 @@ def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split
 
 
 @pytest.mark.parametrize("split", [HoldOut.LEAVE_LAST_OUT, HoldOut.HELD_OUT_RATINGS])
-def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
+def test_scoring_in_blocks_does_not_change_metrics(
     split: HoldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = of_a_table(UtilityTest(split=split, cutoffs=(1, 3)))
+    target = make_table_scorer(UtilityTest(split=split, cutoffs=(1, 3)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
 
     def rows() -> Any:
@@ -82,12 +82,12 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
     assert len(list(iter_user_blocks(np.arange(20), DATA.n_items))) == 7
 
 
-@pytest.mark.parametrize("split", SCORED)
-def test_some_of_many_users_are_tested_and_rows_give_their_number(
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_sample_of_many_users_is_tested_and_counted(
     split: HoldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Drawn users have the same errors as among all users."""
-    target = of_a_table(UtilityTest(split=split, cutoffs=(3,)))
+    """The metric of the sampled users estimates that of all users without bias."""
+    target = make_table_scorer(UtilityTest(split=split, cutoffs=(3,)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
     every = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(2))
     assert not any("at random" in row.paper_note for row in every)
@@ -98,15 +98,15 @@ def test_some_of_many_users_are_tested_and_rows_give_their_number(
         for row, whole in zip(rows, every, strict=True):
             assert " users, at random." in row.paper_note.partition("3 of ")[2]
             assert row.n < whole.n
-    if split is not HoldOut.HELD_OUT_RATINGS:  # there a mean over ratings, in the order of users
+    if split is not HoldOut.HELD_OUT_RATINGS:  # ratings, not users, have equal weights there
         found = np.array([row.value for row in (rows[-1] for rows in runs)])
         assert abs(found.mean() - every[-1].value) < 5 * found.std() / np.sqrt(len(found)) + 1e-12
 
 
-def test_without_held_out_data_nothing_is_measured() -> None:
+def test_without_held_out_data_utility_is_not_measured() -> None:
     rng = np.random.default_rng(0)
     held = hold_out(UtilityTest(split=HoldOut.NOTHING), DATA, rng)
     assert held.training_data is DATA
-    target = of_a_table(UtilityTest())
+    target = make_table_scorer(UtilityTest())
     with pytest.raises(NoScoresError, match="Nothing is held out"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)

@@ -1,4 +1,4 @@
-"""Held-out ratings: the split and the error, compared with counting by hand."""
+"""Tests of held-out ratings: the split and the error, against counting by loops."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fedrec_auditor.targets.systems.base import Model, NoScoresError, ReportedMe
 from tests.auditor.utility.scorer import Scorer
 
 
-def ratings(rng: np.random.Generator, users: int = 12, items: int = 15) -> np.ndarray:
+def draw_ratings(rng: np.random.Generator, users: int = 12, items: int = 15) -> np.ndarray:
     dense = (rng.random((users, items)) < 0.4) * rng.integers(1, 6, (users, items))
     dense[0, :3] = 3
     dense[1], dense[2] = 0, 0
-    dense[2, 4] = 1  # one user without ratings, one with a single one
+    dense[2, 4] = 1  # one user without ratings, one with a single rating
     return dense.astype(np.float32)
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    dense = ratings(rng)
+    dense = draw_ratings(rng)
     split = hold_out(Interactions.create(dense), rng)
     kept = split.training_data.ratings.toarray()
     assert len(split.ratings) == max(2, round(0.1 * np.count_nonzero(dense)))
@@ -42,7 +42,7 @@ def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    dense, table = ratings(rng), rng.normal(3.0, 1.0, (12, 15))
+    dense, table = draw_ratings(rng), rng.normal(3.0, 1.0, (12, 15))
     split = hold_out(Interactions.create(dense), rng)
     paper = ReportedMetric(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
     target: Any = Scorer(table, reported_metrics=(paper,))
@@ -66,7 +66,7 @@ def test_all_spare_ratings_are_held_out_equally_often() -> None:
     for seed in range(200):
         split = hold_out(Interactions.create(dense), np.random.default_rng(seed))
         seen[split.users, split.items] += 1
-    # 20,000 held out over 5 items: 4,000 each, within six standard deviations
+    # of 20,000 ratings held out, each of 5 items has 4,000, within six standard deviations
     assert np.abs(seen.sum(axis=0) - 4000).max() < 6 * np.sqrt(20_000 * 0.16)
 
 
@@ -76,7 +76,7 @@ def test_too_few_ratings_are_refused(dense: Any) -> None:
         hold_out(Interactions.create(np.asarray(dense)), np.random.default_rng(0))
 
 
-def test_equal_ratings_measure_nothing() -> None:
+def test_equal_ratings_give_no_error() -> None:
     split = hold_out(Interactions.create(np.ones((4, 5))), np.random.default_rng(0))
     target: Any = Scorer(np.ones((4, 5)))
     reason = r"All 20 ratings are 1, so any constant predicts them\."

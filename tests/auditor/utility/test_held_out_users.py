@@ -1,4 +1,4 @@
-"""Held-out users: the split and the counts of rivals, compared with counting by hand."""
+"""Tests of held-out users: the split and the counts of rivals, against loops."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_too_little_data_is_refused(table: np.ndarray) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 15), st.integers(1, 9))
-def test_places_are_those_of_counting(seed: int, users: int, items: int, levels: int) -> None:
+def test_rivals_are_counted_as_by_loops(seed: int, users: int, items: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
-    scores = rng.integers(0, levels, (users, items)).astype(float)  # many ties
+    scores = rng.integers(0, levels, (users, items)).astype(float)  # so that scores have many ties
     kind = rng.integers(0, 3, (users, items))
     found = count_rivals(scores, kind == 0, kind == 1)
     expected = [
@@ -81,14 +81,14 @@ def test_places_are_those_of_counting(seed: int, users: int, items: int, levels:
     np.testing.assert_array_equal(found, np.array(expected, dtype=int).reshape(-1, 3).T)
 
 
-def figures(table: np.ndarray, split: HeldOutUsers) -> dict[str, float]:
+def compute_metrics(table: np.ndarray, split: HeldOutUsers) -> dict[str, float]:
     target: Any = Scorer(table, EVALUATION)
     rows = split.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))
     assert all(row.protocol == "held-out users" for row in rows)
     return {row.metric: row.value for row in rows}
 
 
-def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None:
+def test_metrics_average_over_items_and_then_over_users() -> None:
     rng = np.random.default_rng(3)
     split = hold_out(random_data(rng, 40, 30, 0.3), rng)
     table = rng.random((split.tuning_data.n_users, 30))
@@ -101,7 +101,7 @@ def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None
         if places:
             hits.append(np.mean([p <= 3 for p in places]))
             gains.append(np.mean([(p <= 3) / np.log2(1 + p) for p in places]))
-    found = figures(table, split)
+    found = compute_metrics(table, split)
     assert found["HR@3"] == pytest.approx(np.mean(hits))
     assert found["NDCG@3"] == pytest.approx(np.mean(gains))
 
@@ -110,5 +110,5 @@ def test_history_and_other_tested_items_do_not_lower_ranks() -> None:
     rng = np.random.default_rng(5)
     split = hold_out(random_data(rng, 30, 60, 0.5), rng)
     met = (split.tuning_data.ratings.toarray() > 0) | (split.test_data.ratings.toarray() > 0)
-    assert figures(met.astype(float), split)["NDCG@3"] == 1.0
-    assert figures(-met.astype(float), split)["HR@10"] == 0.0
+    assert compute_metrics(met.astype(float), split)["NDCG@3"] == 1.0
+    assert compute_metrics(-met.astype(float), split)["HR@10"] == 0.0

@@ -1,6 +1,6 @@
-"""With ``learns`` a system beats popularity, or two means, where there is something to learn.
+"""Tests that a system with ``learns`` beats popularity, or two means, if data have structure.
 
-Tastes are so plain that every comparison holds by ten standard errors over users and over seeds.
+Tastes are so clear that every comparison holds by ten standard errors over users and seeds.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 
-def tastes(rng: np.random.Generator, own: float, others: float) -> Interactions:
-    """120 users of four tastes and 80 items, met with chance ``own`` in a taste, else ``others``.
+def draw_tastes(rng: np.random.Generator, own: float, others: float) -> Interactions:
+    """Ratings of 120 users of four tastes and 80 items.
 
-    The tastes of a user and an item make the rating, so that neither has a mean of its own.
+    An item is rated with probability ``own`` in the user's taste, else ``others``. Ratings depend
+    on the tastes of user and item such that neither has a mean of its own.
     """
     users, items = rng.integers(4, size=120), np.arange(80) % 4
     alike = users[:, None] == items
@@ -27,28 +28,28 @@ def tastes(rng: np.random.Generator, own: float, others: float) -> Interactions:
     return Interactions.create(np.where(met, np.clip(ratings, 1, 5), 0.0))
 
 
-def measured(name: str, metric: str, **settings: object) -> UtilityRow:
-    """The first figure of the metric in one training."""
+def measure(name: str, metric: str, **settings: object) -> UtilityRow:
+    """First row of the metric in one training."""
     target = make_target(name, Plan(settings={name: settings}))
     rng = np.random.default_rng(0)
     likely = (0.9, 0.02) if metric == "NDCG" else (0.6, 0.3)
-    held = hold_out(target.evaluation, tastes(rng, *likely), rng)
+    held = hold_out(target.evaluation, draw_tastes(rng, *likely), rng)
     run = target.run(held.training_data, rng, n_kept_rounds=1)
     rows = held.evaluate(target, run.model, confidence=0.95, rng=rng)
     return next(row for row in rows if row.metric.startswith(metric))
 
 
 @pytest.mark.parametrize("name", ["fedmf", "fedlightgcn", "fedncf", "fedrec"])
-def test_what_is_recommended_beats_popularity(name: str) -> None:
-    row = measured(name, "NDCG", learns=True)
+def test_recommendations_beat_popularity(name: str) -> None:
+    row = measure(name, "NDCG", learns=True)
     assert row.baseline is not None
     assert row.baseline.difference.ci_low > 0
-    assert row.value > measured(name, "NDCG").ci_high
+    assert row.value > measure(name, "NDCG").ci_high
 
 
 @pytest.mark.parametrize("name", ["fmf-vfl", "fmf-hfl"])
 def test_predicted_ratings_beat_two_means(name: str) -> None:
-    row = measured(name, "MSE", learns=True)
+    row = measure(name, "MSE", learns=True)
     assert row.baseline is not None
     assert row.baseline.difference.ci_high < 0
-    assert row.value < measured(name, "MSE").ci_low
+    assert row.value < measure(name, "MSE").ci_low

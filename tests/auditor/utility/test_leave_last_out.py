@@ -1,4 +1,4 @@
-"""Leave-last-out and the two ranking protocols, against counting by hand."""
+"""Tests of leave-last-out and the two ranking protocols, against loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedrec_auditor.targets.systems.base import Model
 from tests.auditor.utility.scorer import Scorer
 
 
-def interactions(dense: np.ndarray, times: np.ndarray | None = None) -> Interactions:
+def make_data(dense: np.ndarray, times: np.ndarray | None = None) -> Interactions:
     ratings = sparse.csr_array(dense.astype(np.float32))
     return Interactions(
         name="made up",
@@ -33,7 +33,7 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
     dense = (rng.random((8, 12)) < 0.4) * rng.integers(1, 6, (8, 12))
     dense[0, :2] = 3
     times = rng.integers(0, 5, dense.shape)
-    split = hold_out(interactions(dense, times), rng)
+    split = hold_out(make_data(dense, times), rng)
     for user, item in enumerate(split.items):
         held = np.flatnonzero(dense[user])
         kept = np.flatnonzero(split.training_data.ratings[[user]].toarray()[0])
@@ -48,10 +48,10 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
     np.testing.assert_array_equal(ratings.data, table[table > 0])
 
 
-def test_among_equal_times_a_random_item_is_held_out() -> None:
+def test_ties_in_time_are_broken_at_random() -> None:
     dense = np.ones((4000, 6))
     times = np.tile([1, 9, 9, 2, 9, 9], (4000, 1))
-    split = hold_out(interactions(dense, times), np.random.default_rng(0))
+    split = hold_out(make_data(dense, times), np.random.default_rng(0))
     assert split.n_tied_users == 4000
     counts = np.bincount(split.items, minlength=6)
     np.testing.assert_array_equal(counts[[0, 3]], 0)
@@ -62,15 +62,15 @@ def test_among_equal_times_a_random_item_is_held_out() -> None:
 
 def test_without_timestamps_a_random_interaction_is_held_out() -> None:
     dense = np.ones((200, 10))
-    split = hold_out(interactions(dense), np.random.default_rng(0))
+    split = hold_out(make_data(dense), np.random.default_rng(0))
     assert len(set(split.items.tolist())) == 10
     rows = split.evaluate(Scorer(dense), Model(), confidence=0.95, rng=np.random.default_rng(0))
     assert {row.paper_note for row in rows} == {NO_TIMES_NOTE}
 
 
-def test_nothing_to_hold_out_is_refused() -> None:
+def test_data_without_an_item_to_hold_out_are_refused() -> None:
     with pytest.raises(InputError, match="two interactions"):
-        hold_out(interactions(np.eye(4)), np.random.default_rng(0))
+        hold_out(make_data(np.eye(4)), np.random.default_rng(0))
 
 
 @given(st.integers(0, 15), st.integers(0, 15))
@@ -84,7 +84,7 @@ def test_gains_average_over_the_orders_of_ties(above: int, tied: int) -> None:
 
 def test_an_oracle_always_hits_and_its_opposite_never() -> None:
     rng = np.random.default_rng(2)
-    data = interactions((rng.random((40, 200)) < 0.1) * 1.0 + np.eye(40, 200) + np.eye(40, 200, 1))
+    data = make_data((rng.random((40, 200)) < 0.1) * 1.0 + np.eye(40, 200) + np.eye(40, 200, 1))
     split = hold_out(data, rng)
     table = np.zeros((40, 200))
     users = np.flatnonzero(split.items >= 0)
@@ -95,11 +95,11 @@ def test_an_oracle_always_hits_and_its_opposite_never() -> None:
 
 
 def test_history_is_never_ranked() -> None:
-    """Training items score highest, and must not lower the rank of the held-out item."""
+    """Training items have the highest scores, and must not lower the rank of the held-out item."""
     rng = np.random.default_rng(3)
     dense = np.zeros((30, 120))
     dense[:, :50] = 1
-    split = hold_out(interactions(dense), rng)
+    split = hold_out(make_data(dense), rng)
     table = np.tile(np.arange(120.0)[::-1], (30, 1))
     table[np.arange(30), split.items] = 69.5  # above the unknown items, below the history
     rows = split.evaluate(Scorer(table), Model(), confidence=0.95, rng=rng)

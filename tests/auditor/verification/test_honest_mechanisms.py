@@ -34,9 +34,9 @@ def student(x: float, rng: Rng, size: int) -> Any:
     return x + 2 * x * rng.standard_t(3, size)
 
 
-def student_epsilon(one: float, other: float) -> float:
+def student_epsilon(input_a: float, input_b: float) -> float:
     y = np.concatenate([np.linspace(-50, 50, 100_001), [-1e9, 1e9]])
-    logs = [stats.t.logpdf(y, 3, x, 2 * x) for x in (one, other)]
+    logs = [stats.t.logpdf(y, 3, x, 2 * x) for x in (input_a, input_b)]
     return float(np.abs(logs[0] - logs[1]).max())
 
 
@@ -64,7 +64,7 @@ def exponential(x: int, rng: Rng) -> str:
     ]
 
 
-def exponential_epsilon() -> float:
+def compute_exponential_epsilon() -> float:
     logs = [utilities(x) - np.log(np.exp(utilities(x)).sum()) for x in range(4)]
     return max(float((a - b).max()) for a, b in itertools.permutations(logs, 2))
 
@@ -100,8 +100,8 @@ def local_hashing(x: int, rng: Rng) -> tuple[int, int]:
 def rappor(word: str, rng: Rng) -> bytes:
     """A permanent response of two bits per word, as bytes (Erlingsson et al. 2014)."""
     bits = np.isin(np.arange(16), {"a": (1, 9), "b": (2, 13)}[word])
-    said = np.where(rng.random(16) < 0.5, rng.random(16) < 0.5, bits)
-    return np.packbits(said).tobytes()
+    reported = np.where(rng.random(16) < 0.5, rng.random(16) < 0.5, bits)
+    return np.packbits(reported).tobytes()
 
 
 def snapping(x: float, rng: Rng, size: int) -> Any:
@@ -120,12 +120,12 @@ def half_sphere(x: Any, rng: Rng, size: int) -> Any:
 
 def above_threshold(x: int, rng: Rng) -> list[bool]:
     """AboveThreshold with epsilon 1 (Dwork and Roth 2014, Algorithm 1)."""
-    threshold, said = 1 + rng.laplace(scale=2.0), []
+    threshold, answers = 1 + rng.laplace(scale=2.0), []
     for query in range(5):
-        said.append(bool(x + 0.3 * query + rng.laplace(scale=4.0) >= threshold))
-        if said[-1]:
+        answers.append(bool(x + 0.3 * query + rng.laplace(scale=4.0) >= threshold))
+        if answers[-1]:
             break
-    return said
+    return answers
 
 
 def k_ary(x: str, rng: Rng, size: int) -> Any:
@@ -147,7 +147,7 @@ HONEST: dict[str, Case] = {
     "Student's t, scaled to the data": (student, student_epsilon(1.0, 1.5), 0.0, (1.0, 1.5)),
     "staircase": (staircase, 1.0, 0.0, (0.0, 1.0)),
     "bounded Laplace": (bounded_laplace, 1.0, 0.0, (0.0, 1.0)),
-    "exponential": (exponential, exponential_epsilon(), 0.0, (0, 1, 2, 3)),
+    "exponential": (exponential, compute_exponential_epsilon(), 0.0, (0, 1, 2, 3)),
     "permute and flip": (permute_and_flip, 3.0, 0.0, (0, 1, 2, 3)),
     "subset": (subset, 1.0, 0.0, (0, 1)),
     "Hadamard": (hadamard, 1.0, 0.0, (1, 2, 3)),
@@ -165,7 +165,7 @@ HONEST: dict[str, Case] = {
         lambda x, rng: "late" if rng.random() < 0.1 else (None, "ok")[response(x, rng)],
         1.0, 0.0, (0, 1)),
 }  # fmt: skip
-IN_DOUBLES = {"Student's t, scaled to the data"}
+USES_DOUBLES = {"Student's t, scaled to the data"}
 
 
 # Randomizers with thousands of paths.
@@ -174,11 +174,11 @@ MANY_PATHS = {"staircase", "bounded Laplace", "RAPPOR"}
 
 @pytest.mark.parametrize("name", [later(n) if n in MANY_PATHS else n for n in HONEST])
 @pytest.mark.parametrize("seed", [0, later(1)])
-def test_nothing_accuses_what_keeps_its_claim(name: str, seed: int) -> None:
+def test_mechanisms_that_keep_their_claim_are_not_accused(name: str, seed: int) -> None:
     call, epsilon, delta, inputs = HONEST[name]
     found = verify_ldp(
         call, epsilon=epsilon + 1e-9, delta=delta, inputs=list(inputs), samples=5_000, seed=seed
     )
     assert found.verdict is not Verdict.VIOLATED
-    spared = {"floating point"} if name in IN_DOUBLES else set()
+    spared = {"floating point"} if name in USES_DOUBLES else set()
     assert not {check.name for check in found.faults} - spared

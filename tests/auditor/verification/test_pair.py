@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.verification.verify import search_pair
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
-def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.0) -> list[Any]:
+def search(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.0) -> list[Any]:
     return search_pair(
         Sampler.wrap(randomizer),
         strategy,
@@ -24,7 +24,7 @@ def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.
     )
 
 
-def odd_one(x: int, rng: np.random.Generator, size: int) -> Any:
+def leak_at_7(x: int, rng: np.random.Generator, size: int) -> Any:
     return rng.random(size) < (0.02 if x == 7 else 0.3)
 
 
@@ -37,24 +37,24 @@ def laplace(x: float, rng: np.random.Generator, size: int) -> Any:
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.01])
-def test_the_one_bad_input_of_many_is_found(delta: float) -> None:
-    assert sorted(pair(odd_one, st.integers(0, 20), delta=delta)) == [0, 7]
+def test_a_single_bad_input_of_many_is_found(delta: float) -> None:
+    assert sorted(search(leak_at_7, st.integers(0, 20), delta=delta)) == [0, 7]
 
 
 def test_without_a_violation_the_worst_pair_is_returned() -> None:
-    assert sorted(pair(response, st.integers(0, 1), epsilon=9.0)) == [0, 1]
-    a, b = pair(laplace, st.floats(0, 1))
+    assert sorted(search(response, st.integers(0, 1), epsilon=9.0)) == [0, 1]
+    a, b = search(laplace, st.floats(0, 1))
     assert abs(a - b) > 0.8
 
 
 def test_a_violating_pair_is_simple() -> None:
-    a, b = pair(laplace, st.floats(-100, 100))
+    a, b = search(laplace, st.floats(-100, 100))
     assert float(a).is_integer()
     assert float(b).is_integer()
     assert abs(a - b) > 1
 
 
-def test_the_search_is_the_same_twice_and_bounded() -> None:
+def test_the_search_is_repeatable_and_bounded() -> None:
     drawn = 0
 
     def counted(x: float, rng: np.random.Generator, size: int) -> Any:
@@ -62,22 +62,22 @@ def test_the_search_is_the_same_twice_and_bounded() -> None:
         drawn += size
         return laplace(x, rng, size)
 
-    first = pair(counted, st.floats(0, 5))
+    first = search(counted, st.floats(0, 5))
     assert 0 < drawn <= 120 * 1_000
-    assert pair(counted, st.floats(0, 5)) == first
+    assert search(counted, st.floats(0, 5)) == first
 
 
-def test_long_vectors_that_differ_in_the_middle_only_are_told_apart() -> None:
+def test_a_leaking_entry_of_long_vectors_is_found() -> None:
     def leaky(x: Any, rng: np.random.Generator, size: int) -> Any:
         return rng.random(size) < (0.9 if x[8] else 0.3)
 
     bits = st.lists(st.booleans(), min_size=16, max_size=16).map(np.array)
-    a, b = pair(leaky, bits)
+    a, b = search(leaky, bits)
     assert a[8] != b[8]
 
 
 def test_bad_strategies_and_callables_are_refused() -> None:
     with pytest.raises(InputError, match="2 or more values"):
-        pair(laplace, st.just(0.5))
+        search(laplace, st.just(0.5))
     with pytest.raises(InputError, match="TypeError"):
-        pair(laplace, st.sampled_from(["a", "b"]))
+        search(laplace, st.sampled_from(["a", "b"]))

@@ -1,4 +1,4 @@
-"""Every broken randomizer is detected, and no honest one is accused, with fewer draws than usual.
+"""Tests that broken randomizers are found, and honest ones not accused, with few draws.
 
 `make calibrate` tests all randomizers with the default number of draws.
 """
@@ -16,7 +16,7 @@ from tests.points import later
 from tests.specimens.randomizer import Randomizer
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 
-MORE = {
+MORE_DRAWS = {
     "Laplace in doubles": 20_000,
     "Gaussian in doubles": 20_000,
     "classical Gaussian at a large epsilon": 10_000,
@@ -31,39 +31,39 @@ def draws(
     if request.param == "default settings":
         return {}
     monkeypatch.setattr(verify, "_EXAMPLES", 20)
-    return {"samples": MORE.get(name, 4_000)}
+    return {"samples": MORE_DRAWS.get(name, 4_000)}
 
 
-def accused(found: Verification) -> bool:
+def is_accused(found: Verification) -> bool:
     return found.verdict is Verdict.VIOLATED or bool(found.faults)
 
 
 def check_honest(randomizer: Randomizer, claim: dict[str, Any]) -> None:
     found = verify_ldp(randomizer, **claim)
-    assert not accused(found), found
+    assert not is_accused(found), found
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_broken_ones_are_found(name: str, draws: dict[str, int]) -> None:
+def test_broken_randomizers_are_found(name: str, draws: dict[str, int]) -> None:
     specimen = RANDOMIZERS[name]
     # A few draws may miss the fault by chance.
     found = (verify_ldp(specimen.broken, seed=seed, **specimen.claim, **draws) for seed in range(2))
-    assert any(map(accused, found)), specimen.mistake
+    assert any(map(is_accused, found)), specimen.mistake
 
 
 @pytest.mark.parametrize(
     "name", [name if place % 2 else later(name) for place, name in enumerate(RANDOMIZERS)]
 )
-def test_twins_are_not_accused(name: str, draws: dict[str, int]) -> None:
+def test_repaired_randomizers_are_not_accused(name: str, draws: dict[str, int]) -> None:
     check_honest(RANDOMIZERS[name].twin, {**RANDOMIZERS[name].claim, **draws})
 
 
 @pytest.mark.parametrize("name", INNOCENTS)
-def test_innocents_are_not_accused(name: str, draws: dict[str, int]) -> None:
+def test_unusual_honest_randomizers_are_not_accused(name: str, draws: dict[str, int]) -> None:
     check_honest(INNOCENTS[name].randomizer, {**INNOCENTS[name].claim, **draws})
 
 
-def test_default_settings_tell_the_broken_one_from_its_twin() -> None:
+def test_default_settings_accuse_only_the_broken_version() -> None:
     specimen = RANDOMIZERS["asymmetric flip"]
-    assert accused(verify_ldp(specimen.broken, **specimen.claim)), specimen.mistake
+    assert is_accused(verify_ldp(specimen.broken, **specimen.claim)), specimen.mistake
     check_honest(specimen.twin, specimen.claim)

@@ -29,11 +29,11 @@ def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
     return np.where(rng.random(size) < TRUTH, x, 1 - x)
 
 
-def one_at_a_time(x: int, rng: np.random.Generator) -> str:
+def respond_once(x: int, rng: np.random.Generator) -> str:
     return "yes" if (rng.random() < TRUTH) == bool(x) else "no"
 
 
-def test_exact_paths() -> None:
+def test_mechanisms_are_verified_exactly() -> None:
     tight = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1_000)
     assert tight.verdict is Verdict.CONSISTENT
     assert tight.exact
@@ -43,7 +43,7 @@ def test_exact_paths() -> None:
     assert math.isinf(broken.epsilon_lower)
     assert min(broken.witness.probability_a, broken.witness.probability_b) == 0.0
     report = verify_ldp(OneCoordinate(epsilon=2.5, dimension=30), epsilon=2.5, samples=1_000)
-    assert report.verdict is Verdict.UNSUBSTANTIATED  # it has too many vectors to try them all
+    assert report.verdict is Verdict.UNSUBSTANTIATED  # too many vectors to enumerate
     assert report.epsilon_lower == pytest.approx(2.5)
 
 
@@ -56,12 +56,12 @@ def test_exact_paths() -> None:
         (st.sampled_from([0, 1]), Verdict.UNSUBSTANTIATED),
     ],
 )
-def test_a_proof_takes_every_input_of_the_domain(inputs: Any, expected: Verdict) -> None:
+def test_a_proof_needs_every_input_of_the_domain(inputs: Any, expected: Verdict) -> None:
     found = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, inputs=inputs, samples=1_000)
     assert found.verdict is expected
 
 
-def test_a_list_is_the_domain_of_a_law_without_one_and_a_part_of_one_proves_nothing() -> None:
+def test_a_list_of_inputs_is_the_domain_if_none_is_stated() -> None:
     flip = BitFlip.symmetric(1.0)
     pair = Product(flip, 2)
     corners = [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -73,7 +73,7 @@ def test_a_list_is_the_domain_of_a_law_without_one_and_a_part_of_one_proves_noth
     assert verify_ldp(bare, epsilon=1.0, inputs=[0, 1], samples=1_000).verdict == "CONSISTENT"
 
 
-def test_p_over_q_alone_is_not_enough() -> None:
+def test_the_ratio_of_ones_is_not_enough() -> None:
     """p/q = e, as the DPLCF paper requires, but (1-q)/(1-p) = 3.44: not 1-private."""
     p = 0.8
     found = verify_ldp(BitFlip(p, p / math.e), epsilon=1.0, samples=1_000)
@@ -81,14 +81,14 @@ def test_p_over_q_alone_is_not_enough() -> None:
     assert found.epsilon_lower == pytest.approx(math.log((1 - p / math.e) / (1 - p)))
 
 
-def test_exact_at_a_delta() -> None:
+def test_mechanisms_are_verified_exactly_at_a_delta() -> None:
     for delta, verdict in ((1 - math.exp(-1), "CONSISTENT"), (0.6, "VIOLATED")):
         found = verify_ldp(BitFlip.asymmetric(1.0), epsilon=1.0, delta=delta, samples=1_000)
         assert found.verdict == verdict
 
 
-@pytest.mark.parametrize("randomizer", [response, one_at_a_time])
-def test_sampled_paths(randomizer: Any) -> None:
+@pytest.mark.parametrize("randomizer", [response, respond_once])
+def test_callables_are_verified_by_samples(randomizer: Any) -> None:
     honest = verify_ldp(randomizer, epsilon=1.0, samples=20_000, trace=False)
     assert honest.verdict is Verdict.UNSUBSTANTIATED
     assert not honest.exact
@@ -99,7 +99,7 @@ def test_sampled_paths(randomizer: Any) -> None:
     assert accused.witness is not None
 
 
-def test_the_same_seed_gives_the_same_answer() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     assert verify_ldp(response, epsilon=1.0, seed=5, samples=1_000) == verify_ldp(
         response, epsilon=1.0, seed=5, samples=1_000
     )
@@ -156,7 +156,7 @@ def test_bad_callables_are_refused(randomizer: Any, match: str) -> None:
         verify_ldp(randomizer, epsilon=1.0, samples=1_000)
 
 
-def test_a_third_parameter_with_a_default_is_a_setting_unless_it_is_called_size() -> None:
+def test_a_third_parameter_with_a_default_is_size_only_by_name() -> None:
     def setting(x: int, rng: np.random.Generator, keep: float = 0.6) -> int:
         return int((rng.random() < keep) == x)
 
@@ -168,19 +168,19 @@ def test_a_third_parameter_with_a_default_is_a_setting_unless_it_is_called_size(
         assert (found.verdict, found.samples) == ("UNSUBSTANTIATED", 4000)
 
 
-def test_the_class_of_a_mechanism_is_no_mechanism() -> None:
+def test_the_class_of_a_mechanism_is_refused() -> None:
     with pytest.raises(InputError, match="class BitFlip"):
         verify_ldp(BitFlip, epsilon=1.0)
 
 
-def test_a_law_whose_divergence_is_out_of_reach_is_measured() -> None:
+def test_a_distribution_without_computable_divergence_is_sampled() -> None:
     noise = Product(Laplace(scale=2.0, low=0, high=1), 2)
     found = verify_ldp(noise, epsilon=1.0, delta=1e-3, inputs=[[0, 0], [1, 1]], samples=20_000)
     assert not found.exact
     assert found.verdict == "UNSUBSTANTIATED"
 
 
-def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:
+def test_a_shape_that_reveals_the_input_refutes_any_claim() -> None:
     found = verify_ldp(
         lambda x, rng, size: np.zeros((size, 1 + x)), epsilon=5.0, samples=50_000, trace=False
     )
@@ -189,20 +189,20 @@ def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:
     assert "output type" in {check.name for check in found.faults}
 
 
-def test_an_accusation_is_measured_twice() -> None:
-    """A tight mechanism's bound at confidence 1/2 exceeds the true epsilon in half of the runs."""
+def test_a_refutation_is_measured_twice() -> None:
+    """The bound of a tight mechanism at confidence 1/2 exceeds the true epsilon in half of the
+    runs.
+    """
     accused = [
         verify_ldp(response, epsilon=1.0, samples=2_000, confidence=0.5, seed=seed).verdict
         for seed in range(30)
     ].count(Verdict.VIOLATED)
-    assert accused <= 15  # one in four expected: above 15 of 30 with chance 8e-4
+    assert accused <= 15  # one in four is expected: above 15 of 30 with probability 8e-4
 
 
 @pytest.mark.parametrize("as_list", [False, True])
 @pytest.mark.parametrize("sized", [False, True])
-def test_what_a_call_writes_into_its_input_does_not_reach_the_next(
-    as_list: bool, sized: bool
-) -> None:
+def test_calls_cannot_change_the_inputs_of_later_calls(as_list: bool, sized: bool) -> None:
     """Otherwise a callable that wipes its input after the first use would seem to leak nothing."""
 
     def sent(value: Any, rng: np.random.Generator, size: int) -> Any:
@@ -222,15 +222,15 @@ def test_what_a_call_writes_into_its_input_does_not_reach_the_next(
 
 
 @pytest.mark.parametrize(("width", "draws"), [(200, 100_000), later(30_000, 10_000)])
-def test_wide_outputs_are_drawn_less_often(width: int, draws: int) -> None:
+def test_wide_outputs_have_fewer_draws(width: int, draws: int) -> None:
     """The number of draws for narrow outputs would take hours for whole uploads of a user."""
     report = np.zeros(width, dtype=np.int8)
     found = verify_ldp(lambda x, rng: report, epsilon=1.0, trace=False)
     assert found.samples == 2 * draws
 
 
-def test_noise_that_can_be_foretold_refutes_what_is_proved_of_its_distribution() -> None:
-    """The stated distribution is irrelevant if the code always draws it from the same seed."""
+def test_predictable_noise_refutes_a_proof_by_log_prob() -> None:
+    """The stated distribution is irrelevant if the code always draws from the same seed."""
     flip = BitFlip.symmetric(1.0)
 
     def sample(bit: int, rng: np.random.Generator, size: int) -> Any:
@@ -247,7 +247,7 @@ def test_noise_that_can_be_foretold_refutes_what_is_proved_of_its_distribution()
     assert found.waiving(["support"]) == found
 
 
-def test_foretold_noise_that_is_the_same_for_every_input_tells_none_apart() -> None:
+def test_predictable_noise_equal_for_all_inputs_is_not_a_leak() -> None:
     def sample(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.random.default_rng(7).random(size) < 0.5
 
@@ -256,7 +256,7 @@ def test_foretold_noise_that_is_the_same_for_every_input_tells_none_apart() -> N
     assert found.verdict is Verdict.UNSUBSTANTIATED
 
 
-def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
+def test_an_output_that_excludes_an_input_refutes() -> None:
     def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 0.05, 2 + x, response(x, rng, size))
 
@@ -269,8 +269,8 @@ def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
     assert waived.epsilon_lower == found.searched.epsilon
 
 
-def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
-    """Support is then counted: the distribution allows outputs that the code never returns."""
+def test_support_is_counted_if_draws_do_not_fit_the_distribution() -> None:
+    """The stated distribution allows outputs that the code never returns."""
 
     def sample(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 0.3, 0, x)
@@ -283,8 +283,8 @@ def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
     assert found.verdict is Verdict.VIOLATED
 
 
-def test_outputs_that_numpy_does_not_read_by_itself() -> None:
-    """Tensors with gradients, bytes outside of ASCII, and empty outputs."""
+def test_tensors_bytes_and_empty_outputs_are_read() -> None:
+    """Tensors may have gradients, and bytes may be outside of ASCII."""
 
     class Tensor:
         """A stand-in for a torch tensor with a gradient."""
@@ -319,11 +319,11 @@ def test_outputs_that_numpy_does_not_read_by_itself() -> None:
         verify_ldp(lambda x, rng, size: Broken(), epsilon=1.0, samples=200)
 
 
-def test_whole_numbers_may_come_as_floats() -> None:
+def test_whole_numbers_may_be_floats() -> None:
     assert verify_ldp(response, epsilon=1.0, samples=1e3, trace=False).samples == 2_000  # type: ignore[arg-type]
 
 
-def test_outputs_of_many_values_that_hardly_repeat_are_fitted() -> None:
+def test_outputs_that_hardly_repeat_are_fitted() -> None:
     """A hundred flips have 2^100 outputs, so no cell of the fit check has draws."""
     flips = Repeated(BitFlip.symmetric(1.0), count=100)
     found = verify_ldp(flips, epsilon=47.98, delta=1e-3, samples=1_000)
@@ -331,9 +331,7 @@ def test_outputs_of_many_values_that_hardly_repeat_are_fitted() -> None:
 
 
 @pytest.mark.parametrize(("sized", "samples", "looks"), [(False, 100, 50), (True, 1_000, 200)])
-def test_outputs_are_bounded_by_the_draws_that_are_asked_for(
-    sized: bool, samples: int, looks: int
-) -> None:
+def test_calls_are_bounded_by_the_requested_draws(sized: bool, samples: int, looks: int) -> None:
     drawn = 0
 
     def counted(x: float, rng: np.random.Generator, size: int) -> Any:
@@ -369,22 +367,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-@pytest.mark.parametrize(("cost", "each"), [(0.2, 0.0), (0.2, 1e-4), (0.02, 1e-5), (2e-3, 1e-3)])
+@pytest.mark.parametrize(
+    ("cost", "per_output"), [(0.2, 0.0), (0.2, 1e-4), (0.02, 1e-5), (2e-3, 1e-3)]
+)
 @pytest.mark.parametrize("claimed", [0.1, 1.0])
-def test_calls_of_a_large_cost_of_their_own_are_fewer_and_said_to_be(
-    clock: Clock, cost: float, each: float, claimed: float
+def test_calls_of_a_large_fixed_cost_are_fewer_with_a_note(
+    clock: Clock, cost: float, per_output: float, claimed: float
 ) -> None:
     def slow(x: int, rng: np.random.Generator, size: int) -> Any:
-        clock.now += cost + each * size
+        clock.now += cost + per_output * size
         return response(x, rng, size)
 
     found = verify_ldp(slow, epsilon=claimed, seconds=60.0)
     assert found.verdict == ("VIOLATED" if claimed < 0.5 else "UNSUBSTANTIATED")
     assert clock.passed < 72.0
-    assert ("so each call was for 512 outputs" in found.method) is (cost > 100 * each)
+    assert ("so each call was for 512 outputs" in found.method) is (cost > 100 * per_output)
 
 
-def test_seconds_bound_the_look_for_clocks_of_calls_that_are_slow(clock: Clock) -> None:
+def test_a_time_limit_too_short_for_clock_detection_is_refused(clock: Clock) -> None:
     def slow(x: int, rng: np.random.Generator, size: int) -> Any:
         clock.now += 0.5  # seconds per call, for any number of outputs
         return response(x, rng, size)
@@ -397,7 +397,7 @@ def test_seconds_bound_the_look_for_clocks_of_calls_that_are_slow(clock: Clock) 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("inputs", [None, st.sampled_from([0, 1])])
 @pytest.mark.parametrize("sized", [False, True])
-def test_seconds_bound_the_checks_and_the_search_too(
+def test_the_time_limit_includes_checks_and_search(
     clock: Clock, sized: bool, inputs: Any, epsilon: float
 ) -> None:
     def slow(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -414,9 +414,7 @@ def test_seconds_bound_the_checks_and_the_search_too(
 
 
 @pytest.mark.parametrize("later", [0.0, 1e-4, 1.0])
-def test_all_planned_draws_are_made_and_count_however_long_they_take(
-    clock: Clock, later: float
-) -> None:
+def test_all_planned_draws_are_made_under_any_load(clock: Clock, later: float) -> None:
     """The result equals that of this number of samples, for any load after the timed draws."""
     calls = 0
 
@@ -436,7 +434,7 @@ def test_all_planned_draws_are_made_and_count_however_long_they_take(
     assert (again.epsilon_lower, again.samples) == (found.epsilon_lower, found.samples)
 
 
-def test_no_clock_is_looked_at_where_no_time_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_without_a_time_limit_ignore_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jumping clock does not change the result; tracing has a clock of its own."""
     calm = verify_ldp(response, epsilon=1.0, samples=2_000, trace=False)
     jumps = iter(range(0, 10**9, 10**6))
@@ -445,7 +443,7 @@ def test_no_clock_is_looked_at_where_no_time_is_given(monkeypatch: pytest.Monkey
     assert verify_ldp(response, epsilon=1.0, samples=2_000, trace=False) == calm
 
 
-def test_seconds_bound_the_draws_by_their_time(clock: Clock) -> None:
+def test_the_time_limit_bounds_the_draws(clock: Clock) -> None:
     def slow(x: int, rng: np.random.Generator) -> int:
         clock.now += 1e-3
         return int(rng.random() < 0.5) ^ x
@@ -464,14 +462,14 @@ def fair_bits(rng: np.random.Generator, size: int) -> Any:
 
 
 def two_entries(x: int, rng: np.random.Generator, size: int) -> Any:
-    """Two randomized responses at epsilon 1 among fair bits: together their epsilon is 2."""
+    """Two randomized responses at epsilon 1 among fair bits, with a joint epsilon of 2."""
     bits = fair_bits(rng, size)
     bits[:, 2], bits[:, 5] = response(x, rng, size), response(x, rng, size)
     return bits
 
 
 def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
-    """A randomized response at epsilon 1, as exclusive or: no single entry reveals it."""
+    """A randomized response at epsilon 1 as an exclusive or, which no single entry reveals."""
     bits = fair_bits(rng, size)
     bits[:, 6] = bits[:, 1] ^ response(x, rng, size)
     return bits
@@ -487,21 +485,21 @@ def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
         later(lambda x, rng, size: two_entries(x, rng, size).astype(float), 2.0, {2, 5}, 4_000),
     ],
 )
-def test_an_event_is_one_of_few_entries(
+def test_the_event_names_few_entries(
     randomizer: Any, epsilon: float, entries: set[int], samples: int
 ) -> None:
     """With few draws a rule on all entries may seem as good, as with one seed in three."""
-    named, shown = [], []
+    named, epsilons = [], []
     for seed in range(4):
         found = verify_ldp(
             randomizer, epsilon=0.6 * epsilon, samples=samples, seed=seed, trace=False
         )
         assert found.verdict is Verdict.VIOLATED
         assert found.epsilon_lower <= epsilon
-        shown.append(found.epsilon_lower)
+        epsilons.append(found.epsilon_lower)
         named.append(set(map(int, re.findall(r"output\[(\d)\]", found.witness.output))))
     assert entries in named
-    assert np.median(shown) > 0.75 * epsilon
+    assert np.median(epsilons) > 0.75 * epsilon
 
 
 class WarmsUp:
@@ -515,14 +513,14 @@ class WarmsUp:
         return bit if first or rng.random() < 0.6 else 1 - bit
 
 
-def test_a_leak_of_the_first_call_is_seen_where_every_call_makes_the_client_anew() -> None:
+def test_a_leak_of_the_first_call_of_a_new_client_refutes() -> None:
     found = verify_ldp(lambda bit, rng: WarmsUp().report(bit, rng), epsilon=1.0, samples=1_000)
     assert found.verdict is Verdict.VIOLATED
     assert verify_ldp(WarmsUp().report, epsilon=1.0, samples=1_000).verdict is not Verdict.VIOLATED
 
 
 def respond_plainly_at(place: int) -> Callable[..., Any]:
-    """Randomized response, but one output of each larger batch is the input."""
+    """Randomized response, except that one output of each larger batch is the input."""
 
     def respond(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
         answers = np.where(rng.random(size) < 0.75, x, 1 - x)
@@ -534,14 +532,14 @@ def respond_plainly_at(place: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_a_leak_at_one_place_of_a_batch_refutes(place: int) -> None:
+def test_a_leak_at_one_position_of_a_batch_refutes(place: int) -> None:
     found = verify_ldp(respond_plainly_at(place), epsilon=1.2, samples=20_000)
     assert found.verdict is Verdict.VIOLATED
     assert found.epsilon_lower > 4
     assert found.checks[0].name == "places in a call"
 
 
-def test_a_number_of_the_row_is_no_fault_and_a_proof_says_that_it_is_of_one_output() -> None:
+def test_row_numbers_are_not_a_fault_and_proofs_cover_one_output() -> None:
     def respond(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
         return np.where(rng.random(size) < 0.75, x, 1 - x)
 

@@ -1,6 +1,6 @@
 """Tests that the printed event of a verification has the printed probabilities, in every mode.
 
-The tests compute the probabilities from scipy's distributions, by quadrature or enumeration.
+The reference probabilities are from scipy's distributions, by quadrature or enumeration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rng = np.random.Generator
 NUMBER = r"-?(?:inf|[\d.]+(?:e[-+]?\d+)?)"
 
 
-def nothing(x: int) -> dict[float, float]:
+def no_atoms(x: int) -> dict[float, float]:
     return {}
 
 
@@ -35,7 +35,7 @@ class Case:
 
     function: Callable[..., Any]
     density: Callable[[int, float], float]
-    atoms: Callable[[int], dict[float, float]] = nothing
+    atoms: Callable[[int], dict[float, float]] = no_atoms
     ends: Sequence[float] = (0.0, 1.0)
 
     def log_ratio(self, y: float, a: int, b: int) -> float:
@@ -46,8 +46,8 @@ class Case:
         p, q = weight(a), weight(b)
         return math.inf if p and not q else math.log(p / q) if p else -math.inf
 
-    def between(self, x: int, low: float, high: float) -> float:
-        """Probability between two numbers by the density."""
+    def integrate(self, x: int, low: float, high: float) -> float:
+        """Probability of an interval by the density."""
         ends = [e for e in (*self.ends, *np.linspace(-40.0, 40.0, 17)) if low < e < high]
         edges = sorted({max(low, -40.0), min(high, 40.0), *ends})
         return math.fsum(
@@ -56,18 +56,18 @@ class Case:
         )
 
     def chance(self, x: int, words: str, a: int, b: int) -> float:
-        """Probability of an event that is given in words."""
+        """Probability of an event given by its text."""
         atoms = self.atoms(x)
         if found := re.fullmatch(rf"in \(({NUMBER}), ({NUMBER})\)", words):
             low, high = map(float, found.groups())
-            return self.between(x, low, high) + sum(m for y, m in atoms.items() if low < y < high)
+            return self.integrate(x, low, high) + sum(m for y, m in atoms.items() if low < y < high)
         if "impossible" in words:
-            return self.likelier(x, 1e3, a, b)
+            return self.likelier_prob(x, 1e3, a, b)
         if found := re.fullmatch(rf".* likelier by a factor above e\^({NUMBER})", words):
-            return self.likelier(x, float(found[1]), a, b)
+            return self.likelier_prob(x, float(found[1]), a, b)
         return atoms[float(words)]
 
-    def likelier(self, x: int, epsilon: float, a: int, b: int) -> float:
+    def likelier_prob(self, x: int, epsilon: float, a: int, b: int) -> float:
         """Probability of the outputs with a ratio of a to b above e^epsilon."""
 
         def above(y: float) -> float:
@@ -82,15 +82,15 @@ class Case:
                 low, high = (low, cut) if above(low) > 0.0 else (cut, high)
             elif above(low / 2 + high / 2) <= 0.0:
                 continue
-            total += self.between(x, low, high)
+            total += self.integrate(x, low, high)
         return total
 
 
-def around(noise: Any) -> Callable[[int, float], float]:
+def make_density(noise: Any) -> Callable[[int, float], float]:
     return lambda x, y: float(noise.pdf(y - x))
 
 
-def clipped(noise: Any, low: float, high: float) -> tuple[Any, Any]:
+def clip(noise: Any, low: float, high: float) -> tuple[Any, Any]:
     def atoms(x: int) -> dict[float, float]:
         ends = {low: float(noise.cdf(low - x)), high: float(noise.sf(high - x))}
         return {y: mass for y, mass in ends.items() if mass}
@@ -116,8 +116,8 @@ LAPLACES = stats.laplace(0, 1), stats.laplace(1, 0.5)
 NORMALS = stats.norm(0, 1), stats.norm(0, 2)
 
 CASES = {
-    "laplace": Case(lambda x, rng: x + rng.laplace(), around(stats.laplace)),
-    "normal": Case(lambda x, rng: x + rng.normal(), around(stats.norm)),
+    "laplace": Case(lambda x, rng: x + rng.laplace(), make_density(stats.laplace)),
+    "normal": Case(lambda x, rng: x + rng.normal(), make_density(stats.norm)),
     "two scales": Case(
         lambda x, rng: x + rng.laplace(0, 1 - 0.5 * x), lambda x, y: float(LAPLACES[x].pdf(y))
     ),
@@ -125,27 +125,27 @@ CASES = {
         lambda x, rng: rng.normal(0, 1 + x), lambda x, y: float(NORMALS[x].pdf(y))
     ),
     "clipped": Case(
-        lambda x, rng: float(np.clip(x + rng.laplace(), 0, 1)), *clipped(stats.laplace, 0.0, 1.0)
+        lambda x, rng: float(np.clip(x + rng.laplace(), 0, 1)), *clip(stats.laplace, 0.0, 1.0)
     ),
     "clipped beyond": Case(
         lambda x, rng: float(np.clip(x + rng.laplace(), -1, 2)),
-        *clipped(stats.laplace, -1.0, 2.0),
+        *clip(stats.laplace, -1.0, 2.0),
         ends=(-1.0, 0.0, 1.0, 2.0),
     ),
-    "relu": Case(lambda x, rng: max(x + rng.normal(), 0.0), *clipped(stats.norm, 0.0, math.inf)),
+    "relu": Case(lambda x, rng: max(x + rng.normal(), 0.0), *clip(stats.norm, 0.0, math.inf)),
     "mixed": Case(halves, lambda x, y: float(stats.laplace.pdf(y - x)) / 2, lambda x: {0.0: 0.5}),
     "shifted": Case(
         lambda x, rng: x / 4 + rng.random(),
         lambda x, y: float(x / 4 < y < x / 4 + 1),
         ends=(0.0, 0.25, 1.0, 1.25),
     ),
-    "one-sided": Case(lambda x, rng: x + rng.exponential(), around(stats.expon)),
+    "one-sided": Case(lambda x, rng: x + rng.exponential(), make_density(stats.expon)),
     "rounded": Case(lambda x, rng: round(x + rng.laplace()), lambda x, y: 0.0, rounded),
     "coin": Case(coin, lambda x, y: 0.0, lambda x: {float(x): 0.75, float(1 - x): 0.25}),
 }
 
 
-def shown(case: Case, witness: Witness | None) -> list[float]:
+def compute_probs(case: Case, witness: Witness | None) -> list[float]:
     """Probabilities of a witness's event under its first and its second input."""
     assert witness is not None
     a, b = int(witness.input_a), int(witness.input_b)
@@ -163,22 +163,22 @@ def shown(case: Case, witness: Witness | None) -> list[float]:
     return [case.chance(x, witness.output, a, b) for x in (a, b)]
 
 
-def stated(witness: Witness | None) -> list[float]:
+def get_stated(witness: Witness | None) -> list[float]:
     assert witness is not None
     return [witness.probability_a, witness.probability_b]
 
 
-def verified(function: Any, delta: float, **settings: Any) -> Verification:
+def verify(function: Any, delta: float, **settings: Any) -> Verification:
     return verify_ldp(function, epsilon=0.5, delta=delta, samples=4_000, **settings)
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 @pytest.mark.parametrize("name", CASES)
-def test_of_a_proof(name: str, delta: float) -> None:
-    found = verified(CASES[name].function, delta)
+def test_events_of_proofs(name: str, delta: float) -> None:
+    found = verify(CASES[name].function, delta)
     assert found.method.startswith("proved"), found.checks[0].reason
-    expected = shown(CASES[name], found.witness)
-    assert stated(found.witness) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    expected = compute_probs(CASES[name], found.witness)
+    assert get_stated(found.witness) == pytest.approx(expected, rel=1e-6, abs=1e-12)
     p, q = expected
     assert p > delta
     if q > 0.0 and math.isfinite(found.epsilon_lower):
@@ -187,12 +187,12 @@ def test_of_a_proof(name: str, delta: float) -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 @pytest.mark.parametrize("noise", [stats.laplace, stats.norm, stats.logistic, stats.expon])
-def test_of_a_calculation(noise: Any, delta: float) -> None:
+def test_events_of_calculations(noise: Any, delta: float) -> None:
     density = Density(
         sample=lambda x, rng, size: x + noise.rvs(size=size, random_state=rng),
         log_prob=lambda y, x: noise.logpdf(y, x),
     )
-    found = verified(density, delta, inputs=[0, 1])
+    found = verify(density, delta, inputs=[0, 1])
     assert found.exact
     assert found.witness is not None
     words = found.witness.output.removeprefix("a number from ")
@@ -201,21 +201,21 @@ def test_of_a_calculation(noise: Any, delta: float) -> None:
         sum(float(np.diff(noise.cdf(each, int(x)))[0]) for each in ends)
         for x in (found.witness.input_a, found.witness.input_b)
     ]
-    assert stated(found.witness) == pytest.approx(expected, rel=1e-7, abs=1e-12)
+    assert get_stated(found.witness) == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
 
-def test_of_a_density_of_vectors_says_that_densities_are_no_probabilities() -> None:
+def test_densities_of_vectors_are_not_called_probabilities() -> None:
     density = Density(
         sample=lambda x, rng, size: x + rng.laplace(size=(size, 2)),
         log_prob=lambda y, x: stats.laplace(x).logpdf(y).sum(axis=-1),
     )
-    witness = verified(density, 0.0, inputs=[0, 1]).witness
+    witness = verify(density, 0.0, inputs=[0, 1]).witness
     assert witness is not None
     assert "densities, which are not probabilities" in witness.note
 
 
 @pytest.mark.parametrize("name", ["laplace", "normal", "clipped", "relu", "coin", "rounded"])
-def test_of_a_sample(name: str) -> None:
+def test_events_of_samples(name: str) -> None:
     case = CASES[name]
     found = verify_ldp(case.function, epsilon=0.1, samples=20_000, trace=False)
     witness = found.witness
@@ -224,15 +224,15 @@ def test_of_a_sample(name: str) -> None:
     counts = re.match(shares, witness.note)
     assert counts is not None
     right, n, wrong, m = map(int, counts.groups())
-    assert stated(witness) == [right / n, wrong / m]
+    assert get_stated(witness) == [right / n, wrong / m]
     for x, seen, size in zip(
-        (witness.input_a, witness.input_b), stated(witness), (n, m), strict=True
+        (witness.input_a, witness.input_b), get_stated(witness), (n, m), strict=True
     ):
-        chance = math.fsum(said(case, int(x), part) for part in witness.output.split(" or "))
+        chance = math.fsum(prob_of(case, int(x), part) for part in witness.output.split(" or "))
         assert abs(seen - chance) <= 5.0 * math.sqrt(chance * (1 - chance) / size) + 1e-5
 
 
-def said(case: Case, x: int, words: str) -> float:
+def prob_of(case: Case, x: int, words: str) -> float:
     """Probability of a sampled event of the output."""
     atoms = case.atoms(x)
     if found := re.fullmatch(r"output in \{(.*)\}", words):
@@ -242,41 +242,41 @@ def said(case: Case, x: int, words: str) -> float:
     found = re.fullmatch(rf"(?:({NUMBER}) (<=?) )?output(?: ([<>]=?) ({NUMBER}))?", words)
     assert found is not None, words
     low, high, strict = -math.inf, math.inf, {}
-    first, one, way, last = found.groups()
+    first, first_sign, last_sign, last = found.groups()
     if first is not None:
-        low, strict["low"] = float(first), one == "<"
-    if way and way[0] == "<":
-        high, strict["high"] = float(last), way == "<"
-    elif way:
-        low, strict["low"] = float(last), way == ">"
+        low, strict["low"] = float(first), first_sign == "<"
+    if last_sign and last_sign[0] == "<":
+        high, strict["high"] = float(last), last_sign == "<"
+    elif last_sign:
+        low, strict["low"] = float(last), last_sign == ">"
     inside = (
         mass
         for y, mass in atoms.items()
         if (y > low or (y == low and not strict.get("low")))
         and (y < high or (y == high and not strict.get("high")))
     )
-    return case.between(x, low, high) + sum(inside)
+    return case.integrate(x, low, high) + sum(inside)
 
 
-def test_of_a_ratio_without_bound_is_no_event_that_never_comes() -> None:
+def test_the_event_of_an_unbounded_ratio_is_likely_enough() -> None:
     def report(x: int, rng: Rng) -> float:
         y = x + rng.normal(0, 3)
         return float(round(y)) if rng.random() < 0.5 else y
 
-    witness = verified(report, 0.0).witness
+    witness = verify(report, 0.0).witness
     assert witness is not None
     low, high = map(float, witness.output.removeprefix("in (").removesuffix(")").split(", "))
     expected = [
         np.diff(stats.norm(int(x), 3).cdf([low, high]))[0] / 2
         for x in (witness.input_a, witness.input_b)
     ]
-    assert stated(witness) == pytest.approx(expected, rel=1e-9)
+    assert get_stated(witness) == pytest.approx(expected, rel=1e-9)
     assert witness.probability_a >= 1e-6
     assert "grows without bound" in witness.note
 
 
-def test_of_vectors_of_noise() -> None:
-    found = verified(lambda x, rng: x * np.ones(2) + rng.normal(0, 3, 2), 1e-5)
+def test_events_of_noise_vectors() -> None:
+    found = verify(lambda x, rng: x * np.ones(2) + rng.normal(0, 3, 2), 1e-5)
     witness = found.witness
     assert witness is not None
     threshold = float(witness.output.rpartition("^")[2])
@@ -286,32 +286,32 @@ def test_of_vectors_of_noise() -> None:
     if witness.input_a == "0":
         tails = {"1": stats.norm(0, math.sqrt(18)).sf, "0": stats.norm(2, math.sqrt(18)).sf}
     p, q = (float(tails[name](1 + where)) for name in (witness.input_a, witness.input_b))
-    assert stated(witness) == pytest.approx([p, q], rel=1e-9)
+    assert get_stated(witness) == pytest.approx([p, q], rel=1e-9)
     assert math.log((p - 1e-5) / q) == pytest.approx(found.epsilon_lower, rel=1e-5)
 
 
-def test_of_coins_beside_a_noise() -> None:
+def test_events_of_bits_and_noise() -> None:
     def report(x: int, rng: Rng) -> Any:
         return [*np.where(rng.random(2) < 0.75, x, 1 - x), x + rng.normal(0, 2)]
 
-    witness = verified(report, 0.01).witness
+    witness = verify(report, 0.01).witness
     assert witness is not None
     threshold = float(witness.output.rpartition("^")[2])
     expected = [0.0, 0.0]
     for kept in itertools.product([True, False], repeat=2):
         loss = sum(math.log(3) if each else -math.log(3) for each in kept)
-        # A normal number shifted by half a deviation has a loss that is normal, of that deviation.
+        # The loss of a normal number shifted by half a deviation is normal, with that deviation.
         for k, sign in enumerate((1.0, -1.0)):
             mass = math.prod(0.75 if each == (sign > 0) else 0.25 for each in kept)
             expected[k] += mass * float(stats.norm(loss + sign * 0.125, 0.5).sf(threshold))
-    assert stated(witness) == pytest.approx(expected, rel=1e-9)
+    assert get_stated(witness) == pytest.approx(expected, rel=1e-9)
 
 
-def test_of_records_names_each_part_and_its_class() -> None:
-    found = verified(lambda x, rng: {"set": {coin(x, rng), 7}, "noise": x + rng.laplace()}, 0.0)
+def test_events_of_records_name_every_component() -> None:
+    found = verify(lambda x, rng: {"set": {coin(x, rng), 7}, "noise": x + rng.laplace()}, 0.0)
     witness = found.witness
     assert witness is not None
     first = int(witness.input_a)
     tail = "in (-inf, 0)" if first == 0 else "in (1, inf)"
     assert witness.output == f"{{'set': set([{first}, 7]), 'noise': {tail}}}"
-    assert stated(witness) == pytest.approx([0.75 * 0.5, 0.25 * math.exp(-1) / 2])
+    assert get_stated(witness) == pytest.approx([0.75 * 0.5, 0.25 * math.exp(-1) / 2])

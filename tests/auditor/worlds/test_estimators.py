@@ -1,4 +1,4 @@
-"""Tests of the estimators."""
+"""Tests of the lower-bound estimators."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ ALPHA = 0.05
 
 
 @given(SCORES, SCORES)
-def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> None:
-    assume(not np.isin(np.concatenate([one, other]), (0, 1)).all())
-    band = ThresholdLimits.fit(one, other, ALPHA)
+def test_limits_are_binomial_at_every_rank(scores_a: np.ndarray, scores_b: np.ndarray) -> None:
+    assume(not np.isin(np.concatenate([scores_a, scores_b]), (0, 1)).all())
+    band = ThresholdLimits.fit(scores_a, scores_b, ALPHA)
     expected = []
-    for p, q in ((one, other), (other, one)):
+    for p, q in ((scores_a, scores_b), (scores_b, scores_a)):
         for above in (True, False):
             for rank, share in zip(guesses._RANKS.tolist(), guesses._SHARES.tolist(), strict=True):
                 if rank > len(q):
@@ -55,7 +55,7 @@ def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> N
     assert np.allclose(np.stack([band.p_lower, band.q_upper], axis=1), expected, rtol=1e-9)
 
 
-def test_all_limits_hold_together() -> None:
+def test_all_limits_hold_jointly() -> None:
     misses, runs, n = 0, 1_000, 300
     for rng in np.random.default_rng(4).spawn(runs):
         band = ThresholdLimits.fit(rng.normal(1, 1, n), rng.normal(0, 1, n), 0.2)
@@ -65,10 +65,10 @@ def test_all_limits_hold_together() -> None:
         p, q = (np.where(band.is_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
         misses += bool(((band.p_lower > p) | (band.q_upper < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
-    assert misses > 0.02 * runs  # a band that never misses is wider than it states
+    assert misses > 0.02 * runs  # limits that never miss are wider than stated
 
 
-def test_the_curve_and_the_renyi_divergence_stay_below_the_truth() -> None:
+def test_curve_and_renyi_divergence_are_below_the_truth() -> None:
     rng = np.random.default_rng(7)
     band = ThresholdLimits.fit(rng.normal(1, 1, 100_000), rng.normal(0, 1, 100_000), ALPHA)
     epsilons = np.linspace(0, 3, 31)
@@ -83,7 +83,7 @@ def test_the_curve_and_the_renyi_divergence_stay_below_the_truth() -> None:
 
 
 @pytest.mark.parametrize("size", [1.0, 3.0])
-def test_scores_apart_show_the_most_there_is(size: float) -> None:
+def test_separated_scores_reach_the_largest_bound(size: float) -> None:
     one, other = np.full(500, size), np.zeros(500)
     band = ThresholdLimits.fit(one, other, ALPHA)
     for delta in (0.0, 1e-3, 0.2):
@@ -95,7 +95,7 @@ def test_scores_apart_show_the_most_there_is(size: float) -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
-def test_the_curve_is_that_of_the_bounds(delta: float) -> None:
+def test_the_curve_equals_the_bounds(delta: float) -> None:
     leak = gaussian(1.0)
     worlds = worlds_of(leak.a, leak.b)
     curve = AllThresholds().compute_limits(
@@ -116,7 +116,7 @@ def test_the_curve_is_that_of_the_bounds(delta: float) -> None:
 RESPONSE = response(1.0)
 
 
-def measured(
+def measure(
     randomizer: Randomizer,
     inputs: list[Any] | None = None,
     *,
@@ -134,14 +134,14 @@ def measured(
     )
 
 
-# Our bound over the limit at a million draws per world, as in the issue.
-WANTED = dict(zip((case.name for case in CASES), (0.98, 0.98, 0.98, 0.94, 0.97), strict=True))
+# Bound as a share of the largest possible at a million draws per world, per case.
+MIN_SHARES = dict(zip((case.name for case in CASES), (0.98, 0.98, 0.98, 0.94, 0.97), strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_tight_at_a_million_draws(case: Case) -> None:
     found = np.median([case.measure(1_000_000, seed) for seed in range(100, 103)])
-    assert found >= WANTED[case.name] * case.limit(1_000_000)
+    assert found >= MIN_SHARES[case.name] * case.limit(1_000_000)
 
 
 @pytest.mark.parametrize("seeds", [(0,), later((1, 2, 3, 4, 5))], ids=["one split", "more splits"])
@@ -158,7 +158,7 @@ def test_tight_at_a_million_draws(case: Case) -> None:
 def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     protocol: protocols.Protocol, seeds: tuple[int, ...]
 ) -> None:
-    """The rule that is best by chance on a split sometimes reaches only 0.83 to 0.94 of the limit.
+    """The rule that is best by chance on a split may reach only 0.83 to 0.94 of the limit.
 
     Rules are compared with the limit at expected counts, so that the share has no random error.
     """
@@ -187,7 +187,7 @@ def noise_of_two_sizes(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def between_lines(x: int, rng: np.random.Generator, size: int) -> Any:
-    """Uniform on [0, 8), with more mass on even or odd units: no half-line distinguishes them."""
+    """Uniform on [0, 8), with more mass on even or odd units, which no half-line distinguishes."""
     unit = 2 * rng.integers(4, size=size) + (rng.random(size) < (rate(1.0) if x else rate(-1.0)))
     return unit + rng.random(size)
 
@@ -217,7 +217,7 @@ def word_pairs(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("randomizer", "least"),
+    ("randomizer", "min_epsilon"),
     [
         (word, 0.93),
         (one_hot(6, 1.0), 0.8),
@@ -233,13 +233,13 @@ def word_pairs(x: int, rng: np.random.Generator, size: int) -> Any:
         (lambda x, rng, size: np.where(rng.random(size) < 0.01, np.inf * (2 * x - 1), 0.0), 4.5),
     ],
 )
-def test_leaks_are_found_whatever_form_they_have(randomizer: Randomizer, least: float) -> None:
-    assert measured(randomizer).epsilon > least
+def test_leaks_of_any_form_are_found(randomizer: Randomizer, min_epsilon: float) -> None:
+    assert measure(randomizer).epsilon > min_epsilon
 
 
-def leaking(share: float, of: Randomizer = RESPONSE) -> Randomizer:
-    """Rarely (with this probability) outputs a word that reveals its input."""
-    return lambda x, rng, size: np.where(rng.random(size) < share, 2 + x, of(x, rng, size))
+def add_leak(share: float, randomizer: Randomizer = RESPONSE) -> Randomizer:
+    """A randomizer that outputs a word revealing its input with probability ``share``."""
+    return lambda x, rng, size: np.where(rng.random(size) < share, 2 + x, randomizer(x, rng, size))
 
 
 def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -248,13 +248,13 @@ def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("randomizer", "samples", "least"),
+    ("randomizer", "samples", "min_epsilon"),
     [
-        (leaking(1e-3), 100_000, 2.5),
-        (leaking(1e-4), 1_000_000, 2.5),
-        (leaking(5e-5), 1_000_000, 1.9),
-        later(leaking(5e-5), 10_000_000, 4.0),
-        (leaking(1e-4, lambda x, rng, size: x + rng.laplace(size=size)), 1_000_000, 2.5),
+        (add_leak(1e-3), 100_000, 2.5),
+        (add_leak(1e-4), 1_000_000, 2.5),
+        (add_leak(5e-5), 1_000_000, 1.9),
+        later(add_leak(5e-5), 10_000_000, 4.0),
+        (add_leak(1e-4, lambda x, rng, size: x + rng.laplace(size=size)), 1_000_000, 2.5),
         (clipped_noise, 1_000_000, 3.0),
         (
             lambda x, rng, size: np.where(rng.random(size) < 5e-4, f"x={x}", word(x, rng, size)),
@@ -263,49 +263,49 @@ def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
         ),
     ],
 )
-def test_a_rare_certain_leak_is_not_hidden_by_a_common_harmless_ratio(
-    randomizer: Randomizer, samples: int, least: float
+def test_a_rare_certain_leak_is_found_beside_a_common_ratio(
+    randomizer: Randomizer, samples: int, min_epsilon: float
 ) -> None:
     """The ratio of all other outputs is e, so a larger bound is due to the leak."""
-    assert measured(randomizer, samples=samples).epsilon > least
+    assert measure(randomizer, samples=samples).epsilon > min_epsilon
 
 
-def test_a_rare_leak_of_one_input_of_many_chooses_the_pair() -> None:
+def test_a_rare_leak_of_one_of_many_inputs_is_in_the_pair() -> None:
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 1e-3 * (x == 7), 99, RESPONSE(x % 2, rng, size))
 
-    found = measured(call, [*range(9)], samples=200_000)
+    found = measure(call, [*range(9)], samples=200_000)
     assert found.epsilon > 2.0
     assert (found.witness.input_a, found.witness.probability_b) == ("7", 0.0)
     assert found.witness.output.endswith("output in {99}")
 
 
 def test_the_pair_is_found_among_many_inputs() -> None:
-    found = measured(lambda x, rng, size: rng.random(size) < 0.5 + 0.4 * (x == 37), [*range(64)])
+    found = measure(lambda x, rng, size: rng.random(size) < 0.5 + 0.4 * (x == 37), [*range(64)])
     assert found.epsilon > 0.8 * math.log(0.5 / 0.1)
     assert "37" in (found.witness.input_a, found.witness.input_b)
 
 
 @pytest.mark.parametrize("shape", [(), (5,)])
-def test_no_leak_shows_nothing_large(shape: tuple[int, ...]) -> None:
+def test_without_a_leak_the_bound_is_small(shape: tuple[int, ...]) -> None:
     for seed in range(3):
-        found = measured(lambda x, rng, size: rng.normal(size=(size, *shape)), seed=seed)
+        found = measure(lambda x, rng, size: rng.normal(size=(size, *shape)), seed=seed)
         assert found.epsilon < 0.1
 
 
-def test_memory_is_that_of_the_split_and_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow_with_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "MAX_SPLIT_SIZE", 20_000)
     peaks = []
     for samples in (400_000, 800_000):
         tracemalloc.start()
-        measured(RESPONSE, samples=samples)
+        measure(RESPONSE, samples=samples)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] <= 1.05 * peaks[0] < 16 * 2**20
 
 
-def test_the_witness_says_what_was_seen() -> None:
-    found = measured(RESPONSE, samples=100_000)
+def test_the_witness_states_the_observed_event() -> None:
+    found = measure(RESPONSE, samples=100_000)
     witness = found.witness
     assert (witness.input_a, witness.input_b) in {("0", "1"), ("1", "0")}
     assert witness.output == f"output in {{{witness.input_a}}}"
@@ -313,15 +313,15 @@ def test_the_witness_says_what_was_seen() -> None:
     assert witness.probability_b == pytest.approx(rate(-1.0), abs=0.01)
     assert "gave this output" in witness.note
     assert f"if output in {{{witness.input_b}}}. " in witness.note
-    nothing = measured(lambda x, rng, size: np.zeros(size))
+    nothing = measure(lambda x, rng, size: np.zeros(size))
     assert (nothing.epsilon, nothing.witness) == (0.0, None)
 
 
-def test_outputs_without_entries_show_nothing() -> None:
-    assert measured(lambda x, rng, size: np.empty((size, 0)), samples=200).epsilon == 0.0
+def test_outputs_without_entries_have_a_bound_of_0() -> None:
+    assert measure(lambda x, rng, size: np.empty((size, 0)), samples=200).epsilon == 0.0
 
 
-def test_a_guess_counts_what_its_table_says() -> None:
+def test_guesses_are_counted_by_the_table_of_the_rule() -> None:
     rng = np.random.default_rng(0)
     for cuts in (np.array([0.0]), np.array([-1.0, 0.0, 2.0]), np.linspace(-2, 2, 9)):
         table = rng.integers(-1, 2, len(cuts) + 1).astype(np.int8)
@@ -344,7 +344,7 @@ def test_a_guess_counts_what_its_table_says() -> None:
         np.arange(40).repeat(2),
     ],
 )
-def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> None:
+def test_outcomes_are_indexed_and_unknown_ones_are_minus_1(outputs: np.ndarray) -> None:
     outcome = OutcomeIndex.fit(outputs, 100)
     rows = [str(row) for row in outputs.tolist()]
     positions = outcome.evaluate(outputs)
@@ -356,14 +356,14 @@ def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> Non
         assert outcome.evaluate(other).tolist() == [-1]
 
 
-def test_rounding_makes_no_outcome() -> None:
+def test_rounding_errors_are_not_outcomes() -> None:
     """0.1 + 0.2 and 0.3 differ in the last bit only; low-order bits have a check of their own."""
     values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
     assert len(make_cuts(values)) == 1
     assert statistics.count_in_intervals(values, make_cuts(values)).tolist() == [2, 2]
 
 
-def test_thin_tails_do_not_win_by_luck() -> None:
+def test_thin_tails_are_not_chosen_by_chance() -> None:
     """On each of 30 splits of Laplace noise, the rule reaches 0.85 of epsilon 1 in expectation."""
     budget = RuleTestPlan(n_draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])

@@ -1,4 +1,4 @@
-"""Tests of answers that are not arrays, read by field or as a whole."""
+"""Tests of outputs that are not arrays, encoded by field or as a whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.texts import LETTERS
 Rng = np.random.Generator
 
 
-def said(x: int, rng: Rng, epsilon: float = 3.0) -> int:
+def flip(x: int, rng: Rng, epsilon: float = 3.0) -> int:
     return int(x if rng.random() < 1 / (1 + math.exp(-epsilon)) else 1 - x)
 
 
@@ -34,36 +34,36 @@ def salt(rng: Rng) -> str:
 
 
 FORMS = {
-    "JSON": lambda x, rng: json.dumps({"salt": salt(rng), "bit": said(x, rng)}),
-    "dictionary": lambda x, rng: {"salt": salt(rng), "bit": said(x, rng)},
-    "nested": lambda x, rng: {"user": {"id": salt(rng), "bits": [said(x, rng), None]}},
-    "words in an object array": lambda x, rng: np.array([salt(rng), said(x, rng)], dtype=object),
-    "tuple of both": lambda x, rng: (salt(rng), bool(said(x, rng))),
-    "null": lambda x, rng: None if said(x, rng) else 1.5,
-    "ragged": lambda x, rng: [0] * (1 + said(x, rng)),
-    "absent keys": lambda x, rng: {"a": 1} if said(x, rng) else {"b": 1},
-    "numbers in text": lambda x, rng: f"{said(x, rng) + 0.2 * rng.random():.12f}",
-    "a NUL at the end": lambda x, rng: "word" + "\0" * said(x, rng),
-    "bytes with a NUL": lambda x, rng: b"word" + b"\0" * said(x, rng),
-    "the sign of a zero": lambda x, rng: {"n": (0.0, -0.0)[said(x, rng)]},
-    "a number's spelling": lambda x, rng: ("0.5", "0.500")[said(x, rng)],
-    "values behind commas": lambda x, rng: f"{salt(rng)},{said(x, rng)}",
-    "a query": lambda x, rng: f"id={salt(rng)}&bit={said(x, rng)}",
-    "a line of a log": lambda x, rng: f"12:{rng.integers(60):02d} {salt(rng)} bit={said(x, rng)}",
-    "XML": lambda x, rng: f"<r><s>{salt(rng)}</s><bit>{said(x, rng)}</bit></r>",
+    "JSON": lambda x, rng: json.dumps({"salt": salt(rng), "bit": flip(x, rng)}),
+    "dictionary": lambda x, rng: {"salt": salt(rng), "bit": flip(x, rng)},
+    "nested": lambda x, rng: {"user": {"id": salt(rng), "bits": [flip(x, rng), None]}},
+    "words in an object array": lambda x, rng: np.array([salt(rng), flip(x, rng)], dtype=object),
+    "tuple of both": lambda x, rng: (salt(rng), bool(flip(x, rng))),
+    "null": lambda x, rng: None if flip(x, rng) else 1.5,
+    "ragged": lambda x, rng: [0] * (1 + flip(x, rng)),
+    "absent keys": lambda x, rng: {"a": 1} if flip(x, rng) else {"b": 1},
+    "numbers in text": lambda x, rng: f"{flip(x, rng) + 0.2 * rng.random():.12f}",
+    "a NUL at the end": lambda x, rng: "word" + "\0" * flip(x, rng),
+    "bytes with a NUL": lambda x, rng: b"word" + b"\0" * flip(x, rng),
+    "the sign of a zero": lambda x, rng: {"n": (0.0, -0.0)[flip(x, rng)]},
+    "a number's spelling": lambda x, rng: ("0.5", "0.500")[flip(x, rng)],
+    "values behind commas": lambda x, rng: f"{salt(rng)},{flip(x, rng)}",
+    "a query": lambda x, rng: f"id={salt(rng)}&bit={flip(x, rng)}",
+    "a line of a log": lambda x, rng: f"12:{rng.integers(60):02d} {salt(rng)} bit={flip(x, rng)}",
+    "XML": lambda x, rng: f"<r><s>{salt(rng)}</s><bit>{flip(x, rng)}</bit></r>",
     "behind any number of words": lambda x, rng: (
-        f"{salt(rng)} " * rng.integers(4) + f"{said(x, rng)}"
+        f"{salt(rng)} " * rng.integers(4) + f"{flip(x, rng)}"
     ),
-    "text in a dictionary": lambda x, rng: {"message": f"{salt(rng)};{said(x, rng)}"},
-    "hexadecimal digits": lambda x, rng: f"{salt(rng)}{said(x, rng):02x}",
-    "digits": lambda x, rng: f"{rng.integers(10**12)}{said(x, rng)}",
-    "packed bytes": lambda x, rng: struct.pack("<qB", rng.integers(2**62), said(x, rng)),
-    "a packed integer": lambda x, rng: int(rng.integers(2**60) & ~(1 << 20) | said(x, rng) << 20),
+    "text in a dictionary": lambda x, rng: {"message": f"{salt(rng)};{flip(x, rng)}"},
+    "hexadecimal digits": lambda x, rng: f"{salt(rng)}{flip(x, rng):02x}",
+    "digits": lambda x, rng: f"{rng.integers(10**12)}{flip(x, rng)}",
+    "packed bytes": lambda x, rng: struct.pack("<qB", rng.integers(2**62), flip(x, rng)),
+    "a packed integer": lambda x, rng: int(rng.integers(2**60) & ~(1 << 20) | flip(x, rng) << 20),
     "the order of keys": lambda x, rng: dict(
-        [("a", 1), ("b", rng.random())][:: 1 - 2 * said(x, rng)]
+        [("a", 1), ("b", rng.random())][:: 1 - 2 * flip(x, rng)]
     ),
-    "NaN": lambda x, rng: math.nan if said(x, rng) else rng.normal(),
-    "a call that raises": lambda x, rng: [0.5][said(x, rng)],
+    "NaN": lambda x, rng: math.nan if flip(x, rng) else rng.normal(),
+    "a call that raises": lambda x, rng: [0.5][flip(x, rng)],
 }
 
 
@@ -76,7 +76,7 @@ EVENTS = {
     "null": "output = ",
     "ragged": "output[1] = ",
     "absent keys": "output.",
-    "numbers in text": "",  # a cut of the number, or of a statistic learned from its bits
+    "numbers in text": "",  # a cut of the number, or a statistic learned from its bits
     "a NUL at the end": "output = 'word",
     "bytes with a NUL": "output = b'word",
     "the sign of a zero": "output.n = ",
@@ -98,7 +98,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_shows_the_epsilon_of_the_bit_in_it(form: str) -> None:
+def test_every_form_has_the_epsilon_of_its_bit(form: str) -> None:
     found = verify_ldp(FORMS[form], epsilon=3.0, samples=2_000, trace=False)
     assert 2.6 < found.epsilon_lower <= 3.0
     assert found.verdict == "UNSUBSTANTIATED"
@@ -109,24 +109,24 @@ def test_a_claim_below_that_epsilon_is_refuted() -> None:
     assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=2_000, trace=False).verdict == "VIOLATED"
 
 
-def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
+def test_values_of_one_input_only_are_named_by_their_field() -> None:
     def leaky(x: int, rng: Rng) -> Any:
         word = f"debug {x}" if rng.random() < 0.01 else ""
-        return {"salt": salt(rng), "word": word, "bit": said(x, rng, 0.5)}
+        return {"salt": salt(rng), "word": word, "bit": flip(x, rng, 0.5)}
 
     witness = verify_ldp(leaky, epsilon=1.0, samples=2_500, trace=False).witness
     assert "output.word" in witness.output
     assert "'debug " in witness.output
 
 
-def test_a_field_that_comes_seldom_is_seen_among_the_rest() -> None:
+def test_a_rare_field_is_found() -> None:
     def seldom(x: int, rng: Rng) -> Any:
-        return {"bit": said(x, rng, 0.5), **({f"debug{x}": x} if rng.random() < 5e-3 else {})}
+        return {"bit": flip(x, rng, 0.5), **({f"debug{x}": x} if rng.random() < 5e-3 else {})}
 
     assert verify_ldp(seldom, epsilon=1.0, samples=8_000, trace=False).verdict == "VIOLATED"
 
 
-def test_numbers_and_plain_words_are_left_alone() -> None:
+def test_numbers_and_plain_strings_are_not_encoded() -> None:
     for answers in ([1, 2.5], ["yes", "no"], [b"1"], [np.zeros(3)], [(1, 2)], [["a", "b"]], []):
         assert OutputEncoder.fit(answers) is None
     for odd in ([object()], [{"a": object()}], [math.nan]):
@@ -134,11 +134,11 @@ def test_numbers_and_plain_words_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, [], [0, 0], "none", math.nan])
-def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
+def test_a_rare_form_is_an_event(odd: Any) -> None:
     """Regression: eight answers per input set the form; half of the seeds ended as bad input."""
 
     def report(x: int, rng: Rng) -> Any:
-        answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
+        answer = [flip(x, rng, 0.5)] if isinstance(odd, list) else flip(x, rng, 0.5)
         return odd if rng.random() < (0.002, 0.02)[x] else answer
 
     found = verify_ldp(report, epsilon=1.0, samples=8_000, trace=False)
@@ -147,11 +147,11 @@ def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
 
 
 @pytest.mark.parametrize("odd", [None, [0, 0], "none", math.nan, RuntimeError()])
-def test_a_form_that_nobody_had_seen_is_an_event(odd: Any) -> None:
+def test_an_unseen_form_is_an_event(odd: Any) -> None:
     """Regression: a form too rare for the first answers ended as bad input."""
 
     def report(x: int, rng: Rng) -> Any:
-        answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
+        answer = [flip(x, rng, 0.5)] if isinstance(odd, list) else flip(x, rng, 0.5)
         if x and rng.random() < 0.003:
             if isinstance(odd, Exception):
                 raise odd
@@ -163,20 +163,20 @@ def test_a_form_that_nobody_had_seen_is_an_event(odd: Any) -> None:
 
 
 @pytest.mark.parametrize("sized", [True, False])
-def test_arrays_of_which_few_are_longer_are_read(sized: bool) -> None:
-    def one(x: int, rng: Rng) -> Any:
+def test_arrays_of_different_lengths_are_read(sized: bool) -> None:
+    def draw_one(x: int, rng: Rng) -> Any:
         return np.zeros(3 if x and rng.random() < 0.01 else 2)
 
     def many(x: int, rng: Rng, size: int) -> Any:
-        return [one(x, rng) for _ in range(size)]
+        return [draw_one(x, rng) for _ in range(size)]
 
     assert (
-        verify_ldp(many if sized else one, epsilon=1.0, samples=4_000, trace=False).verdict
+        verify_ldp(many if sized else draw_one, epsilon=1.0, samples=4_000, trace=False).verdict
         == "VIOLATED"
     )
 
 
-def test_a_call_for_many_that_raises_is_asked_for_one_at_a_time() -> None:
+def test_a_failing_call_for_many_is_repeated_one_by_one() -> None:
     def report(x: int, rng: Rng, size: int) -> Any:
         if x and (rng.random(size) < 0.01).any():
             raise OverflowError("too large")
@@ -197,7 +197,7 @@ def test_an_input_that_always_raises_is_bad_input() -> None:
 
 
 @pytest.mark.parametrize("width", [(), (3,)])
-def test_nan_under_one_input_alone_is_an_event(width: tuple[int, ...]) -> None:
+def test_nan_under_one_input_is_an_event(width: tuple[int, ...]) -> None:
     def broken(x: int, rng: Rng, size: int) -> Any:
         return np.full((size, *width), np.nan) if x else rng.normal(size=(size, *width))
 
@@ -221,19 +221,19 @@ def test_numbers_in_text_that_never_repeat_are_tested() -> None:
 
 
 @pytest.mark.parametrize("samples", [1_000, later(6_000), later(20_000)])
-def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(samples: int) -> None:
+def test_unique_uninformative_texts_are_inconclusive(samples: int) -> None:
     def sealed(x: int, rng: Rng) -> str:
-        return hashlib.sha256(f"{salt(rng)}{said(x, rng)}".encode()).hexdigest()
+        return hashlib.sha256(f"{salt(rng)}{flip(x, rng)}".encode()).hexdigest()
 
     found = verify_ldp(sealed, epsilon=1.0, samples=samples, trace=False)
     assert found.verdict == "INCONCLUSIVE"
     assert found.needed is None
-    told = " ".join(str(found).split())
-    assert "no two texts are equal" in told
-    assert "before it is encoded" in told
+    text = " ".join(str(found).split())
+    assert "no two texts are equal" in text
+    assert "before it is encoded" in text
 
 
-def test_what_is_read() -> None:
+def test_encoded_fields() -> None:
     fields = OutputEncoder.fit([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
     assert fields.paths == (".a", ".b", ".c", " (order of keys)")
     rows = fields.encode([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
@@ -254,13 +254,13 @@ def test_what_is_read() -> None:
     ]
 
 
-def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
+def test_bytes_of_a_number_with_a_separator_are_read() -> None:
     """Regular expressions treat \\x1c as a space; ``float`` does not."""
     fields = OutputEncoder.fit([b"8\x1c", b"1 "])
     assert fields.encode([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
 
 
-def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_outputs_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_OUTPUTS", 3)
     whole, by_field = OutputEncoder(), OutputEncoder.fit([{"a": "x y"}])
     words = whole.encode([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
@@ -281,22 +281,22 @@ def chance(bit: int, x: int) -> float:
 
 LAWS = {
     "dictionary": Density(
-        sample=lambda x, rng: {"bit": said(x, rng), "user": None},
+        sample=lambda x, rng: {"bit": flip(x, rng), "user": None},
         log_prob=lambda answer, x: chance(answer["bit"], x),
     ),
     "ragged lists": Density(
-        sample=lambda x, rng: [7] * (1 + said(x, rng)),
+        sample=lambda x, rng: [7] * (1 + flip(x, rng)),
         log_prob=lambda answer, x: chance(len(answer) - 1, x),
     ),
     "null": Density(
-        sample=lambda x, rng: None if said(x, rng) else 2.5,
+        sample=lambda x, rng: None if flip(x, rng) else 2.5,
         log_prob=lambda answer, x: chance(answer is None, x),
     ),
     "text beside numbers": Density(
-        sample=lambda x, rng: ("bit", said(x, rng)), log_prob=lambda answer, x: chance(answer[1], x)
+        sample=lambda x, rng: ("bit", flip(x, rng)), log_prob=lambda answer, x: chance(answer[1], x)
     ),
     "a salt beside an array": Density(
-        sample=lambda x, rng: {"salt": salt(rng), "bits": np.array([said(x, rng)])},
+        sample=lambda x, rng: {"salt": salt(rng), "bits": np.array([flip(x, rng)])},
         log_prob=lambda answer, x: chance(answer["bits"].sum(), x) - 32 * math.log(2),
     ),
 }
@@ -319,7 +319,7 @@ def test_a_witness_names_the_field() -> None:
     assert witness.output == "{'bit': 0, 'user': None}"
 
 
-def test_a_law_that_the_structures_do_not_follow_is_not_believed() -> None:
+def test_a_wrong_log_prob_of_structures_is_not_trusted() -> None:
     wrong = Density(
         sample=lambda x, rng: {"bit": int(rng.random() < 0.5)}, log_prob=LAWS["dictionary"].log_prob
     )
@@ -328,7 +328,7 @@ def test_a_law_that_the_structures_do_not_follow_is_not_believed() -> None:
     assert not found.exact
 
 
-def test_densities_in_structures_are_no_probabilities() -> None:
+def test_densities_of_structures_are_not_probabilities() -> None:
     """At delta 0 their ratio is searched; at delta > 0 their sum is meaningless, so draws count."""
     law = Density(
         sample=lambda x, rng: {"noisy": x + rng.laplace(scale=1e4), "user": None},
@@ -351,7 +351,7 @@ def test_all_structures_can_be_listed() -> None:
     assert found.verdict == "CONSISTENT"
 
 
-def test_what_cannot_be_spelt_is_refused_with_a_hint() -> None:
+def test_objects_that_cannot_be_encoded_are_refused_with_a_hint() -> None:
     law = Density(sample=lambda x, rng: {"bit": object()}, log_prob=lambda answer, x: 0.0)
     with pytest.raises(InputError, match=r"got dict\. Encode each output"):
         verify_ldp(law, epsilon=1.0, inputs=[0, 1])
@@ -366,15 +366,15 @@ PARTS = st.recursive(
 
 @settings(max_examples=40)
 @given(PARTS, PARTS)
-def test_equal_answers_and_no_others_have_equal_words(one: Any, other: Any) -> None:
+def test_only_equal_outputs_have_equal_codes(first: Any, second: Any) -> None:
     fields = OutputEncoder()
-    words = fields.encode([one, other, copy.deepcopy(one)])
+    words = fields.encode([first, second, copy.deepcopy(first)])
     assert words[0] == words[2]
-    assert (words[0] == words[1]) == (repr(one) == repr(other))
-    assert fields.decode(words[0]) == one
+    assert (words[0] == words[1]) == (repr(first) == repr(second))
+    assert fields.decode(words[0]) == first
 
 
-def test_arrays_and_numbers_of_numpy_are_told_apart_and_kept() -> None:
+def test_numpy_arrays_and_numbers_are_encoded_exactly() -> None:
     answers = [
         {"a": np.array([1.5, -0.0]), "b": np.int64(3), "c": -0.0, "d": "x\0"},
         {"a": np.array([1.5, 0.0]), "b": np.int64(3), "c": -0.0, "d": "x\0"},
@@ -387,7 +387,7 @@ def test_arrays_and_numbers_of_numpy_are_told_apart_and_kept() -> None:
     assert (back["a"].tobytes(), type(back["b"])) == (answers[2]["a"].tobytes(), np.int64)
 
 
-def test_what_a_law_does_to_an_answer_does_not_reach_the_next() -> None:
+def test_log_prob_cannot_change_stored_outputs() -> None:
     law = Density(
         sample=LAWS["dictionary"].sample, log_prob=lambda answer, x: chance(answer.pop("bit"), x)
     )
@@ -400,16 +400,16 @@ class Report(NamedTuple):
     user: str | None
 
 
-def test_a_law_is_asked_about_answers_as_they_came() -> None:
+def test_log_prob_receives_outputs_unchanged() -> None:
     """Regression: a named tuple was converted to a plain tuple, which has no names."""
     law = Density(
-        sample=lambda x, rng: Report(said(x, rng), None),
+        sample=lambda x, rng: Report(flip(x, rng), None),
         log_prob=lambda answer, x: chance(answer.bit, x),
     )
     found = verify_ldp(law, epsilon=2.0, samples=1_000, inputs=[0, 1])
     assert (found.verdict, found.exact) == ("VIOLATED", True)
 
 
-def test_numbers_and_words_are_left_alone() -> None:
+def test_numbers_and_strings_are_not_encoded_as_strings() -> None:
     for answers in ([1, 2.5], ["yes", '{"bit": 1}'], [b"1"], [np.zeros(3)], [(1, 2)], []):
         assert OutputEncoder.fit(answers, as_string=True) is None

@@ -47,11 +47,11 @@ def test_event_epsilon_is_the_plain_formula(hits: int, misses: int, delta: float
 ALPHA = 0.05
 
 
-def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool) -> float:
+def miss_prob(epsilon: float, delta: float, share: float, draws: int, *, both: bool) -> float:
     """Exact probability of a bound above ``epsilon``, for the worst (epsilon, delta) distribution.
 
-    A ``share`` of the outputs that delta does not reveal is guessed, rightly with probability
-    e^eps / (1 + e^eps); the rule abstains on the rest. Revealed outputs of both inputs are guessed
+    A ``share`` of the outputs that delta does not reveal is guessed, rightly with probability e^eps
+    / (1 + e^eps); the rule abstains on the rest. Revealed outputs of both inputs are guessed
     rightly, or, if the rule guesses one input only, those of that input.
     """
     right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
@@ -75,23 +75,24 @@ def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool
     draws=st.integers(5, 120),
     both=st.booleans(),
 )
-def test_the_bound_is_above_the_truth_no_more_often_than_stated(
+def test_the_bound_exceeds_the_truth_at_most_at_the_stated_rate(
     epsilon: float, delta: float, share: float, draws: int, both: bool
 ) -> None:
     if not both:
         share /= 2
-    assert misses(epsilon, delta, share, draws, both=both) <= ALPHA + 1e-9
+    assert miss_prob(epsilon, delta, share, draws, both=both) <= ALPHA + 1e-9
 
 
-def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> float:
-    """Exact probability as of ``misses``, by enumeration, for a coin with probability ``coin``.
+def _miss_prob_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> float:
+    """Exact probability as ``miss_prob``, by enumeration, if a coin chooses the first
+    world.
 
     The mechanism is randomized response, which reveals its input with probability delta. The counts
     are right and wrong guesses of each world.
     """
-    told, p = (1 - delta) / (1 + math.exp(-epsilon)) + delta, (1 - delta) / (1 + math.exp(epsilon))
+    hit, p = ((1 - delta) / (1 + math.exp(-epsilon)) + delta, (1 - delta) / (1 + math.exp(epsilon)))
     law = stats.multinomial(
-        draws, [coin * told, (1 - coin) * p, (1 - coin) * told, coin * p]
+        draws, [coin * hit, (1 - coin) * p, (1 - coin) * hit, coin * p]
     )  # first right and wrong, second right and wrong
     missed = 0.0
     for a, b, c in itertools.product(range(draws + 1), repeat=3):
@@ -110,8 +111,8 @@ def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> fl
 
 @pytest.mark.parametrize("coin", [0.05, 0.3, 0.8])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (2.0, 0.0), (1.0, 0.2)])
-def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> None:
-    missed = _misses_by_coin(epsilon, delta, coin, 11)
+def test_the_bound_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> None:
+    missed = _miss_prob_by_coin(epsilon, delta, coin, 11)
     assert missed <= ALPHA + 1e-9
     assert missed > 0.01 or delta or epsilon > 1  # eleven draws rarely give such a bound
 
@@ -121,7 +122,7 @@ def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> Non
     second=st.tuples(st.integers(0, 300), st.integers(0, 300)),
     delta=st.sampled_from([0.0, 0.01]),
 )
-def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
+def test_a_nearly_fair_coin_has_the_bound_of_a_fair_one(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
     fair = GuessCounts(
@@ -131,7 +132,7 @@ def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
 
-def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
+def test_sums_over_millions_of_guesses_are_accurate() -> None:
     right, wrong = 10**6, 10**5
     counts = {"first_world_counts": (right, wrong), "second_world_counts": (right, wrong)}
     fair = GuessCounts(n_draws=8 * 10**6, **counts, is_two_sided=True)
@@ -145,19 +146,19 @@ def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
     draws, share = count_stored_output_tosses(n, m)
     assert share == pytest.approx(n / (n + m))
-    assert stats.binom.sf(n, draws, share) < 3e-3  # for few draws, Poisson's tail is longer
+    assert stats.binom.sf(n, draws, share) < 3e-3  # the Poisson tail is longer for few draws
     assert stats.binom.sf(m, draws, 1 - share) < 3e-3
     if min(n, m) > 1_000:
         assert stats.binom.sf(n, draws, share) + stats.binom.sf(m, draws, 1 - share) < 1e-4
         assert draws > 0.85 * (n + m)
 
 
-def test_it_is_not_far_from_the_stated_rate_either() -> None:
-    assert misses(1.0, 0.0, 1.0, 120, both=True) > 0.03
-    assert misses(1.0, 0.1, 1.0, 120, both=True) > 0.002
+def test_the_miss_rate_is_near_the_stated_one() -> None:
+    assert miss_prob(1.0, 0.0, 1.0, 120, both=True) > 0.03
+    assert miss_prob(1.0, 0.1, 1.0, 120, both=True) > 0.002
 
 
-def test_ends() -> None:
+def test_bounds_at_the_ends() -> None:
     assert bound_epsilon_by_guesses(0, 0, 0, ALPHA) == 0.0
     assert bound_epsilon_by_guesses(0, 50, 0, ALPHA) == 0.0
     assert bound_epsilon_by_guesses(50, 50, 0, ALPHA) == 0.0
@@ -168,7 +169,7 @@ def test_ends() -> None:
     assert bound_epsilon_by_guesses(30, 0, 30, ALPHA) == 0.0
 
 
-def test_both_directions_count_as_one() -> None:
+def test_both_directions_are_counted_together() -> None:
     one = GuessCounts(n_draws=200, first_world_counts=(60, 10))
     two = GuessCounts(
         n_draws=200, first_world_counts=(60, 10), second_world_counts=(60, 10), is_two_sided=True
@@ -179,7 +180,7 @@ def test_both_directions_count_as_one() -> None:
     assert two.bound_epsilon(delta=0.01, alpha=ALPHA) < two.bound_epsilon(**asked)
 
 
-def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
+def test_delta_reveals_twice_as_much_to_two_sided_guesses() -> None:
     assert count_guesses_due_to_delta(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
     one, alpha = count_guesses_due_to_delta(100_000, both=False, delta=0.01, alpha=ALPHA)
     two, _ = count_guesses_due_to_delta(100_000, both=True, delta=0.01, alpha=ALPHA)
@@ -188,7 +189,7 @@ def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
 
 
 @given(st.integers(10, 10**6), st.floats(0.0, 0.4), st.floats(0.001, 0.2))
-def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) -> None:
+def test_the_approximate_bound_is_near_the_bound(right: int, odds: float, alpha: float) -> None:
     wrong = int(right * odds)
     exact = float(bound_epsilon_by_guesses(right, wrong, 0, alpha))
     z = float(stats.norm.isf(alpha))
@@ -196,7 +197,7 @@ def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) 
     assert max(near, 0.0) == pytest.approx(exact, abs=0.03)
 
 
-def test_no_counts_show_more_than_the_largest() -> None:
+def test_no_counts_exceed_the_largest_bound() -> None:
     """Enumerates all counts of right and wrong guesses in a small sample."""
     for delta in (0.0, 0.05):
         most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
@@ -213,7 +214,7 @@ def test_no_counts_show_more_than_the_largest() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 6.0])
-def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
+def test_the_minimum_sample_size_is_minimal(epsilon: float, delta: float) -> None:
     estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
     few = estimator.find_min_samples(epsilon, **asked)
     assert estimator.find_max_bound(few, **asked) > epsilon
@@ -221,5 +222,5 @@ def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
         assert estimator.find_max_bound(fewer, **asked) <= epsilon
 
 
-def test_a_claim_beyond_all_samples_needs_more_than_can_be_asked_for() -> None:
+def test_no_sample_size_refutes_a_huge_claim() -> None:
     assert JointBinomial().find_min_samples(50.0, delta=0.0, confidence=0.95) is None

@@ -34,13 +34,13 @@ from tests.contracts.worlds import World, coin, estimate, gaussian, response, wo
 from tests.points import later
 
 
-def leaking(epsilon: float) -> Worlds:
-    """Randomized response of this epsilon, with words as answers."""
+def make_response(epsilon: float) -> Worlds:
+    """Randomized response at ``epsilon``, with strings as outputs."""
     leak = response(epsilon)
     return replace(worlds_of(leak.a, leak.b), statistic_name="the answer")
 
 
-def measured(
+def measure(
     worlds: Worlds,
     claimed: float,
     estimator: Estimator,
@@ -64,7 +64,7 @@ def estimator(request: pytest.FixtureRequest) -> Estimator:
 
 
 def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
-    found = measured(leaking(2.0), 1.0, estimator)
+    found = measure(make_response(2.0), 1.0, estimator)
     assert 1.5 < found.bound.epsilon < 2.0
     assert found.is_repeated
     assert found.bound.confidence == 0.95
@@ -77,33 +77,33 @@ def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
     assert "the answer" in witness.output
 
 
-def test_what_stays_below_its_claim_is_measured_once(estimator: Estimator) -> None:
-    found = measured(leaking(1.0), 1.2, estimator)
+def test_bounds_below_the_claim_are_measured_once(estimator: Estimator) -> None:
+    found = measure(make_response(1.0), 1.2, estimator)
     assert not found.is_repeated
     assert found.bound.samples == 2 * 4_000
 
 
-def test_a_claim_that_speaks_of_less_is_no_reason_to_measure_again(estimator: Estimator) -> None:
+def test_claims_of_other_scopes_are_not_measured_again(estimator: Estimator) -> None:
     narrow = make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
-    found = measured(leaking(2.0), 0.1, estimator, samples=2_000, scope=narrow)
+    found = measure(make_response(2.0), 0.1, estimator, samples=2_000, scope=narrow)
     assert not found.is_repeated
 
 
-def test_the_smaller_bound_of_two_is_told(estimator: Estimator) -> None:
+def test_the_smaller_of_two_bounds_is_returned(estimator: Estimator) -> None:
     for seed in range(5):
-        found = measured(leaking(3.0), 1.0, estimator, seed=seed)
+        found = measure(make_response(3.0), 1.0, estimator, seed=seed)
         both = [
-            estimate(estimator, leaking(3.0), samples=4_000, seed=stream).epsilon
+            estimate(estimator, make_response(3.0), samples=4_000, seed=stream).epsilon
             for stream in np.random.default_rng(seed).spawn(2)
         ]
         assert found.bound.epsilon == min(both)
 
 
-def test_the_world_in_which_the_event_is_rare_may_be_either(estimator: Estimator) -> None:
+def test_the_event_may_be_rare_in_either_world(estimator: Estimator) -> None:
     """Only world 1 has outputs 0: the bound is large in one direction, in both orders of worlds."""
 
     for rare, draws in enumerate([(coin(0.4), coin(1.0)), (coin(1.0), coin(0.4))]):
-        found = measured(worlds_of(*draws), 1.0, estimator)
+        found = measure(worlds_of(*draws), 1.0, estimator)
         assert found.bound.epsilon > 4.0
         witness = found.bound.witness
         assert witness.input_a == f"world {'ab'[rare]}"
@@ -121,7 +121,7 @@ def _gaussian(epsilon: float) -> World:
 
 
 def _members() -> Iterator[Any]:
-    """All estimators; `make calibrate` alone runs those that are not the default."""
+    """All estimators; only `make calibrate` runs those that are not the default."""
     for name in FAMILIES["estimators"].list_names():
         member = FAMILIES["estimators"].load_class(name)()
         marks = () if name == "joint-binomial" else pytest.mark.calibration
@@ -130,7 +130,7 @@ def _members() -> Iterator[Any]:
 
 
 def _bound(estimator: Any, world: World, samples: int, rng: np.random.Generator) -> Bound:
-    """A bound by this number of draws per world, or of canaries in one run."""
+    """Bound by ``samples`` draws per world, or canaries in one run."""
     if isinstance(estimator, OneRun):
         included = rng.random(samples) < 0.5
         scores = np.where(included, world.a(rng, samples), world.b(rng, samples))
@@ -141,10 +141,10 @@ def _bound(estimator: Any, world: World, samples: int, rng: np.random.Generator)
 @pytest.mark.parametrize("claimed", [1.0, later(2.197)])
 @pytest.mark.parametrize("world", [_response, _gaussian])
 @pytest.mark.parametrize("estimator", [*_members()])
-def test_so_many_draws_refute_half_of_what_is_spent(
+def test_the_stated_draws_refute_half_of_the_true_epsilon(
     estimator: Any, world: Callable[[float], World], claimed: float
 ) -> None:
-    """Twice the number of draws refutes mostly, a fifth of it hardly ever."""
+    """Twice the number of draws refutes mostly, a fifth of it rarely."""
     power = RefutationDraws.compute(claimed, delta=0.0, confidence=0.95, estimator=estimator)
     needed = power.randomized_response_draws if world is _response else power.gaussian_noise_draws
     assert needed is not None
@@ -160,7 +160,7 @@ def test_so_many_draws_refute_half_of_what_is_spent(
     assert share(max(fewest, needed // 5)) < 0.5
 
 
-def test_more_draws_are_needed_of_small_and_of_large_claims() -> None:
+def test_small_and_large_claims_need_more_draws() -> None:
     """A small claim is within the error of counts; for a large one wrong guesses are rare."""
     small, middle, large = (
         RefutationDraws.compute(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
@@ -188,7 +188,7 @@ def _finding(samples: int, scope: Scope = TRAINING) -> Finding:
     return Finding.from_bounds("ours", claim, scope, delta=0.0, measured=shown)
 
 
-def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() -> None:
+def test_a_training_claim_with_too_few_runs_is_inconclusive() -> None:
     """A thousand runs per world do not refute a claim that is far too small."""
     few, enough = _finding(2_000), _finding(20_000)
     assert few.verdict is enough.verdict is Verdict.UNSUBSTANTIATED

@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.worlds.scores import CANARY_USER_SCOPE, OneRunScores
 
 
 @pytest.mark.parametrize("columns", [2, 30, 59, 60, 61, 400])
-def test_scores_are_those_of_the_inverted_covariance(columns: int) -> None:
+def test_scores_equal_those_by_the_inverse_covariance(columns: int) -> None:
     """Scores also agree with fewer rows than columns, for which another matrix is inverted."""
     rng = np.random.default_rng(columns)
     rows = rng.uniform(-1, 1, size=(60, columns)) @ rng.normal(size=(columns, columns))
@@ -43,13 +43,13 @@ def test_scores_are_those_of_the_inverted_covariance(columns: int) -> None:
     assert found @ slow > 0
 
 
-def test_one_kind_of_row_tells_nothing() -> None:
+def test_rows_of_one_label_have_scores_of_0() -> None:
     weights = make_mean_contrast(5, np.arange(3), np.ones(3, dtype=bool))
     assert not weights.any()
     assert not score_by_discriminants(np.eye(5), weights[:, None]).any()
 
 
-def test_equal_columns_are_left_out() -> None:
+def test_constant_columns_are_ignored() -> None:
     rows = np.stack([np.ones(10), np.arange(10.0), np.full(10, np.inf)], axis=1)
     weights = make_mean_contrast(10, np.array([0, 9]), np.array([False, True]))
     found = score_by_discriminants(rows, weights[:, None])[:, 0]
@@ -67,8 +67,8 @@ PUBLISHED = (
     (100000, 1000, 990, 3.2150),
 )
 
-# True epsilon at delta 1e-5 of Gaussians, canaries; what jax_privacy made of deterministic scores
-# at the best of some thresholds: guesses one-sided and two-sided.
+# True epsilon at delta 1e-5 of Gaussians, canaries; bounds by jax_privacy of deterministic scores
+# at the best of several thresholds, with one-sided and two-sided guesses.
 IDEAL = (
     (1.0, 10_000, 0.401, 0.473),
     (2.0, 10_000, 0.938, 1.075),
@@ -78,7 +78,7 @@ IDEAL = (
 )
 
 
-def count(m: int, r: int, v: int, *, both: bool = True) -> OneRunGuesses:
+def guess(m: int, r: int, v: int, *, both: bool = True) -> OneRunGuesses:
     return OneRunGuesses(n_canaries=m, n_guesses=r, n_right=v, is_two_sided=both)
 
 
@@ -91,15 +91,15 @@ alphas = st.sampled_from([1e-6, 0.01, 0.05, 0.3])
 
 
 def slow_p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
-    """The p-value with every i tried, as the theorem is stated."""
+    """p-value by trying every i, as the theorem is stated."""
     mass = stats.binom.pmf(np.arange(r + 1), r, special.expit(epsilon))
     means = [mass[v - i : v].sum() / i for i in range(1, v + 1)]
     return float(mass[v:].sum() + 2 * m * delta * max(means, default=0.0))
 
 
 @pytest.mark.parametrize(("m", "r", "v", "epsilon"), PUBLISHED)
-def test_known_bounds(m: int, r: int, v: int, epsilon: float) -> None:
-    assert count(m, r, v).bound_epsilon(delta=1e-5, alpha=0.05) == pytest.approx(epsilon, abs=1e-4)
+def test_bounds_equal_published_ones(m: int, r: int, v: int, epsilon: float) -> None:
+    assert guess(m, r, v).bound_epsilon(delta=1e-5, alpha=0.05) == pytest.approx(epsilon, abs=1e-4)
 
 
 @given(counts, epsilons, deltas)
@@ -107,13 +107,13 @@ def test_bisection_finds_the_maximum_of_a_scan(
     counted: tuple[int, int, int], epsilon: float, delta: float
 ) -> None:
     slow = slow_p_value(*counted, epsilon, delta)
-    found = count(*counted).compute_p_value(epsilon, delta)
+    found = guess(*counted).compute_p_value(epsilon, delta)
     assert found == pytest.approx(slow, rel=1e-7, abs=1e-14)
 
 
 @pytest.mark.parametrize("right", [50_400, 60_000, 80_000, 99_990, 100_000])
 def test_bisection_finds_the_maximum_of_many(right: int) -> None:
-    found = count(100_000, 100_000, right)
+    found = guess(100_000, 100_000, right)
     epsilon = found.bound_epsilon(delta=1e-5, alpha=0.05)
     q = special.expit(epsilon)
     i = np.arange(1, right + 1)
@@ -125,10 +125,10 @@ def test_bisection_finds_the_maximum_of_many(right: int) -> None:
 
 
 @given(counts, deltas, alphas)
-def test_the_bound_is_the_largest_epsilon_that_is_refuted(
+def test_the_bound_is_the_largest_refuted_epsilon(
     counted: tuple[int, int, int], delta: float, alpha: float
 ) -> None:
-    found = count(*counted)
+    found = guess(*counted)
     epsilon = found.bound_epsilon(delta=delta, alpha=alpha)
     if epsilon > 0:
         assert found.compute_p_value(epsilon, delta) <= alpha
@@ -139,23 +139,23 @@ def test_the_bound_is_the_largest_epsilon_that_is_refuted(
 
 
 @given(counts, deltas, deltas, alphas, st.booleans())
-def test_more_right_guesses_show_more_and_a_larger_delta_less(
+def test_the_bound_grows_with_right_guesses_and_falls_with_delta(
     counted: tuple[int, int, int], delta: float, other: float, alpha: float, both: bool
 ) -> None:
     m, r, v = counted
     assume(v < r and (both or 2 * r <= m))
     for method in (OneRunGuesses.bound_epsilon, OneRunGuesses.bound_by_trade_off):
-        less = method(count(m, r, v, both=both), delta=delta, alpha=alpha)
-        more = method(count(m, r, v + 1, both=both), delta=delta, alpha=alpha)
+        less = method(guess(m, r, v, both=both), delta=delta, alpha=alpha)
+        more = method(guess(m, r, v + 1, both=both), delta=delta, alpha=alpha)
         assert less <= more + 1e-7
-        large = method(count(m, r, v, both=both), delta=max(delta, other), alpha=alpha)
+        large = method(guess(m, r, v, both=both), delta=max(delta, other), alpha=alpha)
         assert large <= less + 1e-7
 
 
-def largest_probability(m: int, r: int, v: int, epsilon: float, delta: float, both: bool) -> float:
-    """The largest P[right >= v], by linear programming over distributions of the count.
+def find_largest_prob(m: int, r: int, v: int, epsilon: float, delta: float, both: bool) -> float:
+    """Largest P[right >= v], by linear programming over distributions of the count.
 
-    1 - f is the minimum of two lines; each constraint of ``explained`` is stated for both lines.
+    1 - f is the minimum of two lines; each constraint is stated for both lines.
     """
     j = np.arange(r + 1)
     share = 1.0 if both else 2.0
@@ -184,30 +184,30 @@ def largest_probability(m: int, r: int, v: int, epsilon: float, delta: float, bo
     st.sampled_from([0.0, 1e-3, 0.05, 0.3]),
     st.booleans(),
 )
-def test_the_recursion_solves_its_linear_programme(
+def test_the_recursion_solves_the_linear_programme(
     counted: tuple[int, int, int], epsilon: float, delta: float, both: bool
 ) -> None:
-    found = count(*counted, both=both)
-    most = largest_probability(*counted, epsilon, delta, both)
+    found = guess(*counted, both=both)
+    most = find_largest_prob(*counted, epsilon, delta, both)
     inverse = invert_trade_off(epsilon, delta)
     assert found.can_explain(inverse, most * (1 - 1e-6))
     assert most > 0.999 or not found.can_explain(inverse, most * (1 + 1e-6) + 1e-9)
 
 
-def test_all_guessed_in_shows_more() -> None:
-    alone, paired = count(10_000, 500, 470, both=False), count(10_000, 500, 470)
+def test_one_sided_guesses_have_a_larger_bound() -> None:
+    alone, paired = guess(10_000, 500, 470, both=False), guess(10_000, 500, 470)
     known = {"delta": 1e-5, "alpha": 0.05}
     assert alone.bound_by_trade_off(**known) > paired.bound_by_trade_off(**known)
 
 
 @pytest.mark.parametrize(("truth", "m", "one_sided", "two_sided"), IDEAL)
-def test_ideal_gaussians_show_at_least_what_others_find(
+def test_bounds_of_ideal_gaussians_reach_those_of_jax_privacy(
     truth: float, m: int, one_sided: float, two_sided: float
 ) -> None:
     """Scores are the quantiles (i + 1/2) / n; the best of all numbers of guesses counts.
 
     Thresholds at every score give up to 0.07 more than the table, whose grid is unknown: counts are
-    whole numbers, and more thresholds give a larger maximum by chance.
+    integers, and more thresholds give a larger maximum by chance.
     """
     n = m // 2
     scores = special.ndtri((np.arange(n) + 0.5) / n)
@@ -215,40 +215,40 @@ def test_ideal_gaussians_show_at_least_what_others_find(
     right = np.cumsum(np.argsort(-both, kind="stable") < n)
     sizes = np.arange(10, m // 10, 1 if m < 5000 else 3)
     known = {"delta": 1e-5, "alpha": 0.05}
-    ones = [count(m, r, int(right[r - 1])) for r in sizes.tolist()]
-    twos = [count(m, 2 * each.n_guesses, 2 * each.n_right) for each in ones]
+    ones = [guess(m, r, int(right[r - 1])) for r in sizes.tolist()]
+    twos = [guess(m, 2 * each.n_guesses, 2 * each.n_right) for each in ones]
     assert one_sided - 1e-3 <= max(each.bound_epsilon(**known) for each in ones) < truth
     assert two_sided - 1e-3 <= max(each.bound_epsilon(**known) for each in twos) < truth
 
 
-def reached(inverse: Callable[[float], float], epsilon: float, delta: float, y: float) -> float:
+def trade_off(inverse: Callable[[float], float], epsilon: float, delta: float, y: float) -> float:
     x = inverse(y)
     return min(1.0, delta + math.exp(epsilon) * x, 1 - math.exp(-epsilon) * (1 - delta - x))
 
 
 @given(epsilons, deltas, st.floats(0.0, 1.0))
 def test_the_approximate_curve_is_inverted(epsilon: float, delta: float, y: float) -> None:
-    found = reached(invert_trade_off(epsilon, delta), epsilon, delta, y)
+    found = trade_off(invert_trade_off(epsilon, delta), epsilon, delta, y)
     assert found == pytest.approx(max(y, delta), abs=1e-9)
 
 
 Coins = NDArray[np.bool_]
 
 
-def coins(m: int, rng: np.random.Generator) -> Coins:
+def toss_coins(m: int, rng: np.random.Generator) -> Coins:
     return rng.random(m) < 0.5
 
 
-def gaussian(mu: float, m: int, seed: int) -> OneRunScores:
+def draw_gaussian(mu: float, m: int, seed: int) -> OneRunScores:
     rng = np.random.default_rng(seed)
-    included = coins(m, rng)
+    included = toss_coins(m, rng)
     return OneRunScores.build(rng.normal(mu * included), included)
 
 
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
-def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> None:
+def test_bounds_of_gaussian_scores_are_tight_and_valid(method: str) -> None:
     truth = 4.0
-    scores = gaussian(find_gaussian_mu(truth, 1e-5), 10_000, 7)
+    scores = draw_gaussian(find_gaussian_mu(truth, 1e-5), 10_000, 7)
     bound = scores.bound(delta=1e-5, estimator=method)
     assert 1.7 < bound.epsilon < truth
     assert bound == scores.bound(delta=1e-5, estimator=method)
@@ -256,22 +256,22 @@ def test_gaussian_scores_show_much_and_never_more_than_there_is(method: str) -> 
     assert bound.scope == CANARY_USER_SCOPE
 
 
-def test_auto_takes_the_trade_off_where_delta_excuses_many() -> None:
-    scores = gaussian(6.0, 100_000, 3)
+def test_auto_chooses_the_trade_off_for_large_m_times_delta() -> None:
+    scores = draw_gaussian(6.0, 100_000, 3)
     methods = (AUTO_METHOD, *THEOREMS)
     found = {each: scores.bound(delta=1e-4, estimator=each).epsilon for each in methods}
     assert found["auto"] == found["trade-off"] > found["guesses"] + 0.5
 
 
 def test_the_sign_of_a_score_is_learned() -> None:
-    scores = gaussian(2.0, 2000, 1)
+    scores = draw_gaussian(2.0, 2000, 1)
     turned = replace(scores, scores=-scores.scores)
     assert turned.bound().epsilon == pytest.approx(scores.bound().epsilon, abs=0.3)
 
 
-def test_no_canary_without_noise_is_guessed_wrong() -> None:
+def test_noiseless_canaries_have_the_largest_bound() -> None:
     rng = np.random.default_rng(0)
-    included = coins(1000, rng)
+    included = toss_coins(1000, rng)
     bound = OneRunScores.build(included, included).bound(delta=1e-5)
     assert bound.epsilon > 4.5
     assert bound.epsilon <= bound.largest
@@ -283,23 +283,23 @@ def test_no_canary_without_noise_is_guessed_wrong() -> None:
 @pytest.mark.parametrize("columns", [2, 40, 3000])
 def test_a_direction_of_features_is_learned(columns: int) -> None:
     rng = np.random.default_rng(2)
-    included = coins(1500, rng)
+    included = toss_coins(1500, rng)
     rows = rng.normal(3 / np.sqrt(columns) * included[:, None], size=(1500, columns))
-    rows *= np.geomspace(1e-3, 1e3, columns)  # so that a plain sum reveals the last column only
+    rows *= np.geomspace(1e-3, 1e3, columns)  # so that a plain sum has only the last column
     bound = OneRunScores.build(rows, included).bound(delta=1e-3)
     assert (0.3 if columns == 3000 else 2.0) < bound.epsilon < find_gaussian_epsilon(1e-3, 3.0)
 
 
-def test_features_that_differ_nowhere_or_lie_far_out_are_no_error() -> None:
+def test_constant_and_infinite_features_are_accepted() -> None:
     rng = np.random.default_rng(4)
-    included = coins(400, rng)
+    included = toss_coins(400, rng)
     assert OneRunScores.build(np.ones((400, 3)), included).bound().epsilon == 0
     rows = np.stack([np.where(included, np.inf, -np.inf), rng.normal(size=400)], axis=1)
     assert OneRunScores.build(rows, included).bound().epsilon > 3
     assert OneRunScores.build(np.ones(400), included).bound().epsilon == 0
 
 
-def test_scores_of_both_sides_are_one_training() -> None:
+def test_scores_in_and_out_are_those_of_one_training() -> None:
     rng = np.random.default_rng(9)
     inside, outside = rng.normal(2, 1, 1020), rng.normal(0, 1, 980)
     bound = from_scores(inside, outside, delta=1e-5, one_run=True)
@@ -323,7 +323,7 @@ FAIR = np.arange(40) % 2 == 0
         ({"ids": [0, *range(39)]}, "got np.int64\\(0\\) twice"),
     ],
 )
-def test_coins_without_a_canary_of_their_own_are_refused(
+def test_wrong_coins_and_identifiers_are_refused(
     arguments: dict[str, object], message: str
 ) -> None:
     given: dict[str, object] = {"scores": np.arange(40.0), "included": FAIR}
@@ -343,8 +343,8 @@ def test_coins_without_a_canary_of_their_own_are_refused(
         (lambda _: OneRunScores.from_in_and_out(FAIR, FAIR, range(40), range(40)), "0\\) twice"),
     ],
 )
-def test_what_gives_no_bound_is_refused(
+def test_bad_arguments_of_bounds_are_refused(
     call: Callable[[OneRunScores], object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        call(gaussian(1.0, 40, 0))
+        call(draw_gaussian(1.0, 40, 0))

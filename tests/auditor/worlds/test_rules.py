@@ -47,7 +47,7 @@ VALUES = st.lists(
 )
 
 
-def parts(values: np.ndarray, cuts: list[float]) -> list[list[float]]:
+def split(values: np.ndarray, cuts: list[float]) -> list[list[float]]:
     ends = [-math.inf, *cuts, math.inf]
     found = [
         [x for x in values.tolist() if low <= x < high] for low, high in itertools.pairwise(ends)
@@ -57,27 +57,27 @@ def parts(values: np.ndarray, cuts: list[float]) -> list[list[float]]:
 
 
 @given(VALUES, CUTS)
-def test_every_value_is_counted_in_its_part(values: list[float], cuts: list[float]) -> None:
+def test_every_value_is_counted_in_its_interval(values: list[float], cuts: list[float]) -> None:
     cuts.sort()
     floats = np.array(values, dtype=np.float64)
     whole = floats[np.isfinite(floats)].astype(np.int8)
     for array in (floats, whole, whole > 0, np.abs(whole).astype(np.uint64)):
-        expected = [len(part) for part in parts(array, cuts)]
+        expected = [len(part) for part in split(array, cuts)]
         assert count_in_intervals(array, np.array(cuts)).tolist() == expected
 
 
 @given(VALUES, VALUES, CUTS)
-def test_the_middle_of_a_part_is_the_mean_in_it(
+def test_the_middle_of_an_interval_is_its_mean(
     first: list[float], second: list[float], cuts: list[float]
 ) -> None:
     cuts.sort()
     one, other = np.clip(first, -9, 9), np.clip(second, -9, 9)
-    expected = [np.mean(part) if part else math.nan for part in parts(np.append(one, other), cuts)]
+    expected = [np.mean(part) if part else math.nan for part in split(np.append(one, other), cuts)]
     assert np.allclose(_middles(one, other, np.array(cuts)), expected, equal_nan=True)
 
 
-def test_an_atom_in_a_grid_is_cut_out_though_hundreds_of_other_values_came_oftener() -> None:
-    """Outputs are a grid of 1/1024 with Laplace noise, and the input itself at a rate of .0003."""
+def test_a_rare_atom_in_a_grid_has_its_own_interval() -> None:
+    """Outputs are a grid of 1/1024 with Laplace noise, and the input itself at a rate of 0.0003."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         inputs = np.repeat([0.0, 1.0], 100_000)
@@ -107,10 +107,10 @@ SIZE = 40_000
         ),
     ],
 )
-def test_the_level_used_is_the_level_judged(
+def test_rules_guess_on_the_most_informative_outputs(
     first: list[float], second: list[float], best: list[int]
 ) -> None:
-    """For every split, the rule guesses on the parts with the largest odds, and on no others."""
+    """For every split, the rule guesses on the outputs with the largest odds, and on no others."""
     budget = RuleTestPlan(n_draws=18 * SIZE, delta=0.0, alpha=0.05)
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -127,7 +127,7 @@ def test_the_level_used_is_the_level_judged(
         assert (table == best)[guessed].all()
 
 
-def test_a_rule_that_never_guesses_is_none() -> None:
+def test_a_rule_that_never_guesses_is_not_used() -> None:
     """Inputs have the same distribution, and selection splits are so small that chance decides."""
 
     def coin(value: int, rng: np.random.Generator, size: int) -> Any:
@@ -148,7 +148,7 @@ def test_a_rule_that_never_guesses_is_none() -> None:
     assert all(rule.guesses.any() for _, rule in rules)
 
 
-def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
+def test_draws_with_one_constant_half_have_rules() -> None:
     """Noise stops halfway: the later half is one value, below every cut, in both worlds."""
     rng, budget = np.random.default_rng(0), RuleTestPlan(n_draws=4000, delta=0.0, alpha=0.05)
     first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
@@ -158,7 +158,7 @@ def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
 
 @pytest.mark.parametrize(("grid", "chance"), [(1 / 256, 1e-3), (0.01, 1e-3)])
 def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) -> None:
-    """On the split its rule equals rules that are good by chance; fresh draws decide."""
+    """On the split its rule equals rules that are good by chance; held-out draws decide."""
 
     def report(value: int, rng: np.random.Generator, size: int) -> Any:
         noisy = np.rint((0.5 * value + rng.laplace(size=size)) / grid) * grid
@@ -173,11 +173,11 @@ def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) 
         samples=1_000_000,
         rng=np.random.default_rng(0),
     )
-    assert 0.5 < found.epsilon < truth  # no rule without the atom can give more than 0.5
+    assert 0.5 < found.epsilon < truth  # no rule without the atom has a bound above 0.5
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200))
-def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
+def test_sums_in_another_order_are_rounded_to_one_number(seed: int, width: int) -> None:
     """The exception is one number in a million, which lies between two steps."""
     rng = np.random.default_rng(seed)
     x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
@@ -188,7 +188,7 @@ def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
     np.testing.assert_allclose(one, x @ weights, rtol=0, atol=ROUNDING_STEP * 2 * size)
 
 
-def test_what_has_no_step_stays() -> None:
+def test_numbers_without_a_step_are_unchanged() -> None:
     values = np.array([np.inf, -np.inf, np.nan, 0.0])
     np.testing.assert_array_equal(round_scaled(values), values)
     assert not np.signbit(round_scaled(-1e-12))
@@ -197,7 +197,7 @@ def test_what_has_no_step_stays() -> None:
     np.testing.assert_allclose(round_scaled(single, np.abs(single)), single, rtol=1e-9)
 
 
-def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:
+def test_numbers_that_differ_by_rounding_become_equal() -> None:
     values = np.array([0.1, 1.1 - 1.0, 1e100 * 0.1, 1e100 * (1.1 - 1.0), -np.inf, 0.0, 1e-300])
     one = round_scaled(values, np.abs(values))
     assert one[0] == one[1]
@@ -207,15 +207,17 @@ def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:
     assert len(np.unique(round_scaled(spread, spread))) == len(spread)
 
 
-def test_numbers_of_half_and_single_precision_stay() -> None:
+def test_half_and_single_precision_numbers_are_unchanged() -> None:
     """Their precision is coarser than the step, and single precision lacks such small sizes."""
     for kind in (np.float16, np.float32):
         values = np.array([0.0, 0.1, -3.5, 1000.0], dtype=kind)
         np.testing.assert_array_equal(round_scaled(values, np.abs(values)).astype(kind), values)
 
 
-def best_gap(first: Any, second: Any, fresh: Any) -> dict[str, float]:
-    """Distance of the means of the two worlds on fresh draws, in deviations, per statistic."""
+def measure_gaps(first: Any, second: Any, fresh: Any) -> dict[str, float]:
+    """Difference of the means of two worlds on held-out draws, in standard deviations, by
+    statistic.
+    """
     found = {}
     for score in learn_scores(
         first.astype(float), second.astype(float), EntryNamer(first.shape[1:])
@@ -225,20 +227,20 @@ def best_gap(first: Any, second: Any, fresh: Any) -> dict[str, float]:
     return found
 
 
-def test_a_direction_of_many_entries_is_found_by_the_difference_of_means() -> None:
+def test_the_difference_of_means_finds_a_direction() -> None:
     rng = np.random.default_rng(1)
     direction = rng.normal(size=200)
     direction *= 2.0 / np.linalg.norm(direction)
     drawn = [x * direction + rng.normal(size=(5_000, 200)) for x in (1, 0)]
     fresh = [x * direction + rng.normal(size=(5_000, 200)) for x in (1, 0)]
-    gaps = best_gap(*drawn, fresh)
+    gaps = measure_gaps(*drawn, fresh)
     projection = gaps["projection on the difference of means"]
     # With 5,000 draws the cosine of the estimated direction is 1/sqrt(1 + 200 (2/5000) / 4).
     assert projection > 0.95 * 2.0 / np.sqrt(1.0 + 0.02)
     assert projection > 1.1 * max(gap for name, gap in gaps.items() if "signed sum" in name)
 
 
-def test_items_are_counted_wherever_they_stand() -> None:
+def test_items_are_counted_at_any_position() -> None:
     """Outputs are four of ten items in random order, usually with item 5 or item 4, by world."""
     rng = np.random.default_rng(2)
 
@@ -246,7 +248,7 @@ def test_items_are_counted_wherever_they_stand() -> None:
         order = np.argsort(rng.random((4_000, 10)) - (np.arange(10) == item) * 0.8, axis=1)
         return rng.permuted(order[:, :4], axis=1)
 
-    gaps = best_gap(lists(5), lists(4), [lists(5), lists(4)])
+    gaps = measure_gaps(lists(5), lists(4), [lists(5), lists(4)])
     (name,) = (name for name in gaps if "values" in name)
     assert "(4, 5 above all)" in name or "(5, 4 above all)" in name
     assert gaps[name] == max(gaps.values())
@@ -260,7 +262,7 @@ def test_items_are_counted_wherever_they_stand() -> None:
     ids=["alike", "shifted", "wider"],
 )
 def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen: range) -> None:
-    """Thirty pairs of worlds are tried; without a margin trees win half of the equal pairs."""
+    """Of thirty pairs of worlds, without a margin trees would win half of the equal pairs."""
     trees = 0
     for rng in np.random.default_rng(0).spawn(30):
         first, second = rng.normal(shift, scale, (120, 4)), rng.normal(size=(120, 4))
@@ -270,10 +272,10 @@ def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen
 
 Matrix = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Matrix]
-# Distance of the messages of two worlds, in deviations of the noise.
+# Difference of the messages of two worlds, in deviations of the noise.
 SHIFT = 0.0234 * np.random.default_rng(5).choice([-1.0, 1.0], 100)
 PLACES = np.arange(100)
-TELLING: dict[str, Noise] = {
+INFORMATIVE: dict[str, Noise] = {
     "uniform": lambda rng, shape: (rng.random(shape) - 0.5) * 12**0.5,
     "a grid that moves": lambda rng, shape: np.round(rng.standard_normal(shape), 2),
     "a grid in single precision": lambda rng, shape: np.float32(
@@ -291,8 +293,8 @@ HONEST: dict[str, Noise] = {
 }
 
 
-def votes(noise: Noise, size: int = 800, grid: float = 0.0) -> tuple[Matrix, Matrix]:
-    """Votes of fresh messages of two worlds, learned from 2,000 separate messages per world."""
+def compute_votes(noise: Noise, size: int = 800, grid: float = 0.0) -> tuple[Matrix, Matrix]:
+    """Votes on held-out messages of two worlds, learned from 2,000 other messages per world."""
 
     def sent(world: int, count: int, seed: int) -> Matrix:
         drawn = noise(np.random.default_rng(seed), (count, len(SHIFT)))
@@ -303,10 +305,10 @@ def votes(noise: Noise, size: int = 800, grid: float = 0.0) -> tuple[Matrix, Mat
     return voter(sent(0, size, 2)), voter(sent(1, size, 3))
 
 
-@pytest.mark.parametrize("name", TELLING)
-def test_noise_whose_values_tell_is_seen_by_one_of_the_votes(name: str) -> None:
-    """Some of hundreds of messages of one world have votes that are very rare in the other."""
-    first, second = votes(TELLING[name])
+@pytest.mark.parametrize("name", INFORMATIVE)
+def test_informative_noise_is_found_by_votes(name: str) -> None:
+    """More than 100 messages of one world have votes that are very rare in the other."""
+    first, second = compute_votes(INFORMATIVE[name])
     apart = [
         max(
             np.count_nonzero(first[:, k] > np.quantile(second[:, k], 0.995)),
@@ -325,8 +327,8 @@ BOUNDED: dict[str, Noise] = {
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_bounded_noise_ends_also_where_its_density_falls_off_before(name: str) -> None:
-    """1 in 100 messages lies outside of the other world's range, and gets a vote for its world."""
+def test_bounded_noise_with_a_falling_density_has_votes(name: str) -> None:
+    """One in 100 messages is outside the other world's range, and has a vote for its world."""
     noise, shift = BOUNDED[name], np.zeros(20)
     shift[[3, 7]] = 0.3, -0.3
 
@@ -340,15 +342,15 @@ def test_bounded_noise_ends_also_where_its_density_falls_off_before(name: str) -
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_noise_that_tells_nothing_by_itself_hardly_votes_by_values(name: str) -> None:
-    """Rounding to a grid of both worlds is post-processing, and gives no votes either."""
+def test_uninformative_noise_has_few_votes_by_values(name: str) -> None:
+    """Rounding to a grid in both worlds is post-processing, and gives no votes either."""
     for grid in (0.0, 0.01):
-        voted = np.concatenate(votes(HONEST[name], grid=grid))[:, 1] != 0
+        voted = np.concatenate(compute_votes(HONEST[name], grid=grid))[:, 1] != 0
         assert voted.mean() < 0.1, "a value comes again and again in one world by chance"
 
 
-def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None:
-    """The ratio is (x - middle) @ (difference of the means), for noise of deviation 1."""
+def test_votes_on_normal_noise_equal_the_likelihood_ratio() -> None:
+    """The log-ratio is (x - middle) @ (difference of the means), for noise of deviation 1."""
     rng = np.random.default_rng(0)
     mean = np.linspace(-0.2, 0.2, 40)
     noise = rng.standard_normal((4_000, 40))
@@ -358,7 +360,7 @@ def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None
     assert np.corrcoef(voter(x)[:, 0], exact)[0, 1] > 0.9
 
 
-def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> None:
+def test_a_vote_is_used_only_if_better_than_the_fitted_rule() -> None:
     budget = RuleTestPlan(n_draws=4_000, delta=1e-5, alpha=0.05)
     rng = np.random.default_rng(0)
     cases = (2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True), (0.0, 0.05, True)

@@ -25,11 +25,11 @@ from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, MAX_BLOCK_ENTRIES, 
 SCOPE = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 
-def worlds(draw: Any) -> Worlds:
+def make_worlds(draw: Any) -> Worlds:
     return Worlds(names=("a one", "a zero"), scope=SCOPE, draw=draw)
 
 
-def blocks_of(
+def draw_blocks(
     found: Worlds, world: int, size: int, seed: int = 0, shape: tuple[int, ...] | None = None
 ) -> list[Any]:
     """Blocks of one world, in their order."""
@@ -39,7 +39,7 @@ def blocks_of(
 
 
 @pytest.mark.parametrize(
-    ("drawn", "said"),
+    ("drawn", "message"),
     [
         (np.full(9, np.nan), "without NaN"),
         (np.zeros(10), "9 outputs"),
@@ -48,43 +48,43 @@ def blocks_of(
         (np.full(9, None), "numbers or strings .* got NoneType"),
     ],
 )
-def test_what_is_no_output_is_refused_by_its_world(drawn: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said) as refused:
-        worlds(lambda world, size, rng: drawn).sample(0, 9, np.random.default_rng(0))
+def test_wrong_outputs_are_refused_with_their_world(drawn: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        make_worlds(lambda world, size, rng: drawn).sample(0, 9, np.random.default_rng(0))
     assert "world 0 (a one)" in str(refused.value)
 
 
-def test_blocks_are_bounded_and_each_is_drawn_by_a_generator_of_its_own() -> None:
+def test_blocks_are_bounded_and_have_separate_generators() -> None:
     samples = 3 * BLOCK_SIZE + 100
-    blocks = blocks_of(worlds(lambda world, size, rng: rng.random(size)), 1, samples)
+    blocks = draw_blocks(make_worlds(lambda world, size, rng: rng.random(size)), 1, samples)
     assert sum(map(len, blocks)) == samples
     assert max(map(len, blocks)) == BLOCK_SIZE
     assert len({float(block[0]) for block in blocks}) == len(blocks)
 
 
 def test_wide_outputs_come_in_small_blocks() -> None:
-    wide = worlds(lambda world, size, rng: np.zeros((size, 1 << 16), dtype=np.int8))
-    sizes = [len(block) for block in blocks_of(wide, 0, 500)]
+    wide = make_worlds(lambda world, size, rng: np.zeros((size, 1 << 16), dtype=np.int8))
+    sizes = [len(block) for block in draw_blocks(wide, 0, 500)]
     assert sum(sizes) == 500
     assert max(sizes) == MAX_BLOCK_ENTRIES >> 16
 
 
 def test_outputs_of_a_world_have_one_shape() -> None:
-    uneven = worlds(lambda world, size, rng: np.zeros((size, size)))
+    uneven = make_worlds(lambda world, size, rng: np.zeros((size, size)))
     with pytest.raises(InputError, match="one shape for world 1"):
-        blocks_of(uneven, 1, 200)
-    square = worlds(lambda world, size, rng: np.zeros((size, 2)))
+        draw_blocks(uneven, 1, 200)
+    square = make_worlds(lambda world, size, rng: np.zeros((size, 2)))
     with pytest.raises(InputError, match="one shape"):
-        blocks_of(square, 0, 10, shape=(3,))
+        draw_blocks(square, 0, 10, shape=(3,))
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
     shapes = Sampler.wrap(call).make_shape_sampler()
-    blocks = blocks_of(shapes.make_worlds([value]), 0, 1000, seed)
+    blocks = draw_blocks(shapes.make_worlds([value]), 0, 1000, seed)
     return [word for block in blocks for word in np.unique(block).tolist()]
 
 
-def test_a_shape_that_chance_sets_is_refused() -> None:
+def test_a_random_shape_is_refused() -> None:
     """All outputs of a call share the shape, so one draw would count as thousands."""
 
     def chance(value: int, rng: np.random.Generator, size: int) -> Any:
@@ -100,18 +100,18 @@ def test_a_shape_that_chance_sets_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [0, "a word", np.arange(5000.0)])
-def test_a_shape_of_each_input_is_a_word(value: Any) -> None:
+def test_a_shape_by_input_is_a_string(value: Any) -> None:
     words = drawn(lambda x, rng, size: np.zeros((size, np.size(x))), value, 0)
     assert set(words) == {f"an output of shape ({np.size(value)},)"}
 
 
-def test_long_inputs_are_told_apart() -> None:
-    one, other = np.zeros(5000), np.zeros(5000)
+def test_long_inputs_are_distinguished() -> None:
+    zeros, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 1.0
     sampler = Sampler.wrap(lambda x, rng, size: np.zeros((size, 1 + int(x.sum()))))
     shapes = sampler.make_shape_sampler()
     rng = np.random.default_rng(0)
-    assert shapes.draw(one, rng, 1).tolist() == ["an output of shape (1,)"]
+    assert shapes.draw(zeros, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]
 
 
@@ -119,7 +119,7 @@ TRAINING = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 
 @pytest.mark.parametrize(("times", "enough"), [(1.0, False), (1.5, False), (2.0, True)])
-def test_power_asks_for_so_many_draws_of_each_world(times: float, enough: bool) -> None:
+def test_power_is_in_draws_per_world(times: float, enough: bool) -> None:
     needed = RefutationDraws.compute(2.0, delta=0.0, confidence=0.95).gaussian_noise_draws
     shown = Bound(
         epsilon=0.5,

@@ -69,9 +69,7 @@ DISCRETE: dict[str, Callable[[np.random.Generator], Sides]] = {
 
 @pytest.mark.parametrize("name", REPEATED)
 @pytest.mark.parametrize("estimator", ["joint-binomial", "all-thresholds", "one-run"])
-def test_scores_that_were_logged_again_are_refused_unless_they_are_said_to_be_right(
-    name: str, estimator: str
-) -> None:
+def test_repeated_scores_are_refused_unless_declared(name: str, estimator: str) -> None:
     inside, outside = REPEATED[name]
     if estimator == "one-run":
         outside = outside[: len(inside)]
@@ -85,7 +83,7 @@ def test_scores_that_were_logged_again_are_refused_unless_they_are_said_to_be_ri
 
 
 @pytest.mark.parametrize("name", DISCRETE)
-def test_discrete_scores_come_again_and_are_taken(name: str) -> None:
+def test_discrete_scores_are_accepted(name: str) -> None:
     """None of 20 files of each kind is refused."""
     for rng in np.random.default_rng(0).spawn(20):
         inside, outside = DISCRETE[name](rng)
@@ -95,7 +93,7 @@ def test_discrete_scores_come_again_and_are_taken(name: str) -> None:
             OneRunScores.from_in_and_out(inside[:size], outside[:size])
 
 
-def test_scores_are_counted_once_and_nearly_all() -> None:
+def test_nearly_all_scores_are_used_once() -> None:
     rng = np.random.default_rng(0)
     for n, m in ((1000, 1000), (5000, 700)):
         scores = CanaryScores.build(rng.normal(1, 1, n), rng.normal(0, 1, m))
@@ -103,7 +101,7 @@ def test_scores_are_counted_once_and_nearly_all() -> None:
         assert 0.75 * (n + m) < samples <= n + m
 
 
-def test_ten_scores_beside_many_show_what_they_can() -> None:
+def test_ten_scores_against_many_have_a_bound() -> None:
     """jax_privacy bounds such scores by 3.26; ten scores per side would give no bound."""
     outside = np.random.default_rng(1).random(100_000) < 0.018
     bound = from_scores(np.ones(10), outside)
@@ -115,19 +113,19 @@ def test_ten_scores_beside_many_show_what_they_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "least"),
+    ("inside", "outside", "min_epsilon"),
     [
         (np.repeat([0.0, 1.0], [5, 45]), np.repeat([0, 1], [900, 100]), 1.71),
         (np.repeat([True, False], [70, 30]), np.repeat([True, False], [300, 700]), 0.49),
     ],
 )
-def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
-    inside: NDArray[Any], outside: NDArray[Any], least: float
+def test_binary_scores_share_the_error_among_four_limits(
+    inside: NDArray[Any], outside: NDArray[Any], min_epsilon: float
 ) -> None:
     """The bound is larger than by an event that half of the smaller side selects.
 
-    Each limit of such an event has half of the error. ``least`` is its bound if the halves have
-    exactly these shares.
+    Each limit of such an event has half of the error. ``min_epsilon`` is its bound if the halves
+    have exactly these shares.
     """
     scores = CanaryScores.build(inside, outside)
     assert scores.default_estimator == "all-thresholds"
@@ -136,13 +134,13 @@ def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
     high = stats.beta.ppf(1 - 0.05 / 4, misses + 1, m - misses)
     bound = scores.bound()
     assert bound.epsilon == pytest.approx(max(math.log(low / high), 0.0))
-    assert bound.epsilon > least
+    assert bound.epsilon > min_epsilon
     assert bound.witness is not None
     assert bound.witness.output == "score > 0.5"
 
 
 @pytest.mark.parametrize("rare", [0.0, 0.001])
-def test_zeros_and_ones_show_no_more_than_the_truth(rare: float) -> None:
+def test_bounds_of_binary_scores_are_valid(rare: float) -> None:
     """A rare third score, in two of five runs, decides which limits apply; bounds still hold."""
 
     def drawn(p: float, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -160,8 +158,10 @@ def test_zeros_and_ones_show_no_more_than_the_truth(rare: float) -> None:
 )
 @pytest.mark.parametrize("name", FAMILIES["estimators"].list_names())
 @pytest.mark.parametrize(("n", "m"), [(10, 400), (250, 2000)])
-def test_uneven_scores_show_no_more_than_the_truth(name: str, n: int, m: int, runs: int) -> None:
-    """The scores are Gaussian, so the assumptions of all estimators hold."""
+def test_bounds_of_unequal_numbers_of_scores_are_valid(
+    name: str, n: int, m: int, runs: int
+) -> None:
+    """The scores are Gaussian, so that the assumptions of all estimators hold."""
     truth, above = find_gaussian_epsilon(0.05, 1.0), 0
     for rng in np.random.default_rng(3).spawn(runs):
         inside, outside = rng.normal(1, 1, n), rng.normal(0, 1, m)
@@ -169,7 +169,7 @@ def test_uneven_scores_show_no_more_than_the_truth(name: str, n: int, m: int, ru
     assert stats.binom.sf(above - 1, runs, 0.05) > 1e-6
 
 
-def test_more_scores_of_one_side_show_more() -> None:
+def test_more_scores_of_one_side_raise_the_bound() -> None:
     shown = {}
     for m in (300, 3_000):
         rng = np.random.default_rng(4)
@@ -178,7 +178,7 @@ def test_more_scores_of_one_side_show_more() -> None:
     assert shown[3_000] > shown[300] + 0.1
 
 
-def test_scores_in_an_order_of_their_own_are_drawn_in_a_random_one() -> None:
+def test_ordered_scores_are_drawn_in_random_order() -> None:
     rng = np.random.default_rng(8)
     ordered = np.sort(rng.normal(size=4000))
     found = CanaryScores.build(ordered, ordered).make_worlds(CANARY_USER_SCOPE, rng)
@@ -191,7 +191,7 @@ def test_scores_in_an_order_of_their_own_are_drawn_in_a_random_one() -> None:
 
 
 @pytest.mark.parametrize("unequal", [0, 300])
-def test_no_order_of_scores_changes_a_bound_at_all_thresholds(unequal: int) -> None:
+def test_the_bound_of_all_thresholds_ignores_the_order(unequal: int) -> None:
     rng = np.random.default_rng(9)
     inside, outside = rng.normal(1, 1, 3000), rng.normal(0, 1, 3000 - unequal)
     given = inside.copy()
@@ -203,13 +203,13 @@ def test_no_order_of_scores_changes_a_bound_at_all_thresholds(unequal: int) -> N
         assert bound.epsilon == band.bound_epsilon(0.0)
 
 
-def test_vectors_are_scores_too() -> None:
+def test_vectors_of_scores_are_accepted() -> None:
     rng = np.random.default_rng(5)
     inside = rng.normal(0, 1, (4000, 8)) + 0.7
     assert from_scores(inside, rng.normal(0, 1, (4000, 8)), delta=1e-3).epsilon > 1.0
 
 
-def test_ties_and_infinite_scores_are_no_error() -> None:
+def test_ties_and_infinite_scores_are_accepted() -> None:
     assert from_scores(np.ones(50), np.ones(50)).epsilon == 0
     assert from_scores(np.full(200, np.inf), np.zeros(200)).epsilon > 2
     assert from_scores(np.ones(50), np.zeros(50), delta=0.9).epsilon == 0
@@ -251,8 +251,8 @@ def test_files_without_numbers_are_refused(tmp_path: Path, arrays: dict[str, obj
         read_scores(path)
 
 
-def harmed(path: Path, harm: str) -> None:
-    """A file that is not an archive, or a malicious archive."""
+def write_harmed(path: Path, harm: str) -> None:
+    """Writes a file that is not an archive, or a malicious archive."""
     if harm == "fifo":
         os.mkfifo(path)
         return
@@ -296,13 +296,13 @@ def harmed(path: Path, harm: str) -> None:
         "widths",
     ],
 )
-def test_what_is_no_archive_is_refused(tmp_path: Path, harm: str) -> None:
-    harmed(tmp_path / "scores.npz", harm)
+def test_damaged_archives_are_refused(tmp_path: Path, harm: str) -> None:
+    write_harmed(tmp_path / "scores.npz", harm)
     with pytest.raises(InputError, match="Expected"):
         from_scores(**read_scores(tmp_path / "scores.npz"))  # type: ignore[arg-type]
 
 
-def test_a_single_array_is_no_archive_and_a_table_by_columns_is_one(tmp_path: Path) -> None:
+def test_archives_with_column_order_and_links_are_read(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.ones(3))
     with pytest.raises(InputError, match=r"numpy\.savez"):
         read_scores(tmp_path / "one.npy")

@@ -1,4 +1,4 @@
-"""Evidence for checks of a callable, with enough draws by default for every check."""
+"""Evidence for tests of checks, with enough draws by default for every check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedrec_auditor.auditor.verification.checks import shared_evidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
-def evidence(
+def collect(
     f: Any,
     inputs: Any = (0, 1),
     *,
@@ -22,7 +22,7 @@ def evidence(
     law: bool = False,
     **more: Any,
 ) -> shared_evidence.CheckEvidence:
-    """Evidence about ``f``, with its output probabilities if it is a ``law``."""
+    """Evidence about ``f``; its ``log_prob`` is used if ``law``."""
     return shared_evidence.CheckEvidence(
         sampler=Sampler.wrap(getattr(f, "sample", f)),
         inputs=list(inputs),

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 
 
 @given(st.integers(1, 50), st.integers(20, 10_000))
-def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None:
+def test_the_reach_is_the_bound_of_the_clearest_event(tests: int, trials: int) -> None:
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=tests)
     reach = claim.find_max_lower_bound(trials)
     just, beyond = (
@@ -27,7 +27,7 @@ def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None
     assert not beyond.is_refuted(trials, trials, 0, trials)
 
 
-def test_limits_hold_with_the_chance_stated() -> None:
+def test_limits_hold_with_the_stated_probability() -> None:
     """All n draws are in an event of probability p with probability p^n; the limit is then p."""
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=4)
     assert claim.bound_prob(100, 100) ** 100 == pytest.approx(MAX_FALSE_ALARM_PROB / 4)
@@ -45,14 +45,14 @@ def test_an_event_as_likely_as_the_claim_allows_is_not_refuted() -> None:
         assert not claim.is_refuted(h, 400, m, 400)
 
 
-def test_draws_of_different_forms_are_refused() -> None:
+def test_draws_of_different_shapes_are_refused() -> None:
     with pytest.raises(InputError, match="one shape"):
         stack_draws([np.zeros((4, 1)), np.zeros((4, 2))])
     with pytest.raises(InputError):
         stack_draws([np.array(["a", "b"]), np.zeros(2)])
 
 
-def test_words_are_short_and_plain() -> None:
+def test_quoted_values_are_short_and_plain() -> None:
     assert quote_value(np.float64(0.5)) == "0.5"
     assert quote_value(np.array([1, 2])) == "[1, 2]"
     assert len(quote_value(list(range(1000)))) <= 60

@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.verification.checks import shared_evidence
 from fedrec_auditor.auditor.verification.checks.run import CHECK_FUNCTIONS, run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import ClaimUnderTest
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
-from tests.auditor.verification.checks.evidence import evidence
+from tests.auditor.verification.checks.evidence import collect
 
 Rng = np.random.Generator
 NAMES = ["determinism", "shared noise", "support", "output type", "floating point"]
@@ -27,8 +27,8 @@ FAULTS = {
 }
 
 
-def look(f: Any, inputs: Any = (0, 1), **more: Any) -> tuple[CheckResult, ...]:
-    return run_checks(evidence(f, inputs, **{"samples": 100_000, "seed": 4, **more}))
+def run(f: Any, inputs: Any = (0, 1), **more: Any) -> tuple[CheckResult, ...]:
+    return run_checks(collect(f, inputs, **{"samples": 100_000, "seed": 4, **more}))
 
 
 def response(x: int, rng: Rng, size: int) -> Any:
@@ -46,38 +46,38 @@ def response(x: int, rng: Rng, size: int) -> Any:
     ],
 )
 def test_names_and_order_never_change(f: Any) -> None:
-    assert [check.name for check in look(f)] == NAMES
+    assert [check.name for check in run(f)] == NAMES
 
 
 def test_honest_callables_and_mechanisms_pass() -> None:
     for checks in (
-        look(response),
-        look(BitFlip.symmetric(1.0), law=True),
-        look(
+        run(response),
+        run(BitFlip.symmetric(1.0), law=True),
+        run(
             OneCoordinate(epsilon=1.0, dimension=3), [[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]], law=True
         ),
     ):
         assert not [check for check in checks if check.status is CheckStatus.FAILED]
 
 
-def test_each_fault_is_found_under_its_name() -> None:
-    found = look(lambda x, rng, size: np.full(size, x + rng.laplace()))
+def test_every_fault_is_found_under_its_name() -> None:
+    found = run(lambda x, rng, size: np.full(size, x + rng.laplace()))
     by_name = {check.name: check for check in found}
     assert by_name["shared noise"].status is CheckStatus.FAILED
     assert by_name["support"].status is CheckStatus.NOT_RUN
     assert "share noise" in by_name["support"].reason
-    failed = [c.name for c in look(lambda x, rng, size: x + rng.laplace(size=size))
+    failed = [c.name for c in run(lambda x, rng, size: x + rng.laplace(size=size))
               if c.status is CheckStatus.FAILED]  # fmt: skip
     assert failed == ["floating point"]
 
 
-def test_unreadable_outputs_are_told_and_do_not_raise() -> None:
-    checks = look(lambda x, rng, size: np.full(size, np.nan))
+def test_unreadable_outputs_are_reported_without_raising() -> None:
+    checks = run(lambda x, rng, size: np.full(size, np.nan))
     assert all(check.status is not CheckStatus.FAILED for check in checks)
     assert "NaN" in checks[0].reason
 
 
-def test_many_inputs_and_long_vectors_stay_small() -> None:
+def test_draws_for_many_inputs_and_long_vectors_are_bounded() -> None:
     drawn = 0
 
     def f(x: Any, rng: Rng, size: int) -> Any:
@@ -85,12 +85,12 @@ def test_many_inputs_and_long_vectors_stay_small() -> None:
         drawn += size * np.size(x)
         return np.asarray(x) + rng.integers(-5, 5, (size, np.size(x)))
 
-    look(f, [np.full(2000, i) for i in range(60)])
+    run(f, [np.full(2000, i) for i in range(60)])
     assert drawn < 1 << 25
 
 
 @pytest.mark.parametrize("samples", [100, 1_000, 20_000])
-def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
+def test_single_calls_are_at_most_half_of_the_draws(samples: int) -> None:
     """The checks of any mechanism draw at most half of ``samples`` per input."""
     calls = 0
 
@@ -99,31 +99,31 @@ def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
         calls += 1
         return x + rng.laplace()
 
-    look(noisy, [0.5, 1.5], samples=samples)
+    run(noisy, [0.5, 1.5], samples=samples)
     assert calls <= shared_evidence.MAX_SHARE_OF_DRAWS * samples * 2 + 16
 
 
-def test_enough_draws_let_every_check_look_at_single_calls() -> None:
-    checks = look(lambda x, rng: round(x + rng.laplace(), 2), [0.5, 1.5])
+def test_enough_draws_run_every_check_of_single_calls() -> None:
+    checks = run(lambda x, rng: round(x + rng.laplace(), 2), [0.5, 1.5])
     not_run = [check.name for check in checks if check.status is CheckStatus.NOT_RUN]
     assert not not_run
 
 
 @pytest.mark.parametrize("name", ["determinism", "shared noise", "support", "floating point"])
-def test_all_pairs_of_inputs_share_one_false_alarm(
+def test_all_pairs_of_inputs_share_the_false_alarm_rate(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All events of a check share the error ``MAX_FALSE_ALARM_PROB``, divided by its pairs."""
-    held: list[int] = []
-    for asked in ("compute_lower_epsilon", "bound_prob"):
-        real = getattr(ClaimUnderTest, asked)
+    n_tests: list[int] = []
+    for method in ("compute_lower_epsilon", "bound_prob"):
+        real = getattr(ClaimUnderTest, method)
 
         def counted(claim: ClaimUnderTest, *counts: int, real: Any = real) -> float:
-            held.append(claim.n_tests)
+            n_tests.append(claim.n_tests)
             return float(real(claim, *counts))
 
-        monkeypatch.setattr(ClaimUnderTest, asked, counted)
+        monkeypatch.setattr(ClaimUnderTest, method, counted)
     inputs = range(8)
-    CHECK_FUNCTIONS[name](evidence(FAULTS[name], inputs, samples=20_000, epsilon=0.1))
-    assert held
-    assert min(held) >= math.comb(len(inputs), 2)
+    CHECK_FUNCTIONS[name](collect(FAULTS[name], inputs, samples=20_000, epsilon=0.1))
+    assert n_tests
+    assert min(n_tests) >= math.comb(len(inputs), 2)

@@ -1,4 +1,4 @@
-"""Tests of noise that is shared by outputs of one call, or by entries of one output."""
+"""Tests of noise shared by outputs of one call, or by entries of one output."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.verification.checks.shared_evidence import check_call_noise
 from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, check_shared_noise
-from tests.auditor.verification.checks.evidence import evidence
+from tests.auditor.verification.checks.evidence import collect
 
 Rng = np.random.Generator
 VECTORS = [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
 BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
 
 
-def in_call(f: Any, seed: int = 0) -> CheckResult | None:
-    return evidence(f, seed=seed).shared_noise_check
+def check_call(f: Any, seed: int = 0) -> CheckResult | None:
+    return collect(f, seed=seed).shared_noise_check
 
 
-def entries(f: Any, inputs: Any, **more: Any) -> CheckResult:
-    return check_shared_noise(evidence(f, inputs, **{"samples": 50_000, **more}))
+def check_entries(f: Any, inputs: Any, **more: Any) -> CheckResult:
+    return check_shared_noise(collect(f, inputs, **{"samples": 50_000, **more}))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def entries(f: Any, inputs: Any, **more: Any) -> CheckResult:
     ids=["one number", "one bit", "every other", "one vector"],
 )
 def test_noise_of_a_call_is_found(f: Any) -> None:
-    found = in_call(f)
+    found = check_call(f)
     assert found.status is CheckStatus.FAILED
 
 
@@ -70,7 +70,7 @@ def exact_share(x: Any, rng: Rng, size: int) -> Any:
     return np.where(rng.permutation(size) < round(0.73 * size), x, 1 - x)
 
 
-def copied(x: Any, rng: Rng, size: int) -> Any:
+def copy_bits(x: Any, rng: Rng, size: int) -> Any:
     bits = np.where(rng.random(size) < 0.73, x, 1 - x)
     odd = np.arange(1, size, 2)
     bits[odd] = np.where(rng.random(len(odd)) < 0.8, bits[odd - 1], bits[odd])
@@ -86,12 +86,12 @@ def copied(x: Any, rng: Rng, size: int) -> Any:
         telescoping,
         stratified,
         exact_share,
-        copied,
+        copy_bits,
     ],
 )
 def test_dependence_within_a_call_is_found(f: Any) -> None:
     for seed in range(3):
-        found = in_call(f, seed=seed)
+        found = check_call(f, seed=seed)
         assert found.status is CheckStatus.FAILED
 
 
@@ -108,10 +108,10 @@ def test_dependence_within_a_call_is_found(f: Any) -> None:
     ids=["laplace", "bit", "rare bit", "birthdays", "constant", "rounded"],
 )
 def test_honest_calls_are_not_accused(f: Any) -> None:
-    assert all(in_call(f, seed=seed) is None for seed in range(30))
+    assert all(check_call(f, seed=seed) is None for seed in range(30))
 
 
-def additive(*shape: Any) -> Any:
+def make_additive(*shape: Any) -> Any:
     def f(x: Any, rng: Rng, size: int) -> Any:
         return np.asarray(x) + rng.laplace(0.0, 2.0, (size, *shape))
 
@@ -131,9 +131,9 @@ def some_bits(x: Any, rng: Rng, size: int) -> Any:
 @pytest.mark.parametrize(
     ("f", "inputs", "word"),
     [
-        (additive(1), VECTORS, "weighted sum"),
+        (make_additive(1), VECTORS, "weighted sum"),
         (weighted, VECTORS, "weighted sum"),
-        (lambda x, rng, size: np.float32(additive(1)(x, rng, size)), VECTORS, "weighted sum"),
+        (lambda x, rng, size: np.float32(make_additive(1)(x, rng, size)), VECTORS, "weighted sum"),
         (lambda x, rng, size: np.asarray(x) + [0, 1, 1] * rng.laplace(0.0, 2.0, (size, 3)),
          VECTORS, "Entry 0"),
         (lambda x, rng, size: np.asarray(x) ^ (rng.random((size, 1)) < 0.3), BITS, "exclusive or"),
@@ -142,7 +142,7 @@ def some_bits(x: Any, rng: Rng, size: int) -> Any:
     ids=["one for all", "dependent", "single", "bare entry", "one flip", "dependent flips"],
 )  # fmt: skip
 def test_noise_of_entries_is_found(f: Any, inputs: Any, word: str) -> None:
-    found = entries(f, inputs)
+    found = check_entries(f, inputs)
     assert found.status is CheckStatus.FAILED
     assert word in found.reason
 
@@ -160,7 +160,7 @@ def index_and_bit(x: Any, rng: Rng, size: int) -> Any:
 @pytest.mark.parametrize(
     ("f", "inputs"),
     [
-        (additive(3), VECTORS),
+        (make_additive(3), VECTORS),
         (lambda x, rng, size: np.asarray(x) + rng.laplace(0, [1e-6, 1.0, 1e6], (size, 3)),
          [[0.0, 0.0, 0.0], [1e-7, 0.1, 1e5]]),
         (one_hot, [0, 1, 2, 3]),
@@ -172,11 +172,11 @@ def index_and_bit(x: Any, rng: Rng, size: int) -> Any:
     ids=["laplace", "scales", "one-hot", "index and bit", "flips", "said thrice", "two-hot"],
 )  # fmt: skip
 def test_honest_vectors_pass(f: Any, inputs: Any) -> None:
-    assert entries(f, inputs).status is CheckStatus.PASSED
+    assert check_entries(f, inputs).status is CheckStatus.PASSED
 
 
 def test_a_large_claim_is_left_open() -> None:
-    assert entries(additive(1), VECTORS, epsilon=30.0).status is CheckStatus.NOT_RUN
+    assert check_entries(make_additive(1), VECTORS, epsilon=30.0).status is CheckStatus.NOT_RUN
 
 
 @given(st.lists(st.integers(0, 255), max_size=12))
@@ -196,7 +196,7 @@ def test_echelon_spans_what_it_is_given(vectors: list[int]) -> None:
 
 
 class Antithetic:
-    """A randomizer whose ``later`` calls draw noise, and the next ``later`` calls subtract it."""
+    """Noise of which ``later`` calls are drawn, and the next ``later`` calls are its negatives."""
 
     def __init__(self, later: int = 1) -> None:
         self.kept: list[Any] = []
@@ -211,11 +211,11 @@ class Antithetic:
         return self.kept[-1]
 
 
-def by_calls(f: Any) -> CheckResult:
-    return check_shared_noise(evidence(f, samples=12_000))
+def check_calls(f: Any) -> CheckResult:
+    return check_shared_noise(collect(f, samples=12_000))
 
 
-def every(count: int, draw: Any) -> Any:
+def draw_every(count: int, draw: Any) -> Any:
     """A randomizer that draws new noise only in every ``count``-th call."""
     state: dict[str, Any] = {"calls": 0}
 
@@ -228,7 +228,7 @@ def every(count: int, draw: Any) -> Any:
     return f
 
 
-def antithetic(later: int, f: Any) -> Any:
+def make_antithetic(later: int, f: Any) -> Any:
     source = Antithetic(later)
     return lambda x, rng: f(x, rng, source)
 
@@ -236,26 +236,26 @@ def antithetic(later: int, f: Any) -> Any:
 @pytest.mark.parametrize(
     "f",
     [
-        every(2, lambda rng: rng.laplace()),
-        every(10, lambda rng: rng.laplace()),
-        every(3, lambda rng: rng.normal(size=3)),
-        antithetic(1, lambda x, rng, a: int(a.noise(rng.normal) > 0.3) ^ x),
-        antithetic(2, lambda x, rng, a: int(a.noise(rng.normal) > 0.3) ^ x),
-        antithetic(1, lambda x, rng, a: x + a.noise(rng.laplace)),
-        antithetic(3, lambda x, rng, a: x + a.noise(lambda: rng.normal(size=2))),
-        antithetic(1, lambda x, rng, a: "yes" if a.noise(rng.normal) > 0.5 else "no"),
+        draw_every(2, lambda rng: rng.laplace()),
+        draw_every(10, lambda rng: rng.laplace()),
+        draw_every(3, lambda rng: rng.normal(size=3)),
+        make_antithetic(1, lambda x, rng, a: int(a.noise(rng.normal) > 0.3) ^ x),
+        make_antithetic(2, lambda x, rng, a: int(a.noise(rng.normal) > 0.3) ^ x),
+        make_antithetic(1, lambda x, rng, a: x + a.noise(rng.laplace)),
+        make_antithetic(3, lambda x, rng, a: x + a.noise(lambda: rng.normal(size=2))),
+        make_antithetic(1, lambda x, rng, a: "yes" if a.noise(rng.normal) > 0.5 else "no"),
     ],
     ids=["two", "ten", "three, vectors", "bits", "bits, two later", "laplace", "vectors", "words"],
 )
-def test_noise_that_calls_share_is_found(f: Any) -> None:
-    found = by_calls(f)
+def test_noise_shared_by_calls_is_found(f: Any) -> None:
+    found = check_calls(f)
     assert found.status is CheckStatus.FAILED
     assert "in every call" in found.reason
 
 
-def test_calls_for_many_outputs_that_share_noise_are_found() -> None:
+def test_noise_shared_by_calls_for_many_outputs_is_found() -> None:
     source = Antithetic()
-    found = in_call(lambda x, rng, size: x + source.noise(lambda: rng.laplace(size=size)))
+    found = check_call(lambda x, rng, size: x + source.noise(lambda: rng.laplace(size=size)))
     assert "the next call" in found.reason
 
 
@@ -272,17 +272,17 @@ def test_calls_for_many_outputs_that_share_noise_are_found() -> None:
     ids=["laplace", "bit", "rare bit", "vector", "constant", "words"],
 )
 def test_independent_calls_are_not_accused(f: Any) -> None:
-    assert by_calls(f).status is not CheckStatus.FAILED
+    assert check_calls(f).status is not CheckStatus.FAILED
 
 
 @pytest.mark.parametrize("calls", [np.zeros(2000), np.arange(40) % 2])
-def test_calls_that_cannot_tell_pass_nothing(calls: Any) -> None:
+def test_uninformative_calls_do_not_pass(calls: Any) -> None:
     assert check_call_noise(calls[:, None], 0, 1e-6).status is CheckStatus.NOT_RUN
 
 
 @pytest.mark.calibration
-def test_independent_calls_are_accused_as_seldom_as_is_said() -> None:
-    """500 sequences of independent bits are tested at an error of 5%."""
+def test_independent_calls_are_accused_at_the_stated_rate() -> None:
+    """Tests 500 sequences of independent bits at an error of 5%."""
     rng = np.random.default_rng(5)
     accused = sum(
         check_call_noise(rng.random((400, 1)) < 0.3, 0, 0.05).status is CheckStatus.FAILED
