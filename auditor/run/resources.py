@@ -78,8 +78,8 @@ def make_resources(
     size = available if memory is None else memory * 2**30
     stored = int(min(DEFAULT_MACHINE.memory, size * UPLOAD_RAM_SHARE / count))
     threads = min(count, _MAX_THREADS) if cluster is None else 1
-    compute = Machine(device=device, threads=threads, memory=stored)
-    return Resources(jobs=count, machine=compute, max_bytes=size, cluster=cluster)
+    machine = Machine(device=device, threads=threads, memory=stored)
+    return Resources(jobs=count, machine=machine, max_bytes=size, cluster=cluster)
 
 
 def detect_memory_bytes() -> float:

@@ -321,7 +321,7 @@ class _TaskRunner:
         The arrays of the results are in files, which workers map to memory. A system whose training
         fails is left out.
         """
-        on_disk = replace(self.audit, compute=replace(self.audit.machine, memory=0))
+        on_disk = replace(self.audit, machine=replace(self.audit.machine, memory=0))
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL_NAME))
         trainings = {}
         for target in (target for target, count in times.items() if count > 1):

@@ -178,7 +178,7 @@ class Audit:
         cls,
         plan: Plan,
         interactions: Interactions | None = None,
-        compute: Machine = DEFAULT_MACHINE,
+        machine: Machine = DEFAULT_MACHINE,
         memory: float = math.inf,
         systems: Sequence[Target] = (),
         label: str = "",
@@ -219,7 +219,7 @@ class Audit:
         targets = {target.name: target for target, _ in tried}
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
         notes += _quick_note(plan, list(targets.values()))
-        _check_workloads(plan, targets.values(), interactions, compute, memory)
+        _check_workloads(plan, targets.values(), interactions, machine, memory)
         local = any(get_origin(target).is_runnable for target in targets.values())
         games = tuple(g for g in CANARY_GAMES if g in plan.games and (local or g != LOCAL_NAME))
         bounds = sum(CANARY_GAMES[g].count_bounds(t) for t in targets.values() for g in games)
@@ -230,11 +230,11 @@ class Audit:
             attacks=attacks,
             games=games,
             confidence=1 - (1 - plan.confidence) / max(bounds, 1),
-            compute=compute,
+            machine=machine,
             notes=notes,
             label=label,
         )
-        if audit.device == compute.device:
+        if audit.device == machine.device:
             return audit
         return replace(audit, notes=(*notes, f"Clients are trained on {audit.device}."))
 
@@ -324,7 +324,7 @@ def _check_workloads(
     plan: Plan,
     targets: Iterable[Target],
     interactions: Interactions,
-    compute: Machine,
+    machine: Machine,
     memory: float,
 ) -> None:
     """Raises InputError if a training for attacks or for the one-run game (one training with many
@@ -337,18 +337,18 @@ def _check_workloads(
         if LOCAL_NAME in plan.games:
             trained.append((shorten_training(target, plan), interactions))
         if ONE_RUN_GAME.name in plan.games:
-            game = make_game_inputs(target, interactions, plan, compute)
+            game = make_game_inputs(target, interactions, plan, machine)
             trained.append(ONE_RUN_GAME.get_largest_training(game))
     # The largest comes first: the memory that its refusal names suffices for all.
     for each in sorted(trained, key=lambda each: -Workload.estimate(*each).required_bytes):
-        check_workload(*each, compute, memory)
+        check_workload(*each, machine, memory)
 
 
 def make_game_inputs(
     target: Target,
     interactions: Interactions,
     plan: Plan,
-    compute: Machine,
+    machine: Machine,
     by: Attack | None = None,
 ) -> GameInputs:
     """Creates the inputs of the plan's games (simulated experiments with a designed user).
@@ -361,7 +361,7 @@ def make_game_inputs(
         population_shape=plan.population,
         n_canaries=plan.canaries,
         is_quick=plan.quick,
-        machine=compute,
+        machine=machine,
         attack=by,
     )
 

@@ -94,11 +94,11 @@ class Workload:
             self.memory_bytes / (1 - UPLOAD_RAM_SHARE),
         )
 
-    def get_peak_bytes(self, compute: Machine) -> float:
+    def get_peak_bytes(self, machine: Machine) -> float:
         """Returns the largest number of bytes that a worker needs, including the messages that
-        ``compute`` lets it store in memory.
+        ``machine`` lets it store in memory.
         """
-        return self.memory_bytes + min(self.stored_message_bytes, compute.memory)
+        return self.memory_bytes + min(self.stored_message_bytes, machine.memory)
 
 
 def estimate_cost(target: Target, interactions: Interactions) -> TrainingCost:
@@ -129,21 +129,21 @@ def iter_numeric_settings(part: Any) -> Iterator[tuple[str, float, float]]:
 
 
 def check_workload(
-    target: Target, interactions: Interactions, compute: Machine, memory: float
+    target: Target, interactions: Interactions, machine: Machine, memory: float
 ) -> None:
     """Raises InputError if a training needs more than ``memory`` bytes, more than the free disk
     space, or more than 30 days.
 
-    ``compute``: limit of the messages that are stored in memory, and folder for all other messages.
+    ``machine``: limit of the messages that are stored in memory, and folder for all other messages.
     """
     work = Workload.estimate(target, interactions)
-    free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
+    free = shutil.disk_usage(machine.folder or tempfile.gettempdir()).free
     name, value = _most_increased_setting(target)
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"
     gib = 2**30
     for needed, limit, enough, size, unit, more in (
         (
-            work.get_peak_bytes(compute),
+            work.get_peak_bytes(machine),
             memory,
             work.required_bytes,
             gib,

@@ -254,7 +254,7 @@ class _Trainings:
             audit = Audit.from_plan(
                 grid[place].make_plan(plan, seed),
                 audits[0].interactions if audits else self.interactions,
-                compute=self.resources.machine,
+                machine=self.resources.machine,
                 memory=self.resources.max_bytes,
                 label=f"[{place}/{seed}]",
             )

@@ -138,7 +138,7 @@ def test_the_longest_jobs_come_first() -> None:
 
 def test_targets_that_do_not_use_the_device_are_named() -> None:
     plan = Plan(targets=("fcf", "privrec"), data="synthetic", quick=True)
-    audit = Audit.from_plan(plan, compute=Machine(device="cpu:0"))
+    audit = Audit.from_plan(plan, machine=Machine(device="cpu:0"))
     assert audit.device == "cpu:0, but the CPU, or the device that their own code names, for fcf"
     assert audit.notes[-1] == f"Clients are trained on {audit.device}."
     assert Audit.from_plan(plan).device == "cpu"
