@@ -55,7 +55,7 @@ class RoundStore:
         self._read: list[weakref.ref[mmap.mmap]] = []
 
     def store(self, new_round: Round) -> Round:
-        """Returns the round ``new_round``, with large arrays in files if the memory limit is exceeded.
+        """Returns ``new_round``, with large arrays in files if the memory limit is exceeded.
 
         The limit counts the uploads of all rounds that were stored. The files are memory-mapped.
         """

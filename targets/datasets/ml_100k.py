@@ -133,6 +133,5 @@ def _download() -> Path:
                 f"Expected the wheel of {RECBOLE_PACKAGE} with SHA-256 {RECBOLE_WHEEL_SHA256}, "
                 f"got {sha256}. {hint}"
             )
-        return store_data_set(
-            "ml-100k", DataFiles(wheels[0], "ml-100k").read_files((RECBOLE_FILES,))
-        )
+        data = DataFiles(wheels[0], "ml-100k").read_files((RECBOLE_FILES,))
+        return store_data_set("ml-100k", data)
