@@ -120,8 +120,8 @@ _FLAG = AllowedValues((True, False), "to be true or false")
 class NoiseSetting:
     """Names of the settings that determine how much noise a system adds.
 
-    noise: names of noise settings, which grow with the noise, such as noise scales
-    budgets: names of budget settings, which shrink as the noise grows, such as epsilon
+    noise: names of the noise settings, which grow with the noise, such as noise scales
+    budgets: names of the budget settings, which shrink as the noise grows, such as epsilon
     noiseless_value: value that switches the noise off (or almost) if all these settings have it:
         about 0 for noise settings, or a huge number for budgets. None if there is no such value
 
@@ -137,7 +137,7 @@ class NoiseSetting:
     noiseless_value: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
-        """Returns the values of the noise settings at which ``system`` has ``factor`` times its
+        """Returns the values of these settings with which ``system`` has ``factor`` times the
         noise.
 
         The result maps the attribute path of each setting to its new value.

@@ -60,8 +60,8 @@ class SideTables:
     users, items: paths of CSV, TSV or Parquet files with a column of identifiers; None if not given
     attributes: names of the user attributes that the result must have; None if none is required
     bins: edges of bins, by name of a column; an empty list leaves the numbers unbinned
-    columns: names of the identifier columns, which are those of the interactions, by the keys
-        "user" and "item"
+    columns: names of the identifier columns of the interactions, by the keys "user" and "item"; the
+        side tables may use the same names
 
     The column of identifiers has a usual name (user_id, item, id), or the name in ``columns``.
 

@@ -144,7 +144,7 @@ class RecordedMessages(Component):
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.make_error(
-                f"full tables {self.name!r}, as no broadcast is recorded,", got="only changed rows"
+                f"full tables {self.name!r}, as no broadcast has one,", got="only changed rows"
             )
         return base
 

@@ -88,9 +88,8 @@ class Manifest(BaseModel):
     items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
     components: descriptions of the named parts of messages, by name; the key ``"*"`` stands for all
         other parts
-    route: vantage of the strongest adversary (server, behind a shuffler, ...) if all parties follow
-        the protocol, whose route the messages take; by default the strongest vantage whose view the
-        recording contains
+    route: strongest vantage (server, behind a shuffler, ...) that an adversary has if all parties
+        follow the protocol; by default the strongest vantage whose view the recording contains
     parties: number of silos (organisations), if the senders are silos instead of users
     rows: for each item, the indices of its rows in item tables, or its codes in lists of codes;
         every item has the same number of rows or codes

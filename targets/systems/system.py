@@ -82,7 +82,7 @@ class UploadRequest:
 
     @cached_property
     def sender_rows(self) -> Ints:
-        """Row of ``profiles`` with each message's sender, as an index, shape (n_messages,)."""
+        """Sender of each message: index of its row in ``profiles``, shape (n_messages,)."""
         return np.repeat(np.arange(self.profiles.n_users), self.messages_per_client)
 
     @cached_property
@@ -270,9 +270,7 @@ class System(Checked, Target, ABC):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps in which clients upload: the rounds, or 1 if each client uploads only
-        once.
-        """
+        """Number of steps of a training: its rounds, or 1 if each client uploads only once."""
         return self.rounds or 1
 
     @abstractmethod

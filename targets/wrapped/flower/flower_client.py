@@ -1,6 +1,4 @@
-"""A client function that runs a Flower app on one user's history, and a recorder of the app's
-uploads.
-"""
+"""A client function that runs a Flower app on one history, and a recorder of the app's uploads."""
 
 from __future__ import annotations
 
@@ -404,8 +402,7 @@ _ROUND = "server-round"
 
 
 class RecordUploads:
-    """Mod that records uploads: it writes the broadcasts and uploads of a Flower app to a
-    directory.
+    """Recorder that writes the broadcasts and uploads of a Flower app to a directory.
 
     On clients, the recorder is a mod (wrapper of the training). It must be the first mod in
     ``ClientApp(mods=[RecordUploads(...), ...])``, so that it gets the upload as it leaves the
