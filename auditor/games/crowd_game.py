@@ -36,8 +36,8 @@ MAX_GAME_ROUNDS = 20
 # Start of the description of a malicious broadcast.
 MALICIOUS_TEXT = " after the server sent a malicious model, which"
 TRAINING_SCORE_TEXT = (
-    "messages of every round minus their expectation at its broadcast, projected on the mean "
-    "difference between the canary's messages of the two worlds, combined by logistic regression"
+    "the messages of every round minus their expected value, projected on the mean difference "
+    "between the canary's messages with the two inputs, and weighted by logistic regression"
 )
 _LIMIT = 1e3  # an attack's score is clipped to [-_LIMIT, _LIMIT]
 _COPIES = 4  # messages of the canary per round, from which their mean is estimated

@@ -38,8 +38,8 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
 ONE_RUN_SCORE_TEXT = (
-    "messages of every round minus their expectation at the first broadcast, solved for the "
-    "difference of each canary's messages there; in item tables, for items of its histories only"
+    "the messages of every round minus their expected value, written by least squares as a sum of "
+    "the differences between each canary's two messages (in item tables, of its items' rows only)"
 )
 _MAX_STAGES = 4  # maximum number of features; few known canaries allow only simple rules
 _NUMBERS = 1 << 23  # maximum numbers of messages in memory at once

@@ -25,8 +25,8 @@ from fedrec_auditor.targets.transcript import Broadcast
 # Vantages that see uploads, so that no step of the server has to be simulated.
 UPLOAD_VANTAGES = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
 ROUND_SCORE_TEXT = (
-    "projections of messages on the mean difference of the canary's messages, their sum and their "
-    "maximum by component, combined by logistic regression"
+    "projections of messages on the mean difference between the canary's messages with the two "
+    "inputs, and the sum and maximum of these per array, weighted by logistic regression"
 )
 _COPIES = 512  # messages of the canary per world from which their mean is estimated
 _NUMBERS = 1 << 22  # maximum numbers of messages in memory at once
