@@ -23,7 +23,7 @@ def total(values):
 
 
 @pytest.mark.parametrize("fastmath", [frozenset(), FUSED_MATH_FLAGS, REORDERED_MATH_FLAGS])
-def test_without_a_place_for_the_cache_it_compiles_anyway(fastmath: frozenset[str]) -> None:
+def test_code_compiles_without_a_cache_directory(fastmath: frozenset[str]) -> None:
     """numba has no directory for the cache of a source that is not in a file."""
     space: dict[str, object] = {}
     exec(compile(SOURCE, "<nowhere>", "exec"), space)
@@ -32,14 +32,14 @@ def test_without_a_place_for_the_cache_it_compiles_anyway(fastmath: frozenset[st
     assert len(total.signatures) == 1
 
 
-def test_every_kernel_is_compiled_here() -> None:
+def test_every_kernel_is_compiled_by_this_module() -> None:
     """A bare ``njit(cache=True)`` fails at its import if no directory is writable."""
     root = Path(targets.__file__).parent
     found = [p for p in root.rglob("*.py") if "njit" in p.read_text("utf-8")]
     assert found == [root / "compiled.py"]
 
 
-def functions() -> dict[str, CPUDispatcher]:
+def list_functions() -> dict[str, CPUDispatcher]:
     """The compiled functions of all modules."""
     found = {}
     for package in (attacks, targets):
@@ -54,13 +54,14 @@ def functions() -> dict[str, CPUDispatcher]:
     return found
 
 
-def test_what_compiled_functions_call_is_part_of_them() -> None:
-    """A process that compiles links to a callee of its own, one that reads to that in the file.
+def test_callees_are_inlined_into_compiled_functions() -> None:
+    """A compiling process links to its own callee, a process that reads the cache to that in the
+    file.
 
-    The two are not optimized alike, and sums are then reordered in two ways.
+    The two are not optimised alike, so that sums would be reordered in two ways.
     """
     called = 0
-    for name, function in functions().items():
+    for name, function in list_functions().items():
         scope = function.py_func.__globals__
         for other in function.py_func.__code__.co_names:
             callee = scope.get(other)

@@ -1,4 +1,4 @@
-"""Compactly stored components equal dense arrays, in full, in parts and from a row on."""
+"""Compactly stored components equal dense arrays, completely, in parts and from a row on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import ComponentView
 
 
-def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[SparseRows, np.ndarray]:
+def draw_rows(
+    seed: int, whole: bool, clients: int = 4, count: int = 6
+) -> tuple[SparseRows, np.ndarray]:
     """Some rows of one matrix per client, and the same matrices as a dense table."""
     rng = np.random.default_rng(seed)
     touched = rng.random((clients, count)) < 0.4
@@ -33,7 +35,7 @@ def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Spar
 
 @given(st.integers(0, 2**32), st.booleans())
 def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
-    component, dense = rows(seed, whole)
+    component, dense = draw_rows(seed, whole)
     order = np.random.default_rng(seed).permutation(4)[:3]
     np.testing.assert_array_equal(component.to_dense(order), dense[order])
     np.testing.assert_allclose(component.sum_all(), dense.sum(axis=0), atol=1e-12)
@@ -45,7 +47,7 @@ def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
 @pytest.mark.parametrize("whole", [False, True])
 def test_rows_are_summed_by_blocks(monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
     """Blocks may end within a client, and the sum makes no copy of all values."""
-    component, dense = rows(1, whole, clients=2000, count=500)
+    component, dense = draw_rows(1, whole, clients=2000, count=500)
     monkeypatch.setattr("fedrec_auditor.targets.components._BLOCK", 10_001)
     tracemalloc.start()
     try:
@@ -70,8 +72,8 @@ def test_bits_read_as_the_table_of_their_entries(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
-    component, _ = rows(seed, whole=False)
+def test_sent_entries_are_distinguished_from_zeros(seed: int) -> None:
+    component, _ = draw_rows(seed, whole=False)
     component.values[:] = 0.0
     expected = np.zeros((4, 6), dtype=bool)
     for client in range(4):
@@ -79,12 +81,12 @@ def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
             client, component.row_ids[component.indptr[client] : component.indptr[client + 1]]
         ] = 1
     np.testing.assert_array_equal(component.flag_sent_rows(np.arange(4)), expected)
-    assert rows(seed, whole=True)[0].flag_sent_rows(np.arange(4)).all()
+    assert draw_rows(seed, whole=True)[0].flag_sent_rows(np.arange(4)).all()
 
 
 @given(st.integers(0, 2**32))
-def test_noise_is_redrawn_the_same(seed: int) -> None:
-    clean, dense = rows(seed, whole=True)
+def test_noise_is_redrawn_identically(seed: int) -> None:
+    clean, dense = draw_rows(seed, whole=True)
     streams = Streams.spawn(np.random.default_rng(seed), 4)
     noisy = components.RandomizedMessages(clean, noise_rounds.NoiseAdder(2.0), streams)
     whole = noisy.to_dense(np.arange(4))
@@ -96,7 +98,7 @@ def test_noise_is_redrawn_the_same(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
-    changed, dense = rows(seed, whole=True)
+    changed, dense = draw_rows(seed, whole=True)
     noise = components.RandomizedMessages(
         Dense(np.zeros((4, 6, 2)), Payload.MODEL),
         noise_rounds.NoiseAdder(2.0),
@@ -120,7 +122,7 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
     )
 
 
-def test_noise_is_fresh_in_every_entry() -> None:
+def test_noise_is_independent_in_every_entry() -> None:
     noisy = components.RandomizedMessages(
         Dense(np.zeros((50, 8, 5)), Payload.MODEL),
         noise_rounds.NoiseAdder(1.0),
@@ -134,7 +136,7 @@ def test_noise_is_fresh_in_every_entry() -> None:
 
 @given(st.integers(1, 5), st.integers(0, 2**32))
 def test_lists_are_read_entry_by_entry(count: int, seed: int) -> None:
-    """Lists of clients in any order, as components and as wires."""
+    """Lists of clients in any order, as components and as views."""
     rng = np.random.default_rng(seed)
     entries, clients = rng.integers(-1, 4, (count, 6)), rng.permutation(count)
     lists = Dense(entries, Payload.ITEMS)
@@ -149,7 +151,7 @@ def test_lists_are_read_entry_by_entry(count: int, seed: int) -> None:
         assert list(zip(row, column, listed, strict=True)) == expected
 
 
-CLIENTS, ITEMS, WIDTH = 5, 9, 3  # an odd width: noise is drawn in pairs
+CLIENTS, ITEMS, WIDTH = 5, 9, 3  # odd width, because noise is drawn in pairs
 
 
 _RNG = np.random.default_rng(0)
@@ -204,7 +206,7 @@ MESSAGES: dict[str, Component] = {
 @pytest.mark.parametrize("first", [1, 4, 8])
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_tail_is_the_end_of_the_whole(name: str, on_the_wire: bool, first: int) -> None:
+def test_tails_are_the_end_of_the_component(name: str, on_the_wire: bool, first: int) -> None:
     whole = ComponentView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
     tail, everybody, some = whole.drop_rows(first), np.arange(CLIENTS), np.array([3, 0])
     assert tail.shape == (ITEMS - first, WIDTH)
@@ -218,7 +220,7 @@ def test_a_tail_is_the_end_of_the_whole(name: str, on_the_wire: bool, first: int
 
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
-def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> None:
+def test_picked_rows_are_those_of_the_component(name: str, on_the_wire: bool) -> None:
     whole = ComponentView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
     clients = np.array([3, 0, 1])
     for rows in (
@@ -233,22 +235,22 @@ def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> Non
 
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
-def test_no_number_is_larger_than_is_said(name: str, on_the_wire: bool) -> None:
+def test_no_number_exceeds_the_stated_limit(name: str, on_the_wire: bool) -> None:
     whole = ComponentView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
     assert np.abs(whole.to_dense(np.arange(CLIENTS))).max() <= whole.bound_magnitude()
 
 
 # Messages without a known limit of their numbers.
-READ = ("reports",)
+UNLIMITED = ("reports",)
 
 
 @pytest.mark.parametrize(
     "made",
-    [MESSAGES[name] for name in MESSAGES if name not in READ],
+    [MESSAGES[name] for name in MESSAGES if name not in UNLIMITED],
     ids=lambda made: type(getattr(made, "randomizer", made)).__name__,
 )
-def test_a_limit_is_told_by_what_messages_are_made_of(made: Component) -> None:
-    """The limit needs no message, so that its time does not depend on the number of items."""
+def test_limits_follow_from_the_parts_of_messages(made: Component) -> None:
+    """Limits need no message, so that their time does not depend on the number of items."""
     for part in (made, components.SelectedRows(made, np.array([2, 4]))):
         assert np.abs(part.to_dense(np.arange(CLIENTS))).max() <= part.bound_magnitude() < 100
 
@@ -268,8 +270,8 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])
-def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
-    """A device whose training broke down sends NaN through clipping and noise."""
+def test_noise_has_a_limit_and_nan_has_none(noise: str) -> None:
+    """A device whose training diverged sends NaN through clipping and noise."""
     sent = MESSAGES[noise]
     assert isinstance(sent, components.RandomizedMessages)
     assert sent.bound_magnitude() < 10

@@ -1,4 +1,4 @@
-"""Features, the filter and side tables, each compared with a slow implementation."""
+"""Features, filters and side tables, each compared with a slow implementation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ATTRIBUTES = {
 
 
 def oracle(ratings: list[float], best: float) -> list[float]:
-    """The 18 numbers of one user, one after another."""
+    """The 18 numbers of one user, computed one after another."""
     rated = [rating for rating in ratings if rating]
     if not rated:
         return [0.0] * 18
@@ -59,7 +59,7 @@ def oracle(ratings: list[float], best: float) -> list[float]:
     ),
     st.sampled_from([5.0, 10.0]),
 )
-def test_every_number_is_that_of_a_loop(stars: list[list[float]], best: float) -> None:
+def test_every_number_equals_that_of_a_loop(stars: list[list[float]], best: float) -> None:
     found = compute_user_features(Interactions.create(np.array(stars)), best=best)
     assert len(found.names) == len(set(found.names)) == 18
     assert found.values.dtype == np.float32
@@ -67,7 +67,7 @@ def test_every_number_is_that_of_a_loop(stars: list[list[float]], best: float) -
 
 
 @given(st.sets(st.sampled_from([*ATTRIBUTES, "age_group", "region"])))
-def test_the_columns_are_counted_without_making_them(known: set[str]) -> None:
+def test_columns_are_counted_without_computing_them(known: set[str]) -> None:
     more = {
         "age_group": Attribute(codes=np.array([0, 3]), categories=("a", "b", "c", "d")),
         "region": Attribute(codes=np.array([0, 1]), categories=("north", "south")),
@@ -89,13 +89,13 @@ def test_attributes_are_one_hot_and_ages_fall_into_three_groups() -> None:
     assert len(found.names) == 18 + 2 + 3 + 3
 
 
-def test_groups_go_before_years() -> None:
+def test_age_groups_are_preferred_to_years() -> None:
     group = Attribute(codes=np.array([0, 0]), categories=("young", "old"))
     data = Interactions.create(np.zeros((2, 3)), attributes={**ATTRIBUTES, "age_group": group})
     assert compute_user_features(data).names[-2:] == ("age_group young", "age_group old")
 
 
-def test_ratings_off_the_scale_count_for_its_ends() -> None:
+def test_ratings_off_the_scale_count_as_its_ends() -> None:
     found = compute_user_features(Interactions.create(np.array([[7.0, -3.0]])))
     shares = dict(zip(found.names, found.values[0], strict=True))
     assert shares["share of level 1"] == shares["share of level 5"] == 0.5
@@ -107,7 +107,7 @@ def test_a_scale_needs_a_best_rating(best: float) -> None:
         compute_user_features(Interactions.create(np.eye(2)), best=best)
 
 
-def test_ages_that_are_no_years_are_groups() -> None:
+def test_ages_other_than_years_are_groups() -> None:
     age = Attribute(codes=np.array([0, 1]), categories=("young", ""))
     found = compute_user_features(Interactions.create(np.eye(2), attributes={"age": age}))
     assert found.names[-2:] == ("age_group young", "age_group ")
@@ -127,10 +127,10 @@ def interactions(table: np.ndarray) -> Interactions:
     )
 
 
-def survivors(
+def drop_one_by_one(
     table: np.ndarray, min_user: int, min_item: int, items_first: bool
 ) -> tuple[list[int], list[int]]:
-    """Dropping one by one, in either order, leaves the same part."""
+    """The part that remains if users and items are dropped one by one, in either order."""
     users, items = list(range(table.shape[0])), list(range(table.shape[1]))
     while True:
         weak_users = [u for u in users if np.count_nonzero(table[u, items]) < min_user]
@@ -150,13 +150,13 @@ def survivors(
     st.integers(0, 4),
     st.booleans(),
 )
-def test_what_is_left_is_what_dropping_one_by_one_leaves(
+def test_filters_leave_the_same_as_dropping_one_by_one(
     shape: tuple[int, int], seed: int, min_user: int, min_item: int, items_first: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     table = rng.integers(1, 6, shape) * (rng.random(shape) < rng.random())
     data = interactions(table.astype(float))
-    users, items = survivors(table, min_user, min_item, items_first)
+    users, items = drop_one_by_one(table, min_user, min_item, items_first)
     one = Filter(min_user=min_user, min_item=min_item)
     if not table[np.ix_(users, items)].any() and (min_user or min_item):
         with pytest.raises(InputError, match="Lower min_user"):
@@ -175,7 +175,7 @@ def test_what_is_left_is_what_dropping_one_by_one_leaves(
     assert left.genres.argmax(axis=1).tolist() == [item % 3 for item in items]
 
 
-def test_no_limits_leave_the_data_alone() -> None:
+def test_filters_without_limits_keep_the_data() -> None:
     check_ranges(Filter())
     data = interactions(np.array([[0.0, 1], [0, 0]]))
     assert Filter()(data) is data
@@ -270,7 +270,7 @@ def test_titles_and_genres_have_no_bins(table: Interactions, tmp_path: Path, nam
         SideTables(items=path, bins={name: (2.0,)})(table)
 
 
-def test_thirds_are_of_the_users_who_are_audited(tmp_path: Path) -> None:
+def test_thirds_are_of_the_audited_users(tmp_path: Path) -> None:
     """Older users have one interaction each; items are read before users are dropped."""
     ratings = np.ones((90, 2))
     ratings[45:, 1] = 0.0
@@ -299,20 +299,20 @@ BORN = {"user": ["a", "b", "c"], "born": ["1990-01-02", "1991-03-04", ""], "sex"
         ({"who": ["a", "b"], "sex": ["F", "M"]}, {}, r"usual name \(user, user_id, id\)"),
     ],
 )
-def test_what_cannot_be_read_is_one_error(
+def test_unreadable_columns_give_one_error(
     table: Interactions, tmp_path: Path, columns: dict[str, list[str]], asked: dict, said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
         SideTables(users=write(tmp_path / "u.csv", columns), **asked)(table)
 
 
-def test_dates_are_left_out_where_others_are_named(table: Interactions, tmp_path: Path) -> None:
+def test_dates_are_left_out_if_other_columns_are_named(table: Interactions, tmp_path: Path) -> None:
     found = SideTables(users=write(tmp_path / "u.csv", BORN), attributes=("sex",))(table)
     assert set(found.attributes) == {"sex"}
     assert any("born of u.csv is not used: dates." in note for note in found.notes)
 
 
-def test_row_numbers_and_other_identifiers_are_no_attributes(
+def test_row_numbers_and_identifiers_are_not_attributes(
     table: Interactions, tmp_path: Path
 ) -> None:
     path = tmp_path / "users.csv"

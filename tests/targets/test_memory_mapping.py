@@ -1,4 +1,4 @@
-"""Storage on disk: uploads beyond the limit, and data sets in the cache."""
+"""Storage on disk: uploads beyond the memory limit, and data sets in the cache."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.targets.datasets.written import SMALL, official_1m
 BIG = 1 << 18  # float64 numbers: 2 MiB
 
 
-def one_round(items: np.ndarray) -> Round:
+def make_round(items: np.ndarray) -> Round:
     rng = np.random.default_rng(0)
     corrections = sparse.csr_array(rng.normal(size=(4, len(items))))
     uploads = Uploads(
@@ -53,10 +53,10 @@ def one_round(items: np.ndarray) -> Round:
     return Round(broadcast={"items": items}, uploads=uploads)
 
 
-def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) -> None:
+def test_rounds_beyond_the_bound_are_mapped_and_read_equally(tmp_path: Path) -> None:
     check_ranges(Machine())
     items = np.random.default_rng(1).normal(size=(BIG // 2, 2))
-    first, second = one_round(items), one_round(items)
+    first, second = make_round(items), make_round(items)
     spill = RoundStore(Machine(memory=15 << 20, folder=tmp_path))
     kept = spill.store(first)
     assert kept is first
@@ -83,28 +83,28 @@ def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="there is no /proc here")
-def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
-    """Ten rounds of 16 MiB, each read once: no more than the last stays in memory."""
+def test_pages_of_earlier_rounds_are_released(tmp_path: Path) -> None:
+    """Ten rounds of 16 MiB, each read once: at most the last stays in memory."""
 
-    def resident() -> int:
+    def get_resident() -> int:
         status = Path("/proc/self/status").read_text()
         return 1024 * int(status.partition("RssFile:")[2].split()[0])
 
-    spill, rounds, before = RoundStore(Machine(memory=0, folder=tmp_path)), [], resident()
+    spill, rounds, before = RoundStore(Machine(memory=0, folder=tmp_path)), [], get_resident()
     for number in range(10):
         values = np.full((8, 8 * BIG // 8), float(number))
         sent = Uploads(np.arange(8), {"dense": Dense(values, Payload.MODEL)})
         kept = spill.store(Round(None, sent))
         assert kept.uploads.components["dense"].sum_all()[0] == 8.0 * number
         rounds.append(kept)
-        assert resident() - before < 1.5 * values.nbytes
+        assert get_resident() - before < 1.5 * values.nbytes
     for number, kept in enumerate(rounds):
         component = kept.uploads.components["dense"]
         assert (component.values == number).all()
 
 
 @pytest.mark.parametrize("target", [FedRec(rounds=4), NnSelf(rounds=4, clients=10)])
-def test_a_round_on_disk_is_not_held_in_memory_too(
+def test_rounds_on_disk_are_not_kept_in_memory(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Uploads of earlier rounds are not in memory when the clients of a round begin to draw."""
@@ -131,7 +131,7 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
     assert not any(in_memory)
 
 
-def test_mapped_data_are_the_same_and_reach_other_processes_as_a_file() -> None:
+def test_mapped_data_reach_other_processes_as_a_file() -> None:
     """Workers get the path of the file, not a copy."""
     data = Synthetic(n_users=3000, n_items=800, profile=150).load()
     found = map_arrays_to_files(data)
@@ -160,7 +160,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, place: Path, tmp_path: Path) -> None:
+def test_the_cache_directory(monkeypatch: pytest.MonkeyPatch, place: Path, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert get_cache_path() == place
@@ -171,7 +171,7 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, place: Path, tmp_pa
         assert get_cache_path() == tmp_path / "home" / ".cache" / "fedrec-auditor"
 
 
-def test_a_directory_or_an_archive_is_found(place: Path) -> None:
+def test_directories_and_archives_are_found(place: Path) -> None:
     assert find_cached_data_set("set") is None
     place.mkdir()
     (place / "set.zip").touch()
@@ -179,7 +179,7 @@ def test_a_directory_or_an_archive_is_found(place: Path) -> None:
     assert store_data_set("set", FILES) == find_cached_data_set("set") == place / "set"
 
 
-def test_of_many_at_once_all_succeed_and_one_copy_stays(place: Path) -> None:
+def test_concurrent_writes_succeed_and_leave_one_copy(place: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         places = set(pool.map(lambda _: store_data_set("set", FILES), range(64)))
     assert places == {place / "set"}
@@ -187,9 +187,7 @@ def test_of_many_at_once_all_succeed_and_one_copy_stays(place: Path) -> None:
     assert [entry.name for entry in place.iterdir()] == ["set"]
 
 
-def test_nothing_is_left_of_a_write_that_failed(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_writes_leave_no_files(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Path.write_bytes
 
     def full(self: Path, data: bytes) -> int:
@@ -203,13 +201,13 @@ def test_nothing_is_left_of_a_write_that_failed(
     assert list(place.iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written(place: Path) -> None:
+def test_unwritable_caches_are_refused(place: Path) -> None:
     place.write_text("a file where the directory should be")
     with pytest.raises(InputError, match="Set FEDREC_AUDITOR_CACHE"):
         store_data_set("set", FILES)
 
 
-def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:
+def test_partial_data_sets_are_not_used_by_name(place: Path) -> None:
     """A data set that is given by its path is used as it is."""
     (place / "ml-1m").mkdir(parents=True)
     official_1m(place / "ml-1m", SMALL)
@@ -220,10 +218,10 @@ def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_a_data_set_that_changed_since_it_was_first_read_is_refused(
+def test_data_sets_that_changed_since_the_first_read_are_refused(
     place: Path, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
-    """One edited rating changes no count; a known digest does not need an earlier reading."""
+    """An edited rating changes no count; a known digest does not need an earlier reading."""
     monkeypatch.setattr(caches, "_PUBLISHED", {})
     folder = place / "ml-1m"
     folder.mkdir(parents=True)

@@ -26,7 +26,7 @@ from tests.contracts.laws import check_ranges
 if TYPE_CHECKING:
     from decimal import Decimal
 
-TAKEN: dict[str, tuple[object, ...]] = {
+ACCEPTED: dict[str, tuple[object, ...]] = {
     "Count": (1, 7, np.int64(3)),
     "CountOrZero": (0, 7),
     "Positive": (1, 1e-100, 1e100, np.float32(0.5)),
@@ -56,17 +56,17 @@ REFUSED: dict[str, tuple[object, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", TAKEN)
-def test_a_range_takes_what_it_says_and_nothing_else(name: str) -> None:
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_ranges_accept_exactly_their_values(name: str) -> None:
     rule, *_ = getattr(settings, name).__metadata__
-    assert all(rule.allows(value) for value in TAKEN[name])
+    assert all(rule.allows(value) for value in ACCEPTED[name])
     never = (math.nan, "1", None, [1.0], True, np.bool_(True))
     assert not any(rule.allows(value) for value in (*REFUSED[name], *never))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Several(Checked):
-    """Counts up to ``count``. If ``flag`` is true, it is another counter."""
+class Settings(Checked):
+    """Settings of every kind; if ``flag`` is true, ``count`` counts something else."""
 
     count: Count = 3
     rate: Positive = 0.5
@@ -77,13 +77,13 @@ class Several(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Further(Several):
+class ExtendedSettings(Settings):
     count: int = 5
     rate: settings.Share = 1.0
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "expected"),
     [
         ({"count": 0}, "count to be a whole number of at least 1, got count=0. The default is 3."),
         ({"rate": -1}, "rate in [1e-100, 1e100], got rate=-1. The default is 0.5."),
@@ -91,30 +91,30 @@ class Further(Several):
         ({"kind": "x"}, "kind among one, two, got kind='x'. The default is 'one'."),
     ],
 )
-def test_an_error_says_what_was_expected_what_came_and_the_default(
-    wrong: dict[str, Any], said: str
+def test_errors_state_the_range_the_value_and_the_default(
+    wrong: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        replace(Several(), **wrong)
-    assert str(caught.value) == f"Expected {said}"
+        replace(Settings(), **wrong)
+    assert str(caught.value) == f"Expected {expected}"
 
 
-def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> None:
-    assert list(get_allowed_values(Further)) == ["count", "rate", "flag", "kind"]
-    assert Further(count=2, rate=0.1).free == 0.0
+def test_redeclared_fields_keep_or_replace_their_range() -> None:
+    assert list(get_allowed_values(ExtendedSettings)) == ["count", "rate", "flag", "kind"]
+    assert ExtendedSettings(count=2, rate=0.1).free == 0.0
     for wrong in ({"count": 0}, {"rate": 1.1}):
         with pytest.raises(InputError, match="Expected"):
-            Further(**wrong)
-    assert get_field_types(Further)["rate"] is float
-    assert get_field_types(Further)["flag"] is bool
-    assert describe_setting(Further, "count") == "Counts up to count"
-    assert describe_setting(Further, "flag") == "as it is printed"
-    assert describe_setting(Further, "rate") == ""
-    assert get_field_types(Further)["unknown"] == "Decimal | None"
+            ExtendedSettings(**wrong)
+    assert get_field_types(ExtendedSettings)["rate"] is float
+    assert get_field_types(ExtendedSettings)["flag"] is bool
+    assert describe_setting(ExtendedSettings, "count") == "Counts up to count"
+    assert describe_setting(ExtendedSettings, "flag") == "as it is printed"
+    assert describe_setting(ExtendedSettings, "rate") == ""
+    assert get_field_types(ExtendedSettings)["unknown"] == "Decimal | None"
 
 
-def test_numbers_are_what_is_published() -> None:
-    assert get_num_fields(Several(flag=False)) == {
+def test_published_settings_have_their_numbers() -> None:
+    assert get_num_fields(Settings(flag=False)) == {
         "count": 3.0,
         "rate": 0.5,
         "flag": 0.0,
@@ -123,12 +123,12 @@ def test_numbers_are_what_is_published() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forgets(Several):
+class UncheckedSettings(Settings):
     def __post_init__(self) -> None:
         pass
 
 
-def test_the_contract_finds_what_is_declared_and_not_checked() -> None:
-    check_ranges(Several())
+def test_the_contract_finds_declared_but_unchecked_settings() -> None:
+    check_ranges(Settings())
     with pytest.raises(AssertionError, match="count=nan was not refused"):
-        check_ranges(Forgets())
+        check_ranges(UncheckedSettings())

@@ -11,7 +11,7 @@ from scipy import stats
 from fedrec_auditor.targets.noise_kernel import add_laplace, add_laplace_rows, log
 from fedrec_auditor.targets.streams import Streams
 
-LEVEL = 1e-7  # of every test of a distribution below
+LEVEL = 1e-7  # level of every test of a distribution
 
 
 def spawn(count: int, seed: int = 0) -> Streams:
@@ -52,8 +52,8 @@ def test_spawning_and_drawing_may_be_cut_anywhere(cut: int, column: int, seed: i
     np.testing.assert_array_equal(at_place, whole.draw_laplace(10)[:, column])
 
 
-def test_laws_within_a_stream_and_across_streams() -> None:
-    """Kolmogorov-Smirnov at level 1e-7 on 200,000 draws each way."""
+def test_distributions_within_and_across_streams() -> None:
+    """Kolmogorov-Smirnov at level 1e-7 on 200,000 draws each."""
     for streams, count in ((spawn(2), 100_000), (spawn(100_000), 2)):
         for draws, law in (
             (streams.draw_uniform(count), stats.uniform()),
@@ -63,7 +63,7 @@ def test_laws_within_a_stream_and_across_streams() -> None:
             assert stats.kstest(draws.ravel(), law.cdf).pvalue > LEVEL
 
 
-def test_neighbours_in_a_stream_children_and_streams_are_uncorrelated() -> None:
+def test_neighbouring_draws_children_and_streams_are_uncorrelated() -> None:
     """Rank correlations of 100,000 pairs stay within 5.5 standard deviations."""
     one = spawn(1).draw_uniform(100_001)[0]
     many = spawn(100_001)
@@ -93,7 +93,7 @@ def test_uniforms_exclude_both_ends() -> None:
     assert np.isfinite(_laplace(ends)).all()
 
 
-ULPS = 3  # two of ours, one of numpy's
+ULPS = 3  # two for ours, one for numpy's
 
 
 @given(st.floats(2.0**-53, 1.0, exclude_max=True))
@@ -102,7 +102,7 @@ def test_the_logarithm_is_numpys_to_its_last_bits(x: float) -> None:
 
 
 @pytest.mark.parametrize("center", [0.5, 0.5**0.5, 0.25, 1.0, *(2.0 ** -np.arange(3.0, 54.0))])
-def test_the_logarithm_has_no_seam(center: float) -> None:
+def test_the_logarithm_is_accurate_around_its_branches(center: float) -> None:
     for x in (np.nextafter(center, 0.0), center, np.nextafter(center, 2.0)):
         _check_log(float(x))
 
@@ -112,7 +112,7 @@ def _check_log(x: float) -> None:
     assert abs(log(x) - expected) <= ULPS * np.spacing(abs(expected))
 
 
-def test_draws_are_those_of_streams_wherever_they_stand() -> None:
+def test_draws_do_not_depend_on_their_position() -> None:
     streams = Streams.spawn(np.random.default_rng(0), 5)
     drawn = np.empty((5, 20_000))
     add_laplace(np.zeros_like(drawn), streams.seeds, 1.0, 1.0, drawn)

@@ -30,13 +30,13 @@ from fedrec_auditor.targets.transcript import (
 )
 from tests.targets.test_components import MESSAGES
 
-EVERY = np.arange(5)
+USERS = np.arange(5)
 
 
-def reached(root: object) -> Iterator[tuple[str, object]]:
-    """All objects that can be reached by attributes, items and values, also private ones."""
+def list_reachable(root: object) -> Iterator[tuple[str, object]]:
+    """All objects reachable by attributes, items and values, private ones included."""
     todo: list[tuple[str, object]] = [("view", root)]
-    known: list[object] = []  # kept, so that no address is used twice
+    known: list[object] = []  # kept alive, so that addresses are unique
     met: set[int] = set()
     while todo:
         path, value = todo.pop()
@@ -62,7 +62,7 @@ def reached(root: object) -> Iterator[tuple[str, object]]:
             todo.append((f"{path}.__self__", value.__self__))
 
 
-def stored(root: object) -> list[str]:
+def find_stored(root: object) -> list[str]:
     """Paths to stored components, to seeds, and to sparse arrays."""
     kinds = (
         Dense
@@ -73,11 +73,11 @@ def stored(root: object) -> list[str]:
         | Streams
         | sparse.sparray
     )
-    return [path for path, value in reached(root) if isinstance(value, kinds)]
+    return [path for path, value in list_reachable(root) if isinstance(value, kinds)]
 
 
 @functools.cache
-def transcript(target: str) -> Transcript:
+def run_training(target: str) -> Transcript:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=3).load()
     system = FAMILIES["targets"].load_class(target)().limit_rounds(1)
     found: Transcript = system.run(data, np.random.default_rng(0)).transcript
@@ -86,18 +86,18 @@ def transcript(target: str) -> Transcript:
 
 @pytest.mark.parametrize("vantage", Vantage)
 @pytest.mark.parametrize("target", ["fcf", "fmf-ldp", "fedrec-apm", "bpr-mf", "lfl-sgdmf"])
-def test_nothing_that_a_view_holds_leads_to_the_stored_form(target: str, vantage: Vantage) -> None:
-    view = transcript(target).view(vantage, np.random.default_rng(0))
-    assert not stored(view)
+def test_views_do_not_lead_to_the_stored_form(target: str, vantage: Vantage) -> None:
+    view = run_training(target).view(vantage, np.random.default_rng(0))
+    assert not find_stored(view)
     for one in view.rounds:
         for uploads in (one.uploads, one.cleartext):
             for part in (uploads.components if uploads else {}).values():
-                assert not stored(part.take(np.arange(2)))
+                assert not find_stored(part.take(np.arange(2)))
 
 
 @pytest.mark.parametrize("target", ["fcf", "fmf-ldp", "fedrec-apm", "bpr-mf", "lfl-sgdmf"])
 def test_the_walk_finds_the_stored_form_in_a_transcript(target: str) -> None:
-    assert stored(transcript(target))
+    assert find_stored(run_training(target))
 
 
 FORMS: dict[str, Component] = {
@@ -107,47 +107,47 @@ FORMS: dict[str, Component] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_wire_shows_what_was_sent(name: str) -> None:
+def test_component_views_show_the_sent_values(name: str) -> None:
     component = FORMS[name]
     wire = ComponentView(component)
     some = np.array([4, 1])
     assert (len(wire), wire.shape) == (5, component.shape)
     assert (wire.kind, wire.learning_rate) == (component.kind, component.learning_rate)
-    np.testing.assert_array_equal(wire.to_dense(EVERY), component.to_dense(EVERY))
+    np.testing.assert_array_equal(wire.to_dense(USERS), component.to_dense(USERS))
     np.testing.assert_array_equal(wire.sum_all(), component.sum_all())
-    np.testing.assert_array_equal(wire.flag_sent_rows(EVERY), component.flag_sent_rows(EVERY))
+    np.testing.assert_array_equal(wire.flag_sent_rows(USERS), component.flag_sent_rows(USERS))
     assert wire.flag_sent_rows(some).shape == (2, *component.shape[:1])
     np.testing.assert_array_equal(wire.take(some).to_dense(np.arange(2)), component.to_dense(some))
     taken = component.take(some)
     assert (taken.kind, taken.learning_rate) == (component.kind, component.learning_rate)
-    np.testing.assert_allclose(taken.to_dense(np.arange(2)), component.to_dense(EVERY)[some])
-    total = component.to_dense(EVERY).sum(axis=0)
+    np.testing.assert_allclose(taken.to_dense(np.arange(2)), component.to_dense(USERS)[some])
+    total = component.to_dense(USERS).sum(axis=0)
     np.testing.assert_allclose(component.sum_all(), total, atol=1e-5)
 
 
-def test_what_a_view_gives_away_is_a_copy() -> None:
+def test_views_return_copies() -> None:
     values = np.zeros((6, 3))
     wire = ComponentView.create(values, Payload.MODEL)
-    wire.to_dense(EVERY)[:] = 1.0
-    wire.take(EVERY).to_dense(EVERY)[:] = 1.0
+    wire.to_dense(USERS)[:] = 1.0
+    wire.take(USERS).to_dense(USERS)[:] = 1.0
     assert not values.any()
 
 
-def view_of(**parts: Component) -> View:
+def make_view(**parts: Component) -> View:
     public = PublicInfo(algorithm="any", n_users=5, n_items=9)
-    return Transcript(public=public, rounds=(Round(None, Uploads(EVERY, parts)),)).view(
+    return Transcript(public=public, rounds=(Round(None, Uploads(USERS, parts)),)).view(
         Vantage.SERVER
     )
 
 
-def test_a_view_is_cut_to_a_group_of_its_components() -> None:
+def test_views_are_restricted_to_a_group_of_components() -> None:
     parts = {"user.a": FORMS["dense"], "user.b": FORMS["scalar"], "item": FORMS["rows"]}
-    view = view_of(**parts)
+    view = make_view(**parts)
     assert view.group_names == ("user", "item")
     assert view.keep_group("user").group_names == ("user",)
     assert not view.keep_group("user").find_linked_rounds("item")
     assert [uploads.users.tolist() for uploads, _ in view.find_linked_rounds("item")] == [
-        EVERY.tolist()
+        USERS.tolist()
     ]
     assert view.drop_uploads().rounds == (RoundView(broadcast=None),)
 
@@ -156,11 +156,11 @@ def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
     with pytest.raises(InputError, match="Expected 4 messages"):
         Uploads(np.arange(4), FORMS)
     with pytest.raises(InputError, match="rng"):
-        transcript("fcf").view(Vantage.SHUFFLED)
+        run_training("fcf").view(Vantage.SHUFFLED)
 
 
-def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
-    uploads = Uploads(EVERY[::2], {"sent": ComponentView.create(np.eye(3), Payload.CHANGE)})
+def test_the_aggregate_shows_participants_and_no_message() -> None:
+    uploads = Uploads(USERS[::2], {"sent": ComponentView.create(np.eye(3), Payload.CHANGE)})
     public = PublicInfo(algorithm="any", n_users=5, n_items=9)
     made = Transcript(public=public, rounds=(Round(None, uploads),))
     (one,) = made.view(Vantage.AGGREGATE).rounds
@@ -170,9 +170,9 @@ def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_shuffle_keeps_what_was_sent(name: str) -> None:
+def test_shuffling_keeps_the_sent_values(name: str) -> None:
     component = FORMS[name]
-    rounds = (Round(None, Uploads(EVERY, {name: component})),)
+    rounds = (Round(None, Uploads(USERS, {name: component})),)
     made = Transcript(public=PublicInfo(algorithm="any", n_users=5, n_items=9), rounds=rounds)
     (one,) = made.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds
     shuffled = one.shuffled[name]
@@ -190,7 +190,7 @@ SEEN_BY = {
 
 
 @pytest.mark.parametrize("vantage", Vantage)
-def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> None:
+def test_vantages_see_only_their_part_of_a_round(vantage: Vantage) -> None:
     """Messages are linked for the server, reordered by each shuffle, and summed otherwise."""
     many = np.arange(500)
     reports = Reports(many[:, None] % 5, many[:, None] % 3 > 0, 2.0, (5, 2))
@@ -198,7 +198,7 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
     sent = Uploads(many, {"all": every, "reports": reports})
     public = PublicInfo(algorithm="any", n_users=500, n_items=5)
     rounds = (Round(None, sent, cleartext=sent),)
-    made = Transcript(public=public, rounds=rounds, published_model={"model": EVERY})
+    made = Transcript(public=public, rounds=rounds, published_model={"model": USERS})
     views = [made.view(vantage, np.random.default_rng(seed)) for seed in (1, 2)]
     for one, (part, vantages) in itertools.product(views[0].rounds, SEEN_BY.items()):
         assert (getattr(one, part) is not None) == (vantage in vantages), part
@@ -210,13 +210,13 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
             assert not np.array_equal(first, second), "two shuffles, one order"
 
 
-def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
+def test_cleartext_beside_a_sum_is_linked() -> None:
     parts = {
         "bits": ComponentView.create(np.eye(5), Payload.BITS),
         "noise": ComponentView.create(np.eye(5), Payload.CHANGE),
     }
-    summed = RoundView(broadcast=None, sum_senders=EVERY, cleartext=Uploads(EVERY, parts))
-    single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
+    summed = RoundView(broadcast=None, sum_senders=USERS, cleartext=Uploads(USERS, parts))
+    single = replace(summed, uploads=Uploads(USERS, {"noise": parts["noise"]}))
     public = PublicInfo(algorithm="any", n_users=5, n_items=5)
     view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).add_cleartext()
     parts = [set() if one.uploads is None else set(one.uploads.components) for one in view.rounds]

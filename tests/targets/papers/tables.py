@@ -13,7 +13,7 @@ from fedrec_auditor.targets.systems.base import Population, Target
 
 
 def judge(target: Target, population: Population) -> list[Finding]:
-    """All bounds for each of a system's claims, in their order."""
+    """All bounds on each of a system's claims, in order."""
     exact, accountants = accounting.compute_exact_bounds(target, population), list_accountants()
     return [
         judge_scoped_claim(target, scoped, population, exact_bounds=exact, accountants=accountants)
@@ -34,7 +34,7 @@ def make_data(users: int, items: int, share: float = 0.5, seed: int = 0) -> Inte
 
 
 def get_group_halves(users: int, items: int) -> np.ndarray:
-    """For each of two groups of users, flags of the half of the items that it prefers, (n, M)."""
+    """Flags of the half of the items that each of two groups of users prefers, (n, M)."""
     return np.arange(users)[:, None] % 2 == np.arange(items) % 2
 
 

@@ -1,4 +1,4 @@
-"""Tests that systems without noise learn the preferences of two groups of users."""
+"""Systems without noise learn the preferences of two groups of users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.targets.papers.tables import draw_likes, draw_low_rank, draw_stars, g
 
 
 @pytest.mark.parametrize(
-    ("system", "data", "least"),
+    ("system", "data", "min_auc"),
     [
         (BprMf(flip="none", epochs=40, learning_rate=0.01), draw_likes(), 0.5),
         (Gmf(flip="none", epochs=40, learning_rate=0.01), draw_likes(), 0.5),
@@ -33,19 +33,19 @@ from tests.targets.papers.tables import draw_likes, draw_low_rank, draw_stars, g
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_items_of_the_own_group_are_above_those_of_the_other(
-    system: Any, data: Interactions, least: float
+def test_items_of_the_own_group_rank_above_those_of_the_other(
+    system: Any, data: Interactions, min_auc: float
 ) -> None:
     model = system.run(data, np.random.default_rng(0)).model
     scores, own = system.score(model, data, np.arange(60)), get_group_halves(60, data.n_items)
-    assert scores[own].mean() > scores[~own].mean() + least
+    assert scores[own].mean() > scores[~own].mean() + min_auc
 
 
 LOUD = {"factors": 6, "rate": 0.1, "learning_rate": 0.05}
 
 
 @pytest.mark.parametrize(
-    ("system", "least", "most"),
+    ("system", "low", "high"),
     [
         (FmfVfl(parties=3, **LOUD), 0.0, 0.4),
         (DpSgdMf(noise_multiplier=0.0, **LOUD), 0.0, 0.12),
@@ -56,14 +56,14 @@ LOUD = {"factors": 6, "rate": 0.1, "learning_rate": 0.05}
     ],
 )
 def test_noise_costs_accuracy_and_little_noise_costs_little(
-    system: Any, least: float, most: float
+    system: Any, low: float, high: float
 ) -> None:
-    """Squared errors on the unobserved part of a table of rank 2, beside the variance."""
+    """Squared errors on unobserved ratings of a table of rank 2, relative to their variance."""
     truth, seen = draw_low_rank(np.random.default_rng(0))
     data = Interactions.create(truth * seen)
     model = system.run(data, np.random.default_rng(1)).model
     errors = np.square(system.score(model, data, np.arange(200)) - truth)
-    assert least < errors[~seen].mean() / truth[~seen].var() < most
+    assert low < errors[~seen].mean() / truth[~seen].var() < high
 
 
 @pytest.mark.parametrize(

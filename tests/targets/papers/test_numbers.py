@@ -1,6 +1,6 @@
-"""Tests of the numbers behind the papers' entries, and of judged epsilons.
+"""Numbers behind the papers' entries, and judged epsilons.
 
-A number that needs more than a formula has its own test beside the paper.
+A number that needs more than a formula has its own test in the paper's folder.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def near(value: float, digits: int) -> Any:
     return pytest.approx(value, abs=0.6 * 10**-digits)
 
 
-def near_or(value: Any, rel: float) -> Any:
-    """A float within a tolerance; a value with its own tolerance stays."""
+def within(value: Any, rel: float) -> Any:
+    """A float within a tolerance; a value with a tolerance of its own stays."""
     return pytest.approx(value, rel=rel) if isinstance(value, int | float) else value
 
 
-ONE = 2 * 5**1.5  # how far one rating moves a gradient where embeddings are clipped
+ONE = 2 * 5**1.5  # distance that one rating moves a gradient of clipped embeddings
 ENTRIES = 64 * 1682 + 64 * 44 + 2 * 64 * 64 + 64 + 64 * 128 + 64 + 64 + 1  # of a FedRec upload
 SURE = math.exp(6.286) / (1 + math.exp(6.286))
-FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right, and the word
+FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # (claimed, right, label)
     "dplcf": {
-        "7b": 2 * [(0.0, 1 - 1 / math.e, WRONG)],  # the share that is disclosed
+        "7b": 2 * [(0.0, 1 - 1 / math.e, WRONG)],  # disclosed share
         "7c": [(1.0, 1.0, RIGHT)],
         "7e": [(1.0, math.inf, WRONG)],
-        "8d": [(math.inf, 1.0, LOOSE)],  # what is local holds against the server
+        "8d": [(math.inf, 1.0, LOOSE)],  # local bounds hold against the server
         "8e": [(ANY, pytest.approx(0.0, abs=1e-12), RIGHT)],
     },
     "federated_mf": {
@@ -57,7 +57,7 @@ FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right,
         ],
         "22e": [(ANY, 1 / (2 - 0.3), RIGHT)],
         "22f": [(1.0, 1.0, RIGHT), (1.0, 0.8 * (0.8 / (1 - 0.3 + 0.8) + 0.2 / 0.7), WRONG)],
-        "22g": [(near(0.52, 2), 10.0, WRONG)],  # nobody shuffles
+        "22g": [(near(0.52, 2), 10.0, WRONG)],  # without a shuffler
         "23": [(near(1.0, 2), near(14.45, 2), WRONG)],
         "25": [
             (near(3.16, 2), near(3.47, 2), WRONG),
@@ -69,7 +69,7 @@ FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right,
         "26c": [(1.0, near(12.65 / 1.636, 2), WRONG)],
         "26d": 2 * [(ANY, near(1.0, 3), LOOSE)],
         "27": [(2e-5, (1 + math.e) * 1e-5, WRONG)],
-        "27b": [(1e-3, 1.0, WRONG)],  # tags hide single outputs and no set of them
+        "27b": [(1e-3, 1.0, WRONG)],  # tags hide single outputs, but no set of outputs
         "27d": [(1.0, 0.5, WRONG), (1.0, 9 * 100_000 / 943, WRONG)],
         "27e": [(near(1.0, 2), near(2.362, 3), WRONG)],
         "28b": [(1e-9, pytest.approx(0.0, abs=1e-9), RIGHT)],  # a projection to the nearest point
@@ -85,7 +85,7 @@ FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right,
             (ANY, 6040.0, WRONG),
             (ANY, 3706.0, WRONG),
         ],
-        # who protects better hangs on a budget that is not printed: a reading, nobody's claim
+        # the order depends on an unprinted budget: our reading, not the authors' claim
         "20f": [
             (1.0, 7_124_530 / (40 * ENTRIES), UNSTATED),
             (1.0, 7_124_530 / (60 * ENTRIES), RIGHT),
@@ -118,8 +118,8 @@ FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right,
         "14": [(near(1.298, 3), near(1.524, 3), WRONG), (near(4.382, 3), near(5.235, 3), WRONG)],
         "14b": [
             (1 - 30 / 4800, (1 - 30 / 4800) ** 1000, UNSTATED),
-            (near(3.928, 3), near(3.932, 3), UNSTATED),  # a client knows of its own draws,
-            (near(3.928, 3), near(4.399, 3), UNSTATED),  # and of those of its accomplices
+            (near(3.928, 3), near(3.932, 3), UNSTATED),  # a client knows its own draws,
+            (near(3.928, 3), near(4.399, 3), UNSTATED),  # and those of its accomplices
         ],
         "15c": [(near(0.728, 3), near(1.298, 3), WRONG), (near(1.518, 3), near(4.382, 3), WRONG)],
         "15d": [(4800.0, 4832.0, WRONG), (760.0, 766.0, WRONG)],
@@ -135,16 +135,16 @@ FIGURES: dict[str, dict[str, list[tuple[Any, Any, Any]]]] = {  # claimed, right,
 @pytest.mark.parametrize(
     ("paper", "number"), [(paper, number) for paper in FIGURES for number in FIGURES[paper]]
 )
-def test_a_number_is_that_of_the_derivation(paper: str, number: str) -> None:
+def test_numbers_are_those_of_the_derivation(paper: str, number: str) -> None:
     stated = Paper.load(f"fedrec_auditor.targets.papers.{paper}")
     found = stated.compute_numbers(stated.get_entry(number))
     assert [(each.claimed, each.right, each.word) for each in found] == [
-        tuple(near_or(x, 1e-6) for x in row) for row in FIGURES[paper][number]
+        tuple(within(x, 1e-6) for x in row) for row in FIGURES[paper][number]
     ]
 
 
-WEIGHTS = 64 * (1682 + 64)  # of FedGNN
-UPLOAD = 7_124_530.0  # what one of FedRec-APM spends: ML-100K, all components
+WEIGHTS = 64 * (1682 + 64)  # weights of FedGNN
+UPLOAD = 7_124_530.0  # epsilon of an upload of FedRec-APM: ML-100K, all components
 EXTRA = 0.0016
 JUDGED: dict[str, tuple[Any, float, Any, Any]] = {  # verdict, claimed, proved, exact from below
     "17": (C, 60.0, 60.0, 60.0),
@@ -180,17 +180,19 @@ def rows() -> dict[str, CatalogueRow]:
 def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: str) -> None:
     verdict, claimed, proved, lower = JUDGED[number]
     row = rows[number]
-    assert (row.verdict, row.claimed_epsilon) == (verdict, near_or(claimed, 1e-6))
-    assert row.proved_epsilon == near_or(proved, 2e-3)
-    assert row.exact_lower_epsilon == near_or(lower, 1e-9)
-    if number in ("20c", "20d", "20e"):  # our reading of an unprinted law refutes nobody
+    assert (row.verdict, row.claimed_epsilon) == (verdict, within(claimed, 1e-6))
+    assert row.proved_epsilon == within(proved, 2e-3)
+    assert row.exact_lower_epsilon == within(lower, 1e-9)
+    if number in ("20c", "20d", "20e"):  # our reading of an unprinted distribution refutes no claim
         assert row.finding is not None
         assert "a distribution and a budget that the paper does not print" in row.finding.reason
         assert "our reading" in row.reason.lower()
 
 
 def test_an_upload_spends_millions() -> None:
-    """By hand: 64 factors, 44 user features; 60 for items, 30 for the user component."""
+    """By hand: 64 factors, 44 user features; 60 per item entry, 30 per entry of the user
+    component.
+    """
     user = 30 * (64 * 44 + 64 * 64 + 64 * 64 + 64)
     hidden = 40 * (64 * 128 + 64) + 50 * (64 + 1)
     assert 60 * 64 * 1682 + user + hidden == UPLOAD

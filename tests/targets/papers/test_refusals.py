@@ -1,4 +1,4 @@
-"""Tests that unusable settings, data and broadcasts are refused with a reason."""
+"""Unusable settings, data and broadcasts are refused with a reason."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def run(system: Any, data: Interactions) -> Callable[[], object]:
     return lambda: system.run(data, RNG)
 
 
-def singular(items: np.ndarray) -> Callable[[], object]:
+def make_singular(items: np.ndarray) -> Callable[[], object]:
     return lambda: compute_implicit_gradients(items, sparse.csr_array(np.eye(3)), 1, 1e-30)
 
 
-def unbounded() -> object:
+def make_unbounded() -> object:
     system = DpPrivrec(**SMALL)
     model = {name: part for name, part in system.init_model(PEOPLE, RNG).items() if name != CLIP}
     return system.upload(PEOPLE, model, RNG)
@@ -56,7 +56,7 @@ def of_fewer_items() -> object:
     return system.upload(PEOPLE, system.init_model(FEWER, RNG), RNG)
 
 
-CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the message
+CASES: list[tuple[Callable[[], object], str]] = [  # (call, expected words of the message)
     (lambda: DplcfAp(keep=0.5, as_printed=True), "keep=1"),
     (lambda: DpSgdMf(parties=2), "got parties=2"),
     (lambda: HflSynsgd(local_steps=2), "local_steps=2"),
@@ -90,15 +90,15 @@ CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the 
             {"items": np.ones((8, 4))},
         )
     ),
-    (singular(np.ones((3, 2))), "Give a larger number"),
-    (singular(np.full((3, 2), np.nan)), "give a finite V"),
-    (unbounded, '"clip"'),
+    (make_singular(np.ones((3, 2))), "Give a larger number"),
+    (make_singular(np.full((3, 2), np.nan)), "give a finite V"),
+    (make_unbounded, '"clip"'),
     (of_fewer_items, r"'item' of shape \(25, 4\), got \(24, 4\)"),
     (upload(Privrec(**SMALL), PEOPLE, None), "got None"),
 ]
 
 
-@pytest.mark.parametrize(("ask", "said"), CASES, ids=[said for _, said in CASES])
-def test_it_is_refused(ask: Callable[[], object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+@pytest.mark.parametrize(("ask", "expected"), CASES, ids=[expected for _, expected in CASES])
+def test_unusable_inputs_are_refused(ask: Callable[[], object], expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
         ask()

@@ -1,4 +1,4 @@
-"""Damaged or hostile recordings cause a one-line error, and no code in them runs."""
+"""Damaged or hostile recordings cause a one-line error, and none of their code runs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.targets.recorded.test_messages import ITEMS, recorded, safetensors, t
 ROWS = {"item": np.ones((3, 2)), "item:rows": np.array([0, 3, 1]), "item:counts": np.array([2, 1])}
 
 
-def sound(folder: Path) -> Path:
-    """A recording of two users; the folder of its round."""
+def record_users(folder: Path) -> Path:
+    """A recording of two users; returns the folder of its round."""
     place = folder / "rounds" / "1"
     place.mkdir(parents=True)
     safetensors(place / "uploads-a", np.arange(2), {"item": np.ones((2, ITEMS, 2))})
@@ -34,7 +34,7 @@ def sound(folder: Path) -> Path:
 
 
 def read(folder: Path, part: dict[str, Any] | None = None, **manifest: Any) -> None:
-    """All numbers of the recording."""
+    """Reads all numbers of the recording."""
     for one in trained(*recorded(folder, part or {"kind": "change"}, **manifest)).transcript.rounds:
         for sent in (one.uploads, one.cleartext):
             for each in sent.components.values() if sent is not None else ():
@@ -46,17 +46,17 @@ def cut(path: Path, left: int = 40) -> None:
     path.write_bytes(path.read_bytes()[:left])
 
 
-def saved(place: Path, **arrays: Any) -> None:
+def save(place: Path, **arrays: Any) -> None:
     named = {name.replace("__", ":"): array for name, array in arrays.items()}
     save_file({"senders": np.array([2, 3]), **named}, place / "uploads-b.safetensors")
 
 
-def zipped(place: Path, **arrays: Any) -> None:
+def pack(place: Path, **arrays: Any) -> None:
     np.savez(place / "uploads-b.npz", senders=np.array([2, 3]), **arrays)
 
 
 def declared(path: Path, **heads: tuple[tuple[int, ...], str]) -> None:
-    """An npz file of arrays with heads of these shapes and types, but without numbers."""
+    """An npz file whose headers declare arrays of these shapes and types, without numbers."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, (shape, dtype) in heads.items():
             head = io.BytesIO()
@@ -67,13 +67,13 @@ def declared(path: Path, **heads: tuple[tuple[int, ...], str]) -> None:
             archive.getinfo(f"{name}.npy").file_size = len(head.getvalue()) + size
 
 
-class Harm:
+class Harmful:
     def __reduce__(self) -> tuple[Any, ...]:
         return (os.mkdir, ("harmed",))
 
 
-def pickled(place: Path) -> None:
-    np.savez(place / "uploads-b.npz", item=np.array([Harm(), Harm()], dtype=object))
+def save_pickle(place: Path) -> None:
+    np.savez(place / "uploads-b.npz", item=np.array([Harmful(), Harmful()], dtype=object))
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -91,25 +91,25 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda p: [save_file({}, p / f"broadcast{e}.safetensors") for e in ("", "-2")],
         "one file broadcast",
     ),
-    "another shape": (lambda p: saved(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
-    "another component": (lambda p: saved(p, mlp=np.ones((2, 3))), "the components item"),
-    "a single number": (lambda p: saved(p, item=np.array(1.0)), "one entry per message"),
-    "fewer messages": (lambda p: saved(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
-    "stray array": (lambda p: saved(p, item__more=np.ones(2)), "X:counts"),
+    "another shape": (lambda p: save(p, item=np.ones((2, ITEMS, 3))), "of shape (5, 2)"),
+    "another component": (lambda p: save(p, mlp=np.ones((2, 3))), "the components item"),
+    "a single number": (lambda p: save(p, item=np.array(1.0)), "one entry per message"),
+    "fewer messages": (lambda p: save(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
+    "stray array": (lambda p: save(p, item__more=np.ones(2)), "X:counts"),
     "rows without counts": (
-        lambda p: saved(p, item=np.ones((1, 2)), item__rows=np.array([0])),
+        lambda p: save(p, item=np.ones((1, 2)), item__rows=np.array([0])),
         "item:rows and item:counts",
     ),
     "same sender": (
         lambda p: safetensors(p / "uploads-b", np.array([1]), {"item": np.ones((1, ITEMS, 2))}),
         "got two of 1",
     ),
-    "pickle": (pickled, "never unpickled"),
+    "pickle": (save_pickle, "never unpickled"),
     "half": (
-        lambda p: (zipped(p, item=np.ones((2, ITEMS, 2))), cut(p / "uploads-b.npz", 300)),
+        lambda p: (pack(p, item=np.ones((2, ITEMS, 2))), cut(p / "uploads-b.npz", 300)),
         "complete file of arrays",
     ),
-    "text": (lambda p: zipped(p, item=np.array(["a", "b"])), "which are not numbers"),
+    "text": (lambda p: pack(p, item=np.array(["a", "b"])), "which are not numbers"),
     "a GiB of senders": (
         lambda p: declared(p / "uploads-b.npz", senders=((2**27,), "<i8")),
         "1,073,741,824 bytes of 'senders', above limit 268,435,456",
@@ -127,24 +127,24 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_told_in_a_line(
+def test_damage_causes_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    harm, told = DAMAGES[damage]
+    harm, expected = DAMAGES[damage]
     run = tmp_path / "run"
-    place = sound(run)
+    place = record_users(run)
     read(run)
     harm(place)
     with pytest.raises(InputError) as caught:
         read(run)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "harmed").exists()
 
 
-def test_senders_are_held_within_the_memory_that_is_given(tmp_path: Path) -> None:
-    place = sound(tmp_path)
+def test_senders_are_limited_by_the_given_memory(tmp_path: Path) -> None:
+    place = record_users(tmp_path)
     for name in ("b", "c"):
         safetensors(place / f"uploads-{name}", np.arange(2), {"item": np.ones((2, ITEMS, 2))})
     recorded(tmp_path, {"kind": "change"})
@@ -154,7 +154,7 @@ def test_senders_are_held_within_the_memory_that_is_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"item:rows": np.array([0, 9, 1])}, "below 5"),
         ({"item:rows": np.array([3, 3, 1])}, "distinct row indices"),
@@ -165,7 +165,7 @@ def test_senders_are_held_within_the_memory_that_is_given(tmp_path: Path) -> Non
     ],
 )
 def test_rows_that_do_not_fit_are_refused(
-    tmp_path: Path, change: dict[str, Any], told: str
+    tmp_path: Path, change: dict[str, Any], expected: str
 ) -> None:
     place = tmp_path / "rounds" / "1"
     place.mkdir(parents=True)
@@ -175,11 +175,11 @@ def test_rows_that_do_not_fit_are_refused(
     safetensors(place / "uploads", np.arange(2), ROWS | change)
     with pytest.raises(InputError, match="Expected") as caught:
         read(tmp_path, part)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "listed", "told"),
+    ("kind", "listed", "expected"),
     [
         ("items", [[0, 4, -1], [3, 2, 5]], "item indices from 0 to 4, or -1 as"),
         ("items", [[0, 4, -2], [3, 2, 1]], "got -2"),
@@ -187,19 +187,19 @@ def test_rows_that_do_not_fit_are_refused(
         ("codes", [[0.5, 1.0], [2.0, 3.0]], "integers in the component 'item' of the kind 'codes'"),
     ],
 )
-def test_lists_that_are_none_are_refused(
-    tmp_path: Path, kind: str, listed: list[list[float]], told: str
+def test_invalid_lists_are_refused(
+    tmp_path: Path, kind: str, listed: list[list[float]], expected: str
 ) -> None:
     place = tmp_path / "rounds" / "1"
     place.mkdir(parents=True)
     safetensors(place / "uploads", np.arange(2), {"item": np.array(listed)})
     with pytest.raises(InputError, match="Expected") as caught:
         read(tmp_path, {"kind": kind})
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"rows": [1, 2]}, "expected 5 lists of rows (n_items)"),
         ({"rows": [[1], [2], [3], [4], [5, 6]]}, "equally long"),
@@ -229,16 +229,16 @@ def test_lists_that_are_none_are_refused(
         ({"components": {"other": {"kind": "model"}}}, "got 'item'"),
     ],
 )
-def test_a_manifest_is_checked(tmp_path: Path, change: dict[str, Any], told: str) -> None:
-    sound(tmp_path)
+def test_manifests_are_checked(tmp_path: Path, change: dict[str, Any], expected: str) -> None:
+    record_users(tmp_path)
     with pytest.raises(InputError) as caught:
         read(tmp_path, **change)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"algorithm": "a"}'])
-def test_a_manifest_is_json(tmp_path: Path, text: str) -> None:
+def test_manifests_are_json(tmp_path: Path, text: str) -> None:
     from fedrec_auditor.targets.recorded.recording import Manifest
 
     (tmp_path / "manifest.json").write_text(text)
@@ -246,7 +246,7 @@ def test_a_manifest_is_json(tmp_path: Path, text: str) -> None:
         Manifest.read(tmp_path)
 
 
-def test_a_route_stronger_than_the_log_is_refused(tmp_path: Path) -> None:
+def test_routes_stronger_than_the_log_are_refused(tmp_path: Path) -> None:
     place = tmp_path / "rounds" / "1"
     place.mkdir(parents=True)
     save_file({"item": np.ones((2, ITEMS))}, place / "uploads.safetensors")
@@ -254,8 +254,8 @@ def test_a_route_stronger_than_the_log_is_refused(tmp_path: Path) -> None:
         read(tmp_path, route="server")
 
 
-def test_a_type_that_nothing_here_widens_is_named(tmp_path: Path) -> None:
-    place = sound(tmp_path)
+def test_unsupported_number_types_are_named(tmp_path: Path) -> None:
+    place = record_users(tmp_path)
     head = {"item": {"dtype": "F8_E5M2", "shape": [4], "data_offsets": [0, 4]}}
     text = json.dumps(head).encode()
     (place / "uploads-b.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"1234")
@@ -263,7 +263,7 @@ def test_a_type_that_nothing_here_widens_is_named(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_truth_comes_back_as_it_was_and_is_never_unpickled(
+def test_interactions_are_restored_without_unpickling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -273,10 +273,10 @@ def test_truth_comes_back_as_it_was_and_is_never_unpickled(
     assert found.interactions.digest() == data.digest()
     assert (found.interactions.name, found.interactions.titles) == (data.name, data.titles)
     assert np.array_equal(found.user_vectors, vectors)
-    np.savez(tmp_path / "bad.npz", users=np.array([Harm()], dtype=object))
+    np.savez(tmp_path / "bad.npz", users=np.array([Harmful()], dtype=object))
     with pytest.raises(InputError, match="Record it again"):
         GroundTruth.read(tmp_path / "bad.npz")
-    (tmp_path / "worse.npz").write_bytes(pickle.dumps(Harm()))
+    (tmp_path / "worse.npz").write_bytes(pickle.dumps(Harmful()))
     with pytest.raises(InputError, match="Record it again"):
         GroundTruth.read(tmp_path / "worse.npz")
     assert not (tmp_path / "harmed").exists()

@@ -32,11 +32,11 @@ def npz(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> N
     np.savez_compressed(path.with_suffix(".npz"), **named)
 
 
-def columns_first(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
+def save_fortran_order(path: Path, senders: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> None:
     npz(path, senders, {name: np.asfortranarray(array) for name, array in arrays.items()})
 
 
-FORMATS = {"safetensors": safetensors, "npz": npz, "columns first": columns_first}
+FORMATS = {"safetensors": safetensors, "npz": npz, "columns first": save_fortran_order}
 
 
 def recorded(
@@ -62,7 +62,7 @@ def trained(system: RecordedSystem, data: Interactions) -> TrainingRun:
 
 
 def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any], Any]]:
-    """A component in memory, its description in the manifest, and a writer of some messages."""
+    """Components in memory, their description in the manifest, and writers of some messages."""
     whole = rng.normal(size=(USERS, ITEMS, WIDTH)).astype(np.float32)
     base = rng.normal(size=(ITEMS, WIDTH)).astype(np.float32)
     counts = np.array([2, 0, 5, 1, 3, 1, 2])
@@ -96,7 +96,7 @@ def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any]
 @pytest.mark.parametrize("form", ["whole", "rows", "moved", "moved by a change"])
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("batches", [1, 3, USERS])
-def test_messages_in_files_are_those_in_memory(
+def test_recorded_messages_equal_those_in_memory(
     tmp_path: Path, form: str, name: str, batches: int
 ) -> None:
     expected, part, written = forms(np.random.default_rng(0))[form]
@@ -107,7 +107,7 @@ def test_messages_in_files_are_those_in_memory(
     ):
         FORMATS[name](folder / f"uploads-{number}", users, written(users))
     if isinstance(expected, SparseRows) and expected.broadcast is not None:
-        # A change does not include the broadcast: rows that it omits are zero.
+        # A change excludes the broadcast: omitted rows are zero.
         base = expected.broadcast
         model = base if expected.kind is Payload.MODEL else np.ones_like(base)
         save_file({"item": model}, folder / "broadcast.safetensors")
@@ -128,7 +128,7 @@ def test_messages_in_files_are_those_in_memory(
     )
 
 
-def test_only_places_are_held_in_memory(tmp_path: Path) -> None:
+def test_only_positions_are_held_in_memory(tmp_path: Path) -> None:
     folder = tmp_path / "rounds" / "1"
     folder.mkdir(parents=True)
     values = np.random.default_rng(0).random((USERS, ITEMS, 10_000))
@@ -155,7 +155,7 @@ def test_reports_are_signs_of_coordinates(tmp_path: Path) -> None:
     assert np.array_equal(sent, expected)
 
 
-def test_logs_without_senders_are_seen_from_the_shuffler_on(tmp_path: Path) -> None:
+def test_logs_without_senders_start_at_the_shuffler(tmp_path: Path) -> None:
     folder = tmp_path / "rounds" / "1"
     folder.mkdir(parents=True)
     save_file({"item": np.eye(4, ITEMS)}, folder / "uploads.safetensors")
@@ -167,7 +167,7 @@ def test_logs_without_senders_are_seen_from_the_shuffler_on(tmp_path: Path) -> N
     assert seen.shuffled["item"].sum_all().tolist() == [1, 1, 1, 1, 0]
 
 
-def test_sums_alone_are_seen_from_the_aggregator_on(tmp_path: Path) -> None:
+def test_logs_of_sums_start_at_the_aggregator(tmp_path: Path) -> None:
     folder = tmp_path / "rounds" / "1"
     folder.mkdir(parents=True)
     sums = np.arange(ITEMS * WIDTH, dtype=np.float64).reshape(ITEMS, WIDTH)
@@ -180,7 +180,7 @@ def test_sums_alone_are_seen_from_the_aggregator_on(tmp_path: Path) -> None:
     assert seen.sum_senders.tolist() == [0, 2]
 
 
-def test_a_quick_attack_reads_the_first_rounds_and_the_model_after_them(tmp_path: Path) -> None:
+def test_quick_attacks_read_the_first_rounds_and_next_model(tmp_path: Path) -> None:
     for number in (1, 2, 10):
         folder = tmp_path / "rounds" / str(number)
         folder.mkdir(parents=True)
@@ -197,7 +197,7 @@ def test_a_quick_attack_reads_the_first_rounds_and_the_model_after_them(tmp_path
     assert (short.published_model["item"][0], whole.published_model["item"][0]) == (10, 0)
 
 
-def test_recorded_sums_are_those_of_all_and_of_no_part(tmp_path: Path) -> None:
+def test_recorded_sums_cannot_be_restricted_to_users(tmp_path: Path) -> None:
     folder = tmp_path / "rounds" / "1"
     folder.mkdir(parents=True)
     values = np.eye(USERS, ITEMS)
@@ -209,7 +209,7 @@ def test_recorded_sums_are_those_of_all_and_of_no_part(tmp_path: Path) -> None:
     assert item.take(np.array([2, 3])).sum_all().tolist() == [0, 0, 1, 1, 0]
 
 
-def test_half_the_digits_are_read_as_single_precision(tmp_path: Path) -> None:
+def test_bfloat16_is_read_as_single_precision(tmp_path: Path) -> None:
     """bfloat16, which numpy lacks, in messages, in some of their rows, and in the broadcast."""
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file as save_torch

@@ -1,4 +1,4 @@
-"""Recordings are read as written, also if several processes write them."""
+"""Recordings are read as written, even if several processes write them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(path: Path, users: int) -> tuple[Round, ...]:
     return system.run(data, np.random.default_rng(0)).transcript.rounds
 
 
-def test_clients_in_processes_of_their_own_write_to_one_recording(tmp_path: Path) -> None:
+def test_client_processes_write_to_one_recording(tmp_path: Path) -> None:
     with RecordingWriter(tmp_path, n_items=4, kinds="model") as server:
         server.round(1, {"item": np.zeros((4, 2))})
         clients = [
@@ -50,7 +50,7 @@ def test_clients_in_processes_of_their_own_write_to_one_recording(tmp_path: Path
     assert one.uploads.components["item"].to_dense(np.arange(3))[:, 0, 0].tolist() == [0, 1, 2]
 
 
-def test_a_table_that_hardly_moves_is_written_as_its_moved_rows(tmp_path: Path) -> None:
+def test_tables_with_few_moved_rows_are_written_by_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     model = rng.normal(size=(1000, 4)).astype(np.float32)
     with RecordingWriter(tmp_path, n_items=1000, kinds="model") as writer:
@@ -67,7 +67,7 @@ def test_a_table_that_hardly_moves_is_written_as_its_moved_rows(tmp_path: Path) 
     assert one.uploads.components["bias"].to_dense(np.arange(4)).tolist() == [0, 1, 2, 3]
 
 
-def test_rows_that_alone_are_sent_are_told_from_zeros(tmp_path: Path) -> None:
+def test_sent_rows_are_distinguished_from_zeros(tmp_path: Path) -> None:
     with RecordingWriter(tmp_path, n_items=6, shapes={"item": (6, 2)}) as writer:
         writer.round(3)
         writer.upload("b", {"item": (np.array([4, 1]), np.array([[4.0, 4.0], [0.0, 0.0]]))})
@@ -91,7 +91,7 @@ def test_batches_are_split_into_files_and_keep_their_senders(
     assert np.array_equal(one.uploads.components["bits"].to_dense(np.arange(10)), bits[::-1])
 
 
-def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
+def test_manifests_have_the_given_content(tmp_path: Path) -> None:
     settings = {"epsilon": float("inf"), "rounds": 3.0}
     items = ["x", "ý", "z"]
     channel = {"name": "bit-flip", "p": 0.75, "q": 0.25}
@@ -113,7 +113,7 @@ def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [
         (lambda w: w.upload("a", {"item": np.ones(3)}), "Begin the next round"),
         (lambda w: w.upload("b", {"item": ["x"]}), "Expected a numeric array"),
@@ -126,7 +126,7 @@ def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
         (lambda w: RecordingWriter(w.path, n_items=3, places=1), "got 'places'"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(tmp_path: Path, wrong: object, told: str) -> None:
+def test_unrecordable_messages_are_refused(tmp_path: Path, wrong: object, expected: str) -> None:
     assert callable(wrong)
     with RecordingWriter(tmp_path, n_items=3) as writer:
         with pytest.raises(InputError, match="Call round"):
@@ -135,5 +135,5 @@ def test_what_cannot_be_recorded_is_refused(tmp_path: Path, wrong: object, told:
         writer.upload("a", {"item": np.ones(3)})
         with pytest.raises(InputError, match=r"Expected|refused") as caught:
             wrong(writer)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert not list(tmp_path.rglob(".*"))

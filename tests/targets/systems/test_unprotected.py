@@ -19,17 +19,17 @@ MANY = Population(n_users=943, n_items=1682)
 SENT = (
     "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self privrec"
 )
-# Systems that send no data of users.
+# Systems that send no user data.
 SILENT = {"hfl-local-sgd", "lfl-pretrained", "random"}
 UNPROMISED = [*SENT.split(), "fmf-vfl", "mf-np", "privrec-cen", *sorted(SILENT)]
 
 
-def test_most_papers_have_one() -> None:
+def test_most_papers_have_an_unprotected_system() -> None:
     assert {"dplcf-ap", "fmf-ldp", "dp-privrec", "lfl-sgdmf", "fedrec-apm"} <= set(PROTECTED)
 
 
 @pytest.mark.parametrize("name", PROTECTED)
-def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
+def test_unprotected_systems_are_evaluated_alike_without_claims(name: str) -> None:
     target = TARGETS.load_class(name)()
     plain = TARGETS.load_class(target.unprotected_name)()
     assert plain.name == target.unprotected_name
@@ -39,7 +39,7 @@ def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNPROMISED)
-def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: str) -> None:
+def test_systems_without_claims_have_infinite_epsilon(name: str) -> None:
     target = TARGETS.load_class(name)()
     (scoped,) = target.get_claims(MANY)
     scope, central = scoped.scope, name in ("mf-np", "privrec-cen")
@@ -55,7 +55,7 @@ def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: 
     assert target.design_pairs() == ()
 
 
-def test_all_that_promise_nothing_are_here() -> None:
+def test_the_list_of_systems_without_claims_is_complete() -> None:
     made = {name: TARGETS.load_class(name)().get_claims(MANY) for name in TARGETS.list_names()}
     none = {name for name, (first, *_) in made.items() if math.isinf(first.claim.epsilon)}
-    assert none == {*UNPROMISED, "fedrec-gn"}  # which claims epsilon at a delta above 0
+    assert none == {*UNPROMISED, "fedrec-gn"}  # claims epsilon at a positive delta

@@ -1,4 +1,4 @@
-"""Input and output of somebody else's client: histories, arrays, torch modules."""
+"""Input and output of a user's client: histories, arrays, torch modules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RNG = np.random.default_rng(0)
 MODEL = RNG.standard_normal((20, 3))
 
 
-def messages(kind: Payload, moved: int) -> list[np.ndarray]:
+def make_messages(kind: Payload, moved: int) -> list[np.ndarray]:
     start = MODEL if kind is Payload.MODEL else np.zeros_like(MODEL)
     found = []
     for _ in range(4):
@@ -64,8 +64,8 @@ def messages(kind: Payload, moved: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("kind", [Payload.MODEL, Payload.CHANGE])
 @pytest.mark.parametrize(("moved", "kept"), [(3, SparseRows), (0, SparseRows), (20, Dense)])
-def test_what_is_read_is_what_was_added(kind: Payload, moved: int, kept: type) -> None:
-    sent, packing = messages(kind, moved), MessagePacker(lambda name: kind, {"item": MODEL})
+def test_added_messages_are_read_back(kind: Payload, moved: int, kept: type) -> None:
+    sent, packing = make_messages(kind, moved), MessagePacker(lambda name: kind, {"item": MODEL})
     for one in sent:
         packing.add_message({"item": one})
     component = packing.pack_components()["item"]
@@ -75,8 +75,8 @@ def test_what_is_read_is_what_was_added(kind: Payload, moved: int, kept: type) -
     np.testing.assert_allclose(component.sum_all(), np.sum(sent, axis=0))
 
 
-def test_few_rows_of_some_and_all_of_others_are_one_batch() -> None:
-    sent = [*messages(Payload.CHANGE, 2), *messages(Payload.CHANGE, 20)]
+def test_batches_mix_sparse_and_dense_messages() -> None:
+    sent = [*make_messages(Payload.CHANGE, 2), *make_messages(Payload.CHANGE, 20)]
     packing = MessagePacker(lambda name: Payload.CHANGE, None)
     for one in sent:
         packing.add_message({"item": one, "bias": one[:, 0]})
@@ -96,7 +96,7 @@ def test_few_rows_of_some_and_all_of_others_are_one_batch() -> None:
         ([1.0, 2.0], ["values"]),
     ],
 )
-def test_it_comes_back_as_it_was(value: Any, names: list[str]) -> None:
+def test_values_are_restored_unchanged(value: Any, names: list[str]) -> None:
     arrays, structure = flatten(value, "a message")
     assert list(arrays) == names
     again, _ = flatten(structure.rebuild(arrays), "a message")
@@ -105,7 +105,7 @@ def test_it_comes_back_as_it_was(value: Any, names: list[str]) -> None:
         np.testing.assert_array_equal(again[name], arrays[name])
 
 
-def test_tensors_come_back_as_tensors_of_their_type() -> None:
+def test_tensors_are_restored_with_their_type() -> None:
     arrays, structure = flatten({"w": torch.ones(2, dtype=torch.bfloat16)}, "a message")
     built = structure.rebuild(arrays)["w"]
     assert built.dtype is torch.bfloat16
@@ -117,7 +117,7 @@ def test_a_sparse_matrix_is_made_dense() -> None:
     np.testing.assert_array_equal(arrays["values"], np.eye(3))
 
 
-def test_a_dictionary_without_keys_is_a_part_that_is_there() -> None:
+def test_empty_dictionaries_are_kept() -> None:
     arrays, structure = flatten({"user-37": {}, "values": np.ones(2)}, "a message")
     assert {name: array.tolist() for name, array in arrays.items()} == {
         "user-37.": [0.0],
@@ -142,7 +142,7 @@ def test_a_dictionary_without_keys_is_a_part_that_is_there() -> None:
         {"a": np.ma.masked_array(np.zeros(3), [True, False, False])},
     ],
 )
-def test_what_is_no_number_is_refused_by_name(value: Any) -> None:
+def test_values_that_are_not_numbers_are_refused_by_name(value: Any) -> None:
     with pytest.raises(InputError, match=r"(of|in) a message"):
         flatten(value, "a message")
 
@@ -150,28 +150,28 @@ def test_what_is_no_number_is_refused_by_name(value: Any) -> None:
 HISTORY = History(items=np.array([1, 3]), ratings=np.ones(2, np.float32), n_items=6)
 
 
-NOTHING = History(items=np.array([], int), ratings=np.zeros(0, np.float32), n_items=6)
+EMPTY = History(items=np.array([], int), ratings=np.zeros(0, np.float32), n_items=6)
 
 
-class Factors(nn.Module):
+class FactorModule(nn.Module):
     def __init__(self, n_items: int) -> None:
         super().__init__()
         self.item = nn.Embedding(n_items, 3)
         self.user = nn.Parameter(torch.ones(3))
 
 
-def loss(module: Any, history: History, rng: np.random.Generator) -> torch.Tensor:
+def compute_loss(module: Any, history: History, rng: np.random.Generator) -> torch.Tensor:
     scores = module.item.weight[torch.from_numpy(history.items)] @ module.user
     return torch.as_tensor(((scores - 1.0) ** 2).sum())
 
 
-def sgd(parameters: Any) -> torch.optim.Optimizer:
+def make_sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1)
 
 
-@pytest.mark.parametrize("model", [Factors(6), Factors])
+@pytest.mark.parametrize("model", [FactorModule(6), FactorModule])
 def test_local_steps_move_own_rows_and_the_user_stays_on_the_device(model: Any) -> None:
-    client = wrap_torch(model, loss, sgd, 2, private=["user"])
+    client = wrap_torch(model, compute_loss, make_sgd, 2, private=["user"])
     first = client.init_params(6)
     assert callable(client.initial) == isinstance(model, type)
     assert list(first) == ["item.weight"]
@@ -185,38 +185,38 @@ def test_local_steps_move_own_rows_and_the_user_stays_on_the_device(model: Any) 
     assert not np.array_equal(state["user"], kept)
 
 
-def test_it_is_the_step_that_torch_makes() -> None:
-    client = wrap_torch(Factors, loss, sgd)
+def test_local_steps_equal_those_of_torch() -> None:
+    client = wrap_torch(FactorModule, compute_loss, make_sgd)
     first = client.init_params(6)
-    module = Factors(6)
+    module = FactorModule(6)
     with torch.no_grad():
         module.item.weight.copy_(torch.from_numpy(first["item.weight"]))
-    loss(module, HISTORY, np.random.default_rng(0)).backward()
-    sgd(module.parameters()).step()
+    compute_loss(module, HISTORY, np.random.default_rng(0)).backward()
+    make_sgd(module.parameters()).step()
     sent = client(HISTORY, first, np.random.default_rng(0), {})
     np.testing.assert_allclose(sent["item.weight"], module.item.weight.detach().numpy())
     np.testing.assert_allclose(sent["user"], module.user.detach().numpy())
 
 
-def test_what_protects_is_given_the_changes() -> None:
+def test_protections_receive_the_changes() -> None:
     def none(changes: Any, rng: np.random.Generator) -> Any:
         return {name: 0 * change for name, change in changes.items()}
 
-    client = wrap_torch(Factors, loss, sgd, protect=none)
+    client = wrap_torch(FactorModule, compute_loss, make_sgd, protect=none)
     first = client.init_params(6)
     for name, array in client(HISTORY, first, np.random.default_rng(0), {}).items():
         np.testing.assert_array_equal(array, first[name])
 
 
-def test_a_device_without_data_sends_what_it_got() -> None:
-    client = wrap_torch(Factors, loss, sgd)
+def test_devices_without_data_send_the_received_model() -> None:
+    client = wrap_torch(FactorModule, compute_loss, make_sgd)
     first = client.init_params(6)
-    for name, array in client(NOTHING, first, np.random.default_rng(0), {}).items():
+    for name, array in client(EMPTY, first, np.random.default_rng(0), {}).items():
         np.testing.assert_array_equal(array, first[name])
 
 
-def test_what_is_no_module_is_refused() -> None:
+def test_values_that_are_not_modules_are_refused() -> None:
     with pytest.raises(InputError, match="a torch module"):
-        wrap_torch(3, loss, sgd)
+        wrap_torch(3, compute_loss, make_sgd)
     with pytest.raises(InputError, match="local_steps >= 1"):
-        wrap_torch(Factors, loss, sgd, 0)
+        wrap_torch(FactorModule, compute_loss, make_sgd, 0)

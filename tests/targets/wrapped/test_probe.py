@@ -27,11 +27,11 @@ def model(n_items: int) -> dict[str, np.ndarray]:
     return {"item": np.random.default_rng(0).standard_normal((n_items, 2))}
 
 
-def raises(history: Any, model: Any, rng: Any) -> Any:
+def raise_error(history: Any, model: Any, rng: Any) -> Any:
     raise KeyError("weights")
 
 
-def nan(history: Any, model: Any, rng: Any) -> Any:
+def send_nan(history: Any, model: Any, rng: Any) -> Any:
     return np.where(history.dense() > 0, np.nan, 0.0)
 
 
@@ -39,21 +39,21 @@ def ragged(history: Any, model: Any, rng: Any) -> Any:
     return history.ratings
 
 
-def texts(history: Any, model: Any, rng: Any) -> Any:
+def send_text(history: Any, model: Any, rng: Any) -> Any:
     return {"name": "a client"}
 
 
-def nothing(history: Any, model: Any, rng: Any) -> Any:
+def send_nothing(history: Any, model: Any, rng: Any) -> Any:
     return None
 
 
-def listed(own: Any, history: Any, rng: Any) -> Any:
+def send_list(own: Any, history: Any, rng: Any) -> Any:
     """The own items among others, in random order, in a list of constant length."""
     others = rng.permutation(np.setdiff1d(np.arange(history.n_items), history.items))
     return rng.permutation(np.concatenate([own, others, np.full(9, -1)])[:7].astype(int))
 
 
-class Counts:
+class CountingClient:
     """A client that counts its calls."""
 
     def __init__(self) -> None:
@@ -64,43 +64,43 @@ class Counts:
         return history.dense() + self.calls
 
 
-def remembers(history: Any, model: Any, rng: Any) -> Any:
+def use_shared_state(history: Any, model: Any, rng: Any) -> Any:
     if len(history) not in SHARED:
         SHARED.append(len(history))
     return history.dense() + len(SHARED)
 
 
 @pytest.mark.parametrize(
-    ("client", "said"),
+    ("client", "expected"),
     [
-        (raises, r"KeyError: 'weights' \(test_probe\.py:\d+\)"),
-        (nan, r"finite numbers as 'values' of .*test_probe\.py:\d+\), got nan"),
+        (raise_error, r"KeyError: 'weights' \(test_probe\.py:\d+\)"),
+        (send_nan, r"finite numbers as 'values' of .*test_probe\.py:\d+\), got nan"),
         (ragged, r"of shape \(\d+,\) in .*, got \(\d+,\) for a history of \d+ items\. The length"),
-        (texts, r"Expected a numeric array 'name'"),
-        (nothing, "None"),
-        (Counts(), r"keeps something between calls\. Take a fourth parameter"),
-        (remembers, "keeps something between calls"),
+        (send_text, r"Expected a numeric array 'name'"),
+        (send_nothing, "None"),
+        (CountingClient(), r"keeps something between calls\. Take a fourth parameter"),
+        (use_shared_state, "keeps something between calls"),
     ],
 )
-def test_a_fault_is_said_in_a_line(client: Callable[..., Any], said: str) -> None:
+def test_faults_are_reported_in_one_line(client: Callable[..., Any], expected: str) -> None:
     SHARED.clear()
-    with pytest.raises(InputError, match=said) as caught:
+    with pytest.raises(InputError, match=expected) as caught:
         WrappedSystem(client=client, model=model).adapt_to_data(DATA)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("client", "said"),
+    ("client", "expected"),
     [
         (lambda history, model, rng: np.random.standard_normal(3), None),  # noqa: NPY002
         (lambda history, model, rng: [random.random(), torch.rand(1)], None),
         (lambda history, model, rng: np.frombuffer(os.urandom(8), np.uint8), "operating system"),
     ],
 )
-def test_randomness_is_seeded_or_a_note(client: Callable[..., Any], said: str | None) -> None:
+def test_unseeded_randomness_is_noted(client: Callable[..., Any], expected: str | None) -> None:
     state = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
     _, notes = WrappedSystem(client=client).adapt_to_data(DATA)
-    assert said in notes[0] if said else notes == ()
+    assert expected in notes[0] if expected else notes == ()
     after = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
     assert after == state
 
@@ -120,48 +120,48 @@ def test_randomness_is_seeded_or_a_note(client: Callable[..., Any], said: str | 
             Payload.CHANGE,
         ),
         (lambda h, m, rng: {"item": h.dense() > 0}, lambda m, u: m, Payload.BITS),
-        (lambda h, m, rng: {"item": listed(h.items, h, rng)}, lambda m, u: m, Payload.ITEMS),
-        (lambda h, m, rng: {"item": listed([], h, rng)}, lambda m, u: m, Payload.CHANGE),
+        (lambda h, m, rng: {"item": send_list(h.items, h, rng)}, lambda m, u: m, Payload.ITEMS),
+        (lambda h, m, rng: {"item": send_list([], h, rng)}, lambda m, u: m, Payload.CHANGE),
         (lambda h, m, rng: {"item": np.array([len(h)])}, lambda m, u: m, Payload.CHANGE),
         (lambda h, m, rng: {"item": np.arange(h.n_items - 1)}, lambda m, u: m, Payload.CHANGE),
         (lambda h, m, rng: {"item": rng.permutation(h.n_items)}, lambda m, u: m, Payload.CHANGE),
     ],
 )
-def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Payload) -> None:
+def test_the_kind_of_messages_is_detected(client: Any, server: Any, kind: Payload) -> None:
     system, notes = WrappedSystem(client=client, server=server, model=model).adapt_to_data(DATA)
     assert system.kinds == {"item": kind}
     assert notes == ()
-    said, _ = replace(system, kinds={"": Payload.GRADIENT}).adapt_to_data(DATA)
-    assert said.kinds == {"item": Payload.GRADIENT}
+    expected, _ = replace(system, kinds={"": Payload.GRADIENT}).adapt_to_data(DATA)
+    assert expected.kinds == {"item": Payload.GRADIENT}
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "expected"),
     [
         (lambda h: h.n_items + np.arange(3), "item indices from 0 to 7, or -1 as"),
         (lambda h: np.ones(3), r"integers in the component 'values' of the kind 'items'"),
     ],
 )
-def test_what_is_said_to_be_a_list_of_items_is_one(message: Any, said: str) -> None:
+def test_declared_lists_of_items_are_checked(message: Any, expected: str) -> None:
     system = WrappedSystem(client=lambda h, m, rng: message(h), kinds={"": Payload.ITEMS})
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=expected):
         system.adapt_to_data(DATA)
 
 
-def test_a_client_that_cannot_be_sent_elsewhere_is_told() -> None:
+def test_clients_that_cannot_be_pickled_are_named() -> None:
     lock = threading.Lock()
 
     def client(history: Any, model: Any, rng: Any) -> Any:
         with lock:
             return np.frombuffer(os.urandom(8), np.uint8)
 
-    said = r"sent to another process, got TypeError: cannot pickle .*lock.* \(test_probe\.py:\d+\)"
-    with pytest.raises(InputError, match=said):
+    error = r"sent to another process, got TypeError: cannot pickle .*lock.* \(test_probe\.py:\d+\)"
+    with pytest.raises(InputError, match=error):
         WrappedSystem(client=client).adapt_to_data(DATA)
 
 
-def test_what_a_message_costs_is_said_or_counted_and_never_timed() -> None:
-    """Waiting clients have as many runs in games as others with equal messages."""
+def test_message_costs_are_declared_or_counted_and_never_timed() -> None:
+    """Waiting clients have as many game runs as others with equal messages."""
 
     def waits(history: Any, model: Any, rng: Any) -> Any:
         time.sleep(0.02)

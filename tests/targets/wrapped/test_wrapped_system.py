@@ -20,7 +20,7 @@ from tests.contracts.laws import check_ranges
 DATA = Interactions.create((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
 
 
-def first(n_items: int) -> dict[str, np.ndarray]:
+def init_model(n_items: int) -> dict[str, np.ndarray]:
     return {"item": np.zeros((n_items, 2), np.float32), "step": np.zeros(1)}
 
 
@@ -35,15 +35,15 @@ def server(model: Any, uploads: Any) -> Any:
     return {"item": np.mean([u["item"] for u in uploads], axis=0), "step": model["step"] + 1}
 
 
-SYSTEM = WrappedSystem(client=client, model=first, rounds=3, kinds={"": Payload.MODEL})
+SYSTEM = WrappedSystem(client=client, model=init_model, rounds=3, kinds={"": Payload.MODEL})
 
 
-def trained(system: WrappedSystem, seed: int = 0) -> Any:
+def train(system: WrappedSystem, seed: int = 0) -> Any:
     return system.run(DATA, np.random.default_rng(seed)).transcript
 
 
-def test_the_mean_of_models_is_the_next_one() -> None:
-    transcript = trained(SYSTEM)
+def test_the_next_model_is_the_mean_of_the_models() -> None:
+    transcript = train(SYSTEM)
     rounds = transcript.rounds
     for before, after in itertools.pairwise(rounds):
         sent = before.uploads.components["item"].to_dense(np.arange(12))
@@ -51,39 +51,39 @@ def test_the_mean_of_models_is_the_next_one() -> None:
     assert transcript.published_model["step"].tolist() == [0.0]
 
 
-def test_a_server_makes_the_same_of_the_same_messages() -> None:
+def test_servers_are_deterministic() -> None:
     own = replace(SYSTEM, server=server)
-    assert trained(own).published_model["step"].tolist() == [3.0]
+    assert train(own).published_model["step"].tolist() == [3.0]
     np.testing.assert_allclose(
-        trained(own).published_model["item"], trained(SYSTEM).published_model["item"], atol=1e-6
+        train(own).published_model["item"], train(SYSTEM).published_model["item"], atol=1e-6
     )
 
 
-def test_equal_seeds_give_equal_trainings_and_others_do_not() -> None:
-    once, again, other = (trained(SYSTEM, seed).published_model["item"] for seed in (0, 0, 1))
+def test_trainings_are_equal_for_equal_seeds_only() -> None:
+    once, again, other = (train(SYSTEM, seed).published_model["item"] for seed in (0, 0, 1))
     np.testing.assert_array_equal(once, again)
     assert not np.array_equal(once, other)
 
 
 def test_a_share_of_the_users_sends() -> None:
-    for one in trained(replace(SYSTEM, share=0.25)).rounds:
+    for one in train(replace(SYSTEM, share=0.25)).rounds:
         assert len(one.uploads.users) == 3
         assert (np.diff(one.uploads.users) > 0).all()
 
 
-def test_a_device_keeps_its_state_and_no_other_sees_it() -> None:
+def test_devices_keep_a_private_state() -> None:
     def counting(history: Any, model: Any, rng: Any, state: dict[str, int]) -> Any:
         state["calls"] = state.get("calls", 0) + 1
         return np.array([state["calls"]])
 
-    rounds = trained(WrappedSystem(client=counting, rounds=3)).rounds
+    rounds = train(WrappedSystem(client=counting, rounds=3)).rounds
     for number, one in enumerate(rounds):
         assert (one.uploads.components["values"].to_dense(np.arange(12)) == number + 1).all()
 
 
-def test_messages_alone_are_profile_by_profile_of_devices_that_sent_nothing_before() -> None:
+def test_single_messages_are_of_new_devices_per_profile() -> None:
     uploads = SYSTEM.upload(
-        DATA.take_users(np.array([3, 5])), first(8), np.random.default_rng(0), 4
+        DATA.take_users(np.array([3, 5])), init_model(8), np.random.default_rng(0), 4
     )
     assert uploads.users.tolist() == [0] * 4 + [1] * 4
     moved = uploads.components["item"].to_dense(np.arange(8)).any(axis=2)
@@ -91,14 +91,14 @@ def test_messages_alone_are_profile_by_profile_of_devices_that_sent_nothing_befo
         assert set(np.flatnonzero(row)) == set(DATA.take_users(np.array([user])).ratings.indices)
 
 
-def test_a_digest_tells_clients_apart() -> None:
+def test_digests_distinguish_clients() -> None:
     assert SYSTEM.digest == replace(SYSTEM).digest
     assert SYSTEM.digest != replace(SYSTEM, client=lambda h, m, rng: m).digest
     assert SYSTEM.digest[:16] in repr(SYSTEM)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "expected"),
     [
         ({"client": 3}, "a function as client, got 3"),
         ({"server": "mean"}, "a function as server"),
@@ -106,14 +106,14 @@ def test_a_digest_tells_clients_apart() -> None:
         ({"title": "a" * 101}, "a title of at most 100 letters"),
     ],
 )
-def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], expected: str) -> None:
     check_ranges(SYSTEM)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=expected):
         replace(SYSTEM, **settings)
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "expected"),
     [
         (lambda model, uploads: {"item": model["item"]}, "of shape .*, got none"),
         (lambda model, uploads: {**model, "step": np.array([np.nan])}, "finite numbers as 'step'"),
@@ -121,19 +121,19 @@ def test_a_setting_out_of_range_is_refused(settings: dict[str, Any], said: str) 
         (lambda model, uploads: None, "numbers|arrays"),
     ],
 )
-def test_a_server_that_fails_is_told(made: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        trained(replace(SYSTEM, server=made))
+def test_failing_servers_are_named(made: Any, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        train(replace(SYSTEM, server=made))
 
 
-def test_a_model_of_other_items_is_refused() -> None:
-    fixed = replace(SYSTEM, model=first(9), n_items=9)
+def test_models_with_another_number_of_items_are_refused() -> None:
+    fixed = replace(SYSTEM, model=init_model(9), n_items=9)
     assert fixed.n_required_items == 9
     with pytest.raises(InputError, match="data with 9 items, for which the model is made, got 8"):
-        trained(fixed)
+        train(fixed)
 
 
-def test_without_a_function_nothing_is_scored() -> None:
+def test_no_scores_without_a_score_function() -> None:
     run = SYSTEM.run(DATA, np.random.default_rng(0))
     with pytest.raises(NoScoresError):
         SYSTEM.score(run.model, DATA, np.arange(2))
@@ -141,16 +141,16 @@ def test_without_a_function_nothing_is_scored() -> None:
     assert scoring.score(run.model, DATA, np.arange(2)).shape == (2, 8)
 
 
-def away(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """A message of devices with four items or more."""
+def drop_out(history: Any, model: Any, rng: np.random.Generator) -> Any:
+    """Sends a message only from devices with four items or more."""
     return None if len(history) < 4 else {"bits": history.dense() > 0}
 
 
-def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
-    system = WrappedSystem(client=away, kinds={"": Payload.BITS}, drops_out=True, rounds=2)
+def test_dropouts_send_nothing_and_the_server_knows() -> None:
+    system = WrappedSystem(client=drop_out, kinds={"": Payload.BITS}, drops_out=True, rounds=2)
     there = np.flatnonzero(np.diff(DATA.ratings.indptr) >= 4)
     assert 0 < len(there) < DATA.n_users
-    transcript = trained(system)
+    transcript = train(system)
     for seen in (transcript.view(vantage) for vantage in (Vantage.SERVER, Vantage.AGGREGATE)):
         for one in seen.rounds:
             shown = one.cleartext.components[PRESENCE_ARRAY].to_dense(np.arange(DATA.n_users))[:, 0]
@@ -158,17 +158,17 @@ def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
             senders = one.sum_senders if one.uploads is None else one.uploads.users
             assert senders.tolist() == there.tolist()
     with pytest.raises(InputError, match="got None"):
-        trained(replace(system, drops_out=False))
+        train(replace(system, drops_out=False))
 
 
 @pytest.mark.parametrize("users", [[0, 1, 2], [0]])
-def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> None:
+def test_unsent_single_messages_move_nothing(users: list[int]) -> None:
     """A batch in which no device sends has the shapes of another device's message."""
     table = np.zeros((3, 8))
     table[1, :5] = 1.0
     some = Interactions.create(table).take_users(np.array(users))
     for system, model in (
-        (WrappedSystem(client=away, kinds={"": Payload.BITS}, drops_out=True), None),
+        (WrappedSystem(client=drop_out, kinds={"": Payload.BITS}, drops_out=True), None),
         (
             WrappedSystem(
                 client=lambda h, m, rng: None if len(h) < 4 else {"item": m["item"] + 1.0},
@@ -188,7 +188,7 @@ def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> Non
         assert (part.to_dense(np.flatnonzero(there)) != still).any() == any(there)
 
 
-def test_a_client_that_never_sends_is_told() -> None:
+def test_clients_that_never_send_are_named() -> None:
     silent = WrappedSystem(client=lambda h, m, rng: None, drops_out=True)
     with pytest.raises(InputError, match="Let some devices send"):
         silent.adapt_to_data(DATA)
@@ -208,7 +208,7 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
         return {"item": bits, "size": len(history), "codes": np.arange(9)}
 
     kinds = {"": Payload.CHANGE, "codes": Payload.CODES}
-    run = trained(WrappedSystem(client=marked, kinds=kinds, rows=places, rounds=2))
+    run = train(WrappedSystem(client=marked, kinds=kinds, rows=places, rounds=2))
     has = DATA.ratings.toarray() > 0
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         raw = run.view(vantage, np.random.default_rng(0))
@@ -231,7 +231,7 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "expected"),
     [
         (lambda items: items / 2, "whole numbers from 0"),
         (lambda items: items - 1, "whole numbers from 0"),
@@ -240,16 +240,14 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
         (3, "a function as rows"),
     ],
 )
-def test_rows_that_are_none_are_refused(rows: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        trained(WrappedSystem(client=away, drops_out=True, rows=rows))
+def test_invalid_rows_are_refused(rows: Any, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        train(WrappedSystem(client=drop_out, drops_out=True, rows=rows))
 
 
-def test_shapes_of_messages_that_nobody_sends_are_those_of_a_history_that_the_client_takes() -> (
-    None
-):
+def test_shapes_of_unsent_messages_are_those_of_an_accepted_history() -> None:
     def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
-        rng.choice(np.setdiff1d(np.arange(history.n_items), history.items), 1)  # not of all items
+        rng.choice(np.setdiff1d(np.arange(history.n_items), history.items), 1)  # not all items
         return history.dense() if len(history) == 1 else None
 
     profiles = Interactions.create(np.eye(5)[:2] + np.eye(5)[1:3])

@@ -1,4 +1,4 @@
-"""Tests of FedGNN and FedPerGNN: gradients, messages, bounds, and leakage."""
+"""FedGNN and FedPerGNN: gradients, messages, bounds, and leakage."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_gradients_are_those_of_the_loss() -> None:
                 assert found[place] == pytest.approx(slope, abs=1e-6)
 
 
-def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
+def test_neighbours_are_the_mean_over_users_of_shared_items() -> None:
     system = FedGnn(dimension=4)
     model = system.draw_initial_model(9, np.random.default_rng(0))
     met = DATA.ratings.toarray() > 0
@@ -80,7 +80,7 @@ def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("rate", [1e-3, 1.0, 1e3])
 def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate: float) -> None:
-    """Also for items that noise has made this large."""
+    """Item vectors may be as large as noise makes them."""
     system, rng = FedGnn(dimension=4, user_rate=rate), np.random.default_rng(2)
     model = {"item": size * rng.normal(size=(9, 4)), "gnn.A": np.eye(4)}
     near, kept = rng.normal(size=(2, 6, 4))
@@ -96,7 +96,7 @@ def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate:
 
 
 @pytest.mark.parametrize("largest", ["max", "l2"])
-def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest: str) -> None:
+def test_noiseless_messages_are_clipped_own_and_pseudo_rows(largest: str) -> None:
     system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)
     model = system.draw_initial_model(9, np.random.default_rng(0))
     uploads = system.upload(DATA, model, np.random.default_rng(1))
@@ -111,7 +111,7 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
     assert size == pytest.approx(0.01, rel=1e-5)
 
 
-def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
+def test_a_released_step_has_the_batchs_l2_norm() -> None:
     system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
     model = system.draw_initial_model(9, np.random.default_rng(0))
     plain = system.compute_gradients(DATA.ratings, model)
@@ -126,8 +126,8 @@ def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("narrow", [0.0, 1.0, pytest.param(0.5, marks=pytest.mark.calibration)])
-def test_normal_noise_of_two_deviations_adds_no_more_than_is_charged(narrow: float) -> None:
-    """Densities of N(w, s^2) + Laplace(1) by quadrature, at the largest deviation and below."""
+def test_normal_noise_adds_at_most_the_charge(narrow: float) -> None:
+    """Densities of N(w, s^2) + Laplace(1) by quadrature, at the largest deviation s and below."""
     system = FedPerGnn(dimension=1, pseudo=1)  # the deviation is half a Laplace scale
     widest, shift = 0.5, 0.3
 
@@ -149,8 +149,8 @@ def test_normal_noise_of_two_deviations_adds_no_more_than_is_charged(narrow: flo
     assert max(losses) >= shift - 1e-6
 
 
-def test_the_contract_of_batches() -> None:
-    """A user is in one batch of every epoch; the remaining users wait."""
+def test_a_user_is_in_one_batch_per_epoch() -> None:
+    """The users that remain wait for the next epoch."""
     run = FedPerGnn(dimension=2, batch=2, rounds=5).run(
         Interactions.create(DATA.ratings[:5].toarray()), np.random.default_rng(0)
     )
@@ -159,8 +159,8 @@ def test_the_contract_of_batches() -> None:
 
 
 @pytest.mark.parametrize("system", [FedGnn(dimension=2), FedPerGnn(dimension=2, batch=2)])
-def test_a_vector_of_the_user_begins_at_nothing_and_never_leaves_the_device(system: Any) -> None:
-    """The first messages are the same with and without it."""
+def test_user_vectors_begin_at_zero_and_are_not_sent(system: Any) -> None:
+    """The first messages are equal with and without a user vector."""
     systems = [replace(system, rounds=2, user_rate=rate) for rate in (0.0, 0.1)]
     runs = [each.run(DATA, np.random.default_rng(0)) for each in systems]
     sent = [run.transcript.rounds[0].uploads.components for run in runs]
@@ -186,7 +186,7 @@ def test_pseudo_items_fall_to_the_intersection_of_three_messages() -> None:
     assert numbers.compute_own_share(10677, 106, 1000, 1) == 106 / 1106
 
 
-def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
+def test_the_l2_norm_bounds_epsilon_at_positive_delta() -> None:
     """Entry 30e states 5.3: an entry of shift t and scale 1 is t-private, so t^2/2-concentrated."""
     scope = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     assert 4.5 < Rdp().bound(ZCDpEvent(rho=0.5), delta=1e-6, scope=scope).epsilon <= 5.3
@@ -195,7 +195,7 @@ def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
     assert losses.sum() <= 0.5
 
 
-def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
+def test_codes_without_randomness_are_readable() -> None:
     history = {3, 17, 1200}
     codes = {numbers.encrypt_item(i) for i in history}
     assert numbers.decode_encrypted_items(codes, 1682) == history
@@ -205,8 +205,8 @@ def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
     assert not numbers.decode_signed_items(keyed, 1682)
 
 
-def test_steps_of_one_norm_move_no_prediction_further() -> None:
-    """The bound of entry 30f, against steps along the gradient of a prediction itself."""
+def test_steps_of_equal_norm_move_predictions_no_further() -> None:
+    """The bound of entry 30f, compared with steps along the gradient of a prediction."""
     system, rng = FedPerGnn(), np.random.default_rng(0)
     _, (four, largest) = numbers.compare_released_training()
     path = system.rounds * system.learning_rate * system.clip
@@ -248,49 +248,49 @@ HELD = ((4.0, 4.0, 0.0, 0.0), (0.0, 4.0, 0.0, 0.0))
 RATED = ((1.0, 0.0, 0.0, 0.0), (5.0, 0.0, 0.0, 0.0))
 
 
-def is_sent(uploads: Uploads) -> NDArray[np.float64]:
+def has_row_0(uploads: Uploads) -> NDArray[np.float64]:
     """Whether row 0 is sent."""
     rows = uploads.components["item"].flag_sent_rows(np.arange(len(uploads.users)))
     return rows[:, 0].astype(float)
 
 
-def first_number(uploads: Uploads) -> NDArray[np.float64]:
+def get_first_number(uploads: Uploads) -> NDArray[np.float64]:
     layer = uploads.components["gnn.A"].to_dense(np.arange(len(uploads.users)))
     return layer[:, 0, 0].astype(float)
 
 
-def all_signs(uploads: Uploads) -> NDArray[np.float64]:
-    """Signs of all 12 numbers, each as a low rating pushes it."""
+def get_signs(uploads: Uploads) -> NDArray[np.float64]:
+    """Signs of all 12 numbers, relative to the direction in which a low rating pushes them."""
     every = np.arange(len(uploads.users))
     items, layer = (uploads.components[n].to_dense(every) for n in ("item", "gnn.A"))
     return np.asarray(np.sign(items * [1.0, -1.0]).sum((1, 2)) + np.sign(layer).sum((1, 2)))
 
 
 @pytest.mark.parametrize(
-    ("system", "entry", "draw", "least"),
+    ("system", "entry", "draw", "min_epsilon"),
     [
-        (SMALL, "29b", {"histories": HELD, "read": is_sent, "broadcast": PUSHING}, 4.0),
-        (ALL_ROWS, "29b", {"histories": RATED, "read": all_signs, "broadcast": PUSHING}, 4.0),
+        (SMALL, "29b", {"histories": HELD, "read": has_row_0, "broadcast": PUSHING}, 4.0),
+        (ALL_ROWS, "29b", {"histories": RATED, "read": get_signs, "broadcast": PUSHING}, 4.0),
         (
             FedPerGnn(dimension=2, rounds=1),
             "30",
-            {"histories": RATED, "read": first_number, "broadcast": ONE},
+            {"histories": RATED, "read": get_first_number, "broadcast": ONE},
             4.5,
         ),
     ],
 )
-def test_more_is_shown_than_claimed(
-    system: FedGnn | FedPerGnn, entry: str, draw: dict, least: float
+def test_lower_bounds_exceed_the_claims(
+    system: FedGnn | FedPerGnn, entry: str, draw: dict, min_epsilon: float
 ) -> None:
     unit = Unit.COORDINATE if entry == "30" else Unit.USER
     scope = make_local_scope(unit, Vantage.SERVER, Horizon.ROUND)
     bound = shown(ReadUploads(system=system, **draw), scope, 4_000)
-    assert bound > max(least, stated(system, USERS, entry).epsilon)
+    assert bound > max(min_epsilon, stated(system, USERS, entry).epsilon)
 
 
 @pytest.mark.parametrize("system", [ALL_ROWS, replace(ALL_ROWS, norm="l2")])
-def test_one_number_shows_no_more_than_its_budget(system: FedGnn) -> None:
+def test_one_number_stays_within_its_budget(system: FedGnn) -> None:
     scope = make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
-    draw = ReadUploads(system=system, histories=RATED, read=first_number, broadcast=ONE)
+    draw = ReadUploads(system=system, histories=RATED, read=get_first_number, broadcast=ONE)
     claimed = stated(system, USERS, "29").epsilon
     assert 0.5 * claimed < shown(draw, scope, 20_000) <= claimed

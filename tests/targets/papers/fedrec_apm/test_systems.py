@@ -1,4 +1,4 @@
-"""Tests of the named systems of the FedRec paper, and of numbers by an independent route."""
+"""Named systems of the FedRec paper, and its numbers by an independent method."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMi
 TARGETS = FAMILIES["targets"]
 
 
-def system(name: str) -> FederatedSystem:
+def make_system(name: str) -> FederatedSystem:
     return TARGETS.load_class(name)()
 
 
 SYSTEMS = [name for name in TARGETS.list_names() if "fedrec_apm" in TARGETS.get_module_name(name)]
 
 
-def test_all_of_them_train_as_the_paper_says() -> None:
+def test_all_systems_train_as_in_the_paper() -> None:
     """Section 5.3: five epochs of batches of 32 at 0.001, half or a tenth of the users."""
     assert len(SYSTEMS) == 18
     for name in SYSTEMS:
-        made = system(name)
+        made = make_system(name)
         assert (made.epochs, made.batch, made.learning_rate) == (5, 32, 0.001), name
         assert (made.count_senders(943), made.count_senders(6040)) == (472, 604), name
         assert made.learner.dimension == 64, name
@@ -46,24 +46,22 @@ def test_all_of_them_train_as_the_paper_says() -> None:
 
 @pytest.mark.parametrize("base", ["fedmf", "fedncf", "fedlightgcn"])
 def test_a_suffix_names_the_protection_of_the_same_learner(base: str) -> None:
-    plain, fixed, apm = system(base), system(f"{base}-ldp"), system(f"{base}-apm")
-    assert plain.protection == system("fedrec").protection == protections.Unprotected()
-    assert fixed.protection == system("fednews").protection
+    plain, fixed, apm = make_system(base), make_system(f"{base}-ldp"), make_system(f"{base}-apm")
+    assert plain.protection == make_system("fedrec").protection == protections.Unprotected()
+    assert fixed.protection == make_system("fednews").protection
     assert isinstance(fixed.protection, protections.LaplaceProtection)
-    assert apm.protection == system("fedrec-apm").protection
+    assert apm.protection == make_system("fedrec-apm").protection
     assert plain.learner == fixed.learner == apm.learner
     others = {"fedmf", "fedncf", "fedlightgcn", "fedrec"} - {base}
-    assert plain.learner not in [system(other).learner for other in others]
+    assert plain.learner not in [make_system(other).learner for other in others]
 
 
 @pytest.mark.parametrize(
     ("name", "noises"), [("fedrec-apm", 5), ("fixrec-max", 5), ("fixrec-min", 5), ("fednews", 1)]
 )
-def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
-    name: str, noises: int
-) -> None:
+def test_untrained_items_have_the_noise_of_all_epochs(name: str, noises: int) -> None:
     """Algorithm 2 clips and adds noise in each of the five local epochs: .0527, not .0236."""
-    made = system(name)
+    made = make_system(name)
     one = math.sqrt(2) / made.protection.get_epsilon("item")
     if name == "fedrec-apm":
         assert (round(one, 4), round(one * math.sqrt(5), 4)) == (0.0236, 0.0527)
@@ -74,8 +72,8 @@ def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
     assert found == pytest.approx(one * math.sqrt(noises), rel=0.02)
 
 
-def test_f_dpmf_trains_the_loss_that_it_perturbs() -> None:
-    made = system("f-dpmf")
+def test_f_dpmf_trains_the_perturbed_loss() -> None:
+    made = make_system("f-dpmf")
     assert made.learner == MfLearner(loss="squared")
     assert made.protection == protections.ObjectiveProtection(loss="squared")
 
@@ -89,13 +87,13 @@ def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:
 PAPER = Paper.load("fedrec_auditor.targets.papers.fedrec_apm")
 
 
-def of(number: str) -> tuple[ComputedNumber, ...]:
+def get_statement(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
 @given(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5), st.floats(0, 1), st.floats(0, 1))
 @settings(max_examples=30)
-def test_two_epochs_cost_no_more_than_one(
+def test_two_epochs_cost_at_most_as_much_as_one(
     one: float, other: float, stay: float, leave: float
 ) -> None:
     """Densities of the messages, with the first noise and clipping integrated out.
@@ -103,7 +101,7 @@ def test_two_epochs_cost_no_more_than_one(
     The second epoch moves the result of the first a share of the way to an end that the data
     choose.
     """
-    (number,) = of("18")
+    (number,) = get_statement("18")
     scale, x, z = 1 / 30, np.linspace(-1, 1, 81), np.linspace(-1.5, 1.5, 1501)
     densities = []
     for start, end, share in ((one, 0.5, stay), (other, -0.5, leave)):
@@ -120,11 +118,11 @@ def test_two_epochs_cost_no_more_than_one(
 
 
 def test_the_second_epoch_reaches_the_whole_range() -> None:
-    """The second epoch trains on the user's data again: entry 18 is 30, and not less."""
-    test_two_epochs_cost_no_more_than_one.hypothesis.inner_test(0.5, -0.5, 1.0, 1.0)
+    """The second epoch trains on the user's data again, so that entry 18 is 30 and not less."""
+    test_two_epochs_cost_at_most_as_much_as_one.hypothesis.inner_test(0.5, -0.5, 1.0, 1.0)
 
 
-def test_ages_of_three_groups_overlap() -> None:
+def test_age_groups_overlap() -> None:
     """Entry 19c: a user over 35 and under 45 is in all three groups."""
     ages = np.arange(10, 80)
     groups = (ages < 45).astype(int) + (ages > 35) + ((ages >= 35) & (ages <= 45))

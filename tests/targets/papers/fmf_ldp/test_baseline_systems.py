@@ -1,4 +1,4 @@
-"""Tests of FCF, MF-NP and random ranking, and of the closed form of equations 4 and 5."""
+"""FCF, MF-NP and random ranking, and the closed form of equations 4 and 5."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import Fcf, MfNp, Random
 from tests.targets.papers.tables import draw_likes
 
 
-def released(system: Fcf | MfNp, data: Interactions, seed: int = 0) -> np.ndarray:
+def publish(system: Fcf | MfNp, data: Interactions, seed: int = 0) -> np.ndarray:
     release = system.run(data, np.random.default_rng(seed)).transcript.published_model
     return release["items"]
 
@@ -25,11 +25,11 @@ def released(system: Fcf | MfNp, data: Interactions, seed: int = 0) -> np.ndarra
 def test_values_of_ratings_do_not_matter(system: Fcf | MfNp) -> None:
     data = draw_likes()
     other = Interactions.create(data.ratings.toarray() / 3)
-    np.testing.assert_array_equal(released(system, data), released(system, other))
+    np.testing.assert_array_equal(publish(system, data), publish(system, other))
 
 
 def loss(system: Fcf | MfNp, data: Interactions, items: np.ndarray) -> float:
-    """Equation 1 at the user vectors that are best for V."""
+    """Equation 1 at the user vectors that minimise it for V."""
     held = data.ratings.toarray() > 0
     x = Fcf(alpha=system.alpha, regularization=system.regularization).solve_user_vectors(
         data.ratings, items
@@ -54,7 +54,7 @@ def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
         assert moved[i, f] == pytest.approx(-system.learning_rate * slope, rel=1e-5)
 
 
-def test_transcript_holds_every_round_and_replays() -> None:
+def test_transcripts_hold_every_round_and_are_reproducible() -> None:
     ratings, system = draw_likes(), Fcf(rounds=3)
     run = system.run(ratings, np.random.default_rng(5))
     broadcasts = [r.broadcast for r in run.transcript.rounds] + [run.transcript.published_model]
@@ -72,16 +72,16 @@ def test_transcript_holds_every_round_and_replays() -> None:
 
 def test_every_epoch_lowers_the_loss_below_what_federated_training_reaches() -> None:
     data = draw_likes()
-    by_epoch = [loss(MfNp(), data, released(MfNp(epochs=n), data)) for n in (1, 2, 5, 20)]
+    by_epoch = [loss(MfNp(), data, publish(MfNp(epochs=n), data)) for n in (1, 2, 5, 20)]
     assert by_epoch == sorted(by_epoch, reverse=True)
     federated = Fcf().run(data, np.random.default_rng(0)).transcript.published_model
     assert by_epoch[-1] < loss(MfNp(), data, federated["items"])
 
 
-def test_the_last_item_vectors_are_best_for_the_last_user_vectors() -> None:
-    """V solves for the X that solved for the V before it, half a step apart."""
+def test_last_item_vectors_minimise_for_the_last_user_vectors() -> None:
+    """V solves for the user vectors X that solved for the previous V: half a step apart."""
     data, system = draw_likes(30, 12), MfNp(epochs=5, regularization=0.1, factors=3)
-    before, after = (released(MfNp(epochs=n, regularization=0.1, factors=3), data) for n in (4, 5))
+    before, after = (publish(MfNp(epochs=n, regularization=0.1, factors=3), data) for n in (4, 5))
     held = data.ratings.toarray() > 0
     x = np.empty((30, 3))
     for user, own in enumerate(held):
@@ -96,17 +96,17 @@ def test_the_last_item_vectors_are_best_for_the_last_user_vectors() -> None:
     ).shape == (2, 12)
 
 
-def test_scores_are_uniform_fixed_and_the_users_own() -> None:
+def test_random_scores_are_uniform_fixed_and_per_user() -> None:
     data = Interactions.create(np.eye(200))
     model = Random().run(data, np.random.default_rng(0)).model
     every = Random().score(model, data, np.arange(200))
     np.testing.assert_array_equal(Random().score(model, data, np.array([7, 3])), every[[7, 3]])
     assert stats.kstest(every.ravel(), "uniform").pvalue > 1e-6
     best = np.bincount(every.argmax(axis=1), minlength=200)
-    assert best.max() < 12  # a Poisson count of mean 1 in 200 cells, missed once in a million
+    assert best.max() < 12  # Poisson counts of mean 1 in 200 cells: missed once in a million
 
 
-def test_scores_depend_on_no_interaction() -> None:
+def test_random_scores_do_not_depend_on_interactions() -> None:
     one, two = Interactions.create(np.eye(20)), Interactions.create(1 - np.eye(20))
     scores = [
         Random().score(Random().run(d, np.random.default_rng(3)).model, d, np.arange(20))
@@ -134,7 +134,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, sparse.csr_array, float, floa
     ranges = ((0, 9), (1, 12), (1, 11))
     users, n_items, factors = (draw(st.integers(low, high)) for low, high in ranges)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    held = rng.random((users, n_items)) < rng.random((users, 1))  # empty and full users included
+    held = rng.random((users, n_items)) < rng.random((users, 1))  # with empty and full users
     ratings = sparse.csr_array(held * rng.integers(1, 6, size=held.shape))
     items = rng.normal(size=(n_items, factors))
     return items, ratings, draw(st.floats(0.1, 20.0)), draw(st.floats(0.01, 10.0))

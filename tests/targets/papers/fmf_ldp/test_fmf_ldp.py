@@ -1,4 +1,4 @@
-"""Tests of FMF-LDP: the reports' distribution, the corrected server, horizons, and numbers."""
+"""FMF-LDP: the reports' distribution, the corrected server, horizons, and numbers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import ReportDistribution
 
-# A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.
+# A correct sampler fails a test below once in a billion seeds; the seeds are fixed.
 LEVEL = 1e-9
 
 
-def interactions(users: int = 30, items: int = 20, seed: int = 0) -> Interactions:
+def make_interactions(users: int = 30, items: int = 20, seed: int = 0) -> Interactions:
     rng = np.random.default_rng(seed)
     return Interactions.create((rng.random((users, items)) < 0.3).astype(float))
 
@@ -37,7 +37,7 @@ def scope(vantage: Vantage, horizon: Horizon) -> Scope:
     return make_local_scope(Unit.USER, vantage, horizon)
 
 
-def reports(uploads: object) -> Reports:
+def get_reports(uploads: object) -> Reports:
     return uploads.components["reports"]
 
 
@@ -46,7 +46,7 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     seed: int, factors: int, alpha: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    ratings, items = interactions(7, 9, seed).ratings, rng.normal(size=(9, factors))
+    ratings, items = make_interactions(7, 9, seed).ratings, rng.normal(size=(9, factors))
     system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
     whole = compute_implicit_gradients(items, ratings, alpha, 0.1).to_dense(np.arange(7))
     index = rng.integers(0, 9 * factors, size=(7, 30))
@@ -57,10 +57,10 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     np.testing.assert_allclose(entries, expected, rtol=1e-6, atol=1e-8)
 
 
-def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() -> None:
-    """The divisor is N k. A z-test per coordinate over independent uploads."""
+def test_reports_estimate_the_mean_projected_gradient() -> None:
+    """Without bias; the divisor is N k. A z-test per coordinate over independent uploads."""
     system = FmfLdp(factors=2, reports=40, epsilon=1.0, learning_rate=1.0, server_steps=1)
-    ratings, rng = interactions(6, 5), np.random.default_rng(11)
+    ratings, rng = make_interactions(6, 5), np.random.default_rng(11)
     items = rng.normal(size=(5, 2))
     gradient = compute_implicit_gradients(
         items, ratings.ratings, alpha=1.0, regularization=1e-6
@@ -79,8 +79,8 @@ def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() ->
     assert np.abs(wrong).max() > stats.norm.isf(LEVEL / 20)
 
 
-def test_the_server_climbs_towards_what_the_reports_say() -> None:
-    """Line 12 as printed would walk away: equation 5 points uphill."""
+def test_the_server_ascends_along_the_reports() -> None:
+    """Line 12 as printed would descend: equation 5 points uphill."""
     system = FmfLdp(factors=1, reports=1, server_steps=1, epsilon=60.0)
     items = np.zeros((2, 1))
     profile = Interactions.create(np.array([[1.0, 0.0]]))
@@ -91,7 +91,7 @@ def test_the_server_climbs_towards_what_the_reports_say() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.5])
-def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) -> None:
+def test_client_code_follows_the_public_distribution_in_both_worlds(epsilon: float) -> None:
     (pair,) = FmfLdp(epsilon=epsilon).design_pairs()
     channel, values, size = ReportDistribution(epsilon, 2), (1.0, -1.0), 200_000
     uploads = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(2), size)
@@ -107,7 +107,7 @@ def test_the_clients_code_obeys_the_public_law_in_both_worlds(epsilon: float) ->
 
 
 @given(st.floats(0.1, 30.0), st.floats(1e-8, 10.0), st.integers(1, 5))
-def test_the_games_two_users_reach_opposite_corners(
+def test_designed_users_reach_opposite_corners(
     alpha: float, regularization: float, factors: int
 ) -> None:
     system = FmfLdp(alpha=alpha, regularization=regularization, factors=factors)
@@ -130,7 +130,7 @@ def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
     assert half == game.find_opposing_history_length() > 1
 
 
-def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() -> None:
+def test_half_a_catalogue_each_reaches_the_corners() -> None:
     """The shuffled lower bound, with all other users at the opposite corner, is thus attained."""
     system = FmfLdp()
     items = system.make_opposing_items(1682, 841)
@@ -142,7 +142,7 @@ def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() ->
 
 
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
-    """Exact ratio of one transcript: all k T reports are of item 0 and +B."""
+    """Exact ratio of one transcript: all k T reports are about item 0, with value +B."""
     system = FmfLdp(factors=3, reports=7, rounds=4, epsilon=0.25)
     items = system.make_opposing_items(50)
     profiles = Interactions.create(np.eye(50)[:2]).ratings
@@ -154,7 +154,7 @@ def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
     assert law[0] - law[1] == pytest.approx(count * 0.25, rel=1e-12)
 
 
-def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
+def test_each_horizon_costs_its_number_of_reports() -> None:
     system, population = FmfLdp(reports=3, rounds=4, epsilon=0.5), Population(n_users=9, n_items=4)
     for horizon, count in ((Horizon.REPORT, 1), (Horizon.ROUND, 3), (Horizon.TRAINING, 12)):
         asked = scope(Vantage.SERVER, horizon)
@@ -169,7 +169,7 @@ def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
     assert FmfLdp().get_mechanism(scope(Vantage.PEERS, Horizon.TRAINING), population) is None
 
 
-def test_questions_ask_for_a_round_a_training_and_the_shuffle() -> None:
+def test_questions_cover_a_round_a_training_and_the_shuffle() -> None:
     claims = FmfLdp().get_claims(Population(n_users=943, n_items=1682))
     assert [q.claim.epsilon for q in claims] == [2.5, 250.0, 250.0, 250.0, 250.0]
     assert [(q.scope.vantage, q.scope.horizon) for q in claims] == [
@@ -184,42 +184,42 @@ def test_questions_ask_for_a_round_a_training_and_the_shuffle() -> None:
     assert [q.delta for q in claims] == [0.0, 0.0, 0.0, 1e-6, 1e-6]
 
 
-@pytest.mark.parametrize(("colluding", "left"), [(0.0, 1000), (0.25, 750), (0.5, 500), (0.999, 1)])
-def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
+@pytest.mark.parametrize(("colluding", "n"), [(0.0, 1000), (0.25, 750), (0.5, 500), (0.999, 1)])
+def test_colluding_users_do_not_hide_others(colluding: float, n: int) -> None:
     """Behind the proxy n counts only honest users; the server's view does not change."""
     system, population = FmfLdp(colluding=colluding), Population(n_users=1000, n_items=1682)
     asked = scope(Vantage.SHUFFLED, Horizon.TRAINING)
-    assert system.get_event(asked, population).event.n_users == left
-    assert system.get_mechanism(asked, population) == Repeated(Shuffled(2.5, left), 2000)
+    assert system.get_event(asked, population).event.n_users == n
+    assert system.get_mechanism(asked, population) == Repeated(Shuffled(2.5, n), 2000)
     server = scope(Vantage.SERVER, Horizon.TRAINING)
     assert system.get_event(server, population) == FmfLdp().get_event(server, population)
     (note,) = (q.note for q in system.get_claims(population) if q.scope == asked)
     assert "20 x 250 = 5000" in note
-    assert f"1000 users, of whom {left} do not collude" in note
+    assert f"1000 users, of whom {n} do not collude" in note
 
 
-def test_what_is_public_of_a_training() -> None:
-    """The proxy is public, too (section 3.1.2): followers of the protocol see unlinked reports."""
-    public = FmfLdp().get_public_info(interactions())
+def test_the_proxy_is_public() -> None:
+    """By section 3.1.2 followers of the protocol see unlinked reports."""
+    public = FmfLdp().get_public_info(make_interactions())
     assert public.protocol_vantage is Vantage.SHUFFLED
     assert public.settings["epsilon"] == 2.5
     assert public.noise_channel == ReportDistribution(2.5)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(1, 9), st.integers(1, 3))
-def test_a_batch_uploads_what_its_clients_would_one_by_one(
+def test_batches_upload_the_same_as_single_clients(
     seed: int, users: int, k: int, size: int
 ) -> None:
-    """For any block of messages. Entries differ in their last bits, hence one bit in 1e12."""
-    system, data = FmfLdp(factors=3, reports=k), interactions(users, 8, seed)
+    """For any block of messages. Entries differ in their last bits, hence one report in 1e12."""
+    system, data = FmfLdp(factors=3, reports=k), make_interactions(users, 8, seed)
     broadcast = {"items": np.random.default_rng(seed).normal(size=(8, 3))}
     rng = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fmf_ldp, "_BLOCK", 50)
-        batch = reports(system.upload(data, broadcast, rng, size))
+        batch = get_reports(system.upload(data, broadcast, rng, size))
     rng = np.random.default_rng(seed)
     single = [
-        reports(system.upload(data.take_users(np.array([user])), broadcast, rng, size))
+        get_reports(system.upload(data.take_users(np.array([user])), broadcast, rng, size))
         for user in range(users)
     ]
     assert len(batch) == users * size
@@ -234,11 +234,11 @@ PAPER = Paper.load("fedrec_auditor.targets.papers.fmf_ldp")
 DPLCF = Paper.load("fedrec_auditor.targets.papers.dplcf")
 
 
-def of(number: str) -> tuple[ComputedNumber, ...]:
+def get_statement(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
-def test_one_interaction_costs_what_a_report_does() -> None:
+def test_an_interaction_costs_as_much_as_a_report() -> None:
     """The user vectors by hand (equation 4) have opposite signs, and so do all gradients."""
     items = np.array([-5e-3, *[3e-4] * 6])
     for first, sign in ((0.0, 1), (1.0, -1)):
@@ -248,9 +248,9 @@ def test_one_interaction_costs_what_a_report_does() -> None:
         assert (sign * gradient[1:] > 1).all()
 
 
-def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
-    """Sums of 2,000 shuffled counts of 1,000 users, in both worlds: 20,000 guesses of each."""
-    few, many = of("4d")
+def test_unlinked_reports_distinguish_histories_in_simulation() -> None:
+    """Sums of 2,000 shuffled counts of 1,000 users on both inputs: 20,000 guesses of each."""
+    few, many = get_statement("4d")
     rng, rate = np.random.default_rng(2), 1 / (1 + math.exp(2.5))
     others = rng.binomial(999 * 2000, rate, (2, 20_000))
     mine = np.stack([rng.binomial(2000, p, 20_000) for p in (1 - rate, rate)])
@@ -261,7 +261,7 @@ def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
     exact = Repeated(Shuffled(2.5, 50_000), 2000)
     scope = make_local_scope(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     bound = find_exact_bound(exact, scope, 0.2)
-    assert 2 * many.right - 1 > 0.2  # at epsilon 0 the divergence is the advantage of a guess
+    assert 2 * many.right - 1 > 0.2  # at epsilon 0 the divergence is a guess's advantage
     assert bound.epsilon > 0
 
 
@@ -274,24 +274,24 @@ def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "epsilon", "reports", "told"),
+    ("reason", "epsilon", "reports", "stated"),
     [
         (PAPER.get_entry("2b").reason, 2.5, 2000, "4,505 at delta 1e-6"),
         (DPLCF.get_entry("8b").reason, 1.0, 1682, "945.7 at delta 1e-6"),
     ],
     ids=["2b", "8b"],
 )
-def test_a_user_at_a_delta_has_the_epsilon_that_is_told(
-    reason: str, epsilon: float, reports: int, told: str
+def test_users_at_a_delta_have_the_stated_epsilon(
+    reason: str, epsilon: float, reports: int, stated: str
 ) -> None:
-    """Delta of this many randomized responses, summed over their binomial numbers."""
+    """Delta of this number of randomized responses, summed over binomial counts."""
     right = np.arange(reports + 1)
     rate = 1 / (1 + math.exp(-epsilon))
     loss, mass = epsilon * (2 * right - reports), stats.binom.pmf(right, reports, rate)
-    at = float(told.split(" ")[0].replace(",", ""))
+    at = float(stated.split(" ")[0].replace(",", ""))
 
     def delta(at: float) -> float:
         return float(mass @ np.maximum(0.0, -np.expm1(np.minimum(at - loss, 0.0))))
 
-    assert told in reason
+    assert stated in reason
     assert delta(at * (1 + 2e-4)) < 1e-6 < delta(at * (1 - 2e-4))

@@ -1,8 +1,7 @@
-"""Tests of a PrivRec device: network, examples and training.
+"""A PrivRec device: network, examples and training.
 
 Sizes, initial weights and genres of the network; examples are all own items and negatives, by the
-device's own randomness; the training of many devices agrees with one device at a time over whole
-tables.
+device's own randomness; training in batches agrees with one device at a time over whole tables.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ DATA = Interactions.create(
 )
 
 
-def test_genres_may_be_none() -> None:
+def test_genres_are_optional() -> None:
     np.testing.assert_array_equal(make_genre_flags(DATA), DATA.genres)
     assert make_genre_flags(Interactions.create(np.ones((3, 4)))).shape == (4, 0)
 
@@ -42,7 +41,7 @@ def test_genres_may_be_none() -> None:
 @pytest.mark.parametrize(
     ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
-def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
+def test_inputs_have_the_embedded_features(ids: bool, side: bool, tables: int) -> None:
     network = NetworkConfig(embedding_size=5, width=32, has_item_ids=ids, has_features=side)
     shapes = network.get_shapes(DATA)
     assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
@@ -96,7 +95,7 @@ def test_examples_are_all_positives_and_distinct_unmet_negatives(
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_device_draws_the_same_in_any_company(seed: int) -> None:
+def test_devices_draw_the_same_in_any_batch(seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = Interactions.create((rng.random((6, 20)) < 0.3) * 1.0)
     streams = Streams.spawn(rng, 6)
@@ -139,7 +138,7 @@ def test_all_unmet_items_are_drawn_alike() -> None:
 Model = dict[str, torch.Tensor]
 
 
-def some_data(rng: np.random.Generator, users: int = 5, items: int = 11) -> Interactions:
+def make_data(rng: np.random.Generator, users: int = 5, items: int = 11) -> Interactions:
     return Interactions.create(
         (rng.random((users, items)) < rng.choice([0.1, 0.4])) * 1.0,
         attributes={
@@ -151,7 +150,7 @@ def some_data(rng: np.random.Generator, users: int = 5, items: int = 11) -> Inte
     )
 
 
-def score(model: Model, data: Interactions, user: int, items: torch.Tensor) -> torch.Tensor:
+def compute_score(model: Model, data: Interactions, user: int, items: torch.Tensor) -> torch.Tensor:
     """Equation 1 for one user, from concatenated embeddings."""
     parts = []
     for name, table in model.items():
@@ -173,24 +172,24 @@ def score(model: Model, data: Interactions, user: int, items: torch.Tensor) -> t
     return hidden @ model["output.weight"] + model["output.bias"]
 
 
-def cross_entropy(
+def compute_cross_entropy(
     model: Model, data: Interactions, user: int, items: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
     if not len(items):
         return sum(table.sum() for table in model.values()) * 0.0
-    z = score(model, data, user, items)
+    z = compute_score(model, data, user, items)
     none = torch.zeros_like(z)  # ln sigma(z) = -ln(1 + e^-z), which is finite for every z
     return (labels * torch.logaddexp(none, -z) + (1 - labels) * torch.logaddexp(none, z)).mean()
 
 
-def plain_training(
+def train_plainly(
     start: Model,
     data: Interactions,
     examples: DeviceExamples,
     streams: Streams,
     local: LocalTrainingSettings,
 ) -> list[Model]:
-    """Algorithm 1, client by client, with the gradient of equation 7 as it is (squared norm)."""
+    """Algorithm 1, client by client, with the gradient of equation 7 (squared norm)."""
     ends, batch = [], min(4, data.n_items)
     width = -(-examples.item_ids.shape[1] // batch) * batch
     for user in range(data.n_users):
@@ -203,7 +202,7 @@ def plain_training(
                 items = torch.from_numpy(examples.item_ids[user, place])
                 labels = torch.from_numpy(examples.labels[user, place]).double()
                 live = {k: v.clone().requires_grad_() for k, v in model.items()}
-                loss = cross_entropy(live, data, user, items, labels)
+                loss = compute_cross_entropy(live, data, user, items, labels)
                 loss = loss + local.proximal_weight / 2 * sum(
                     ((live[k] - start[k]) ** 2).sum() for k in live
                 )
@@ -220,11 +219,11 @@ def setup(
     seed: int, *, ids: bool = True, side: bool = True
 ) -> tuple[Interactions, DeviceExamples, Streams, Devices, Model]:
     rng = np.random.default_rng(seed)
-    data = some_data(rng)
+    data = make_data(rng)
     reads = {"has_item_ids": ids, "has_features": side, "has_mean_genres": seed % 2 == 1}
     network = NetworkConfig(embedding_size=3, width=8, **reads)
     broadcast = network.draw_initial_model(data, rng)
-    for name in broadcast:  # no zeros: every bias must count
+    for name in broadcast:  # without zeros, so that every bias counts
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3
     streams = Streams.spawn(rng, data.n_users)
     drawn = DeviceExamples.draw_examples(data, streams, negatives=2)
@@ -237,13 +236,13 @@ def setup(
     return data, drawn, streams, devices, model
 
 
-def agrees(
+def check_agreement(
     batched: Weights, whole: list[Model], data: Interactions, examples: DeviceExamples
 ) -> None:
-    """The batch's storage by example and attribute agrees with whole tables.
+    """The batch's results, stored by example and attribute, equal those of whole tables.
 
     To 1e-5: a prediction near certainty leaves few digits of 1 - sigma, which second derivatives
-    enlarge (3e-7 was the largest of 520 cases).
+    enlarge (3e-7 was the largest difference in 520 cases).
     """
     close = functools.partial(torch.testing.assert_close, rtol=1e-5, atol=1e-6)
     for user, model in enumerate(whole):
@@ -275,9 +274,9 @@ def test_batched_training_is_training_one_by_one(
     ids, side = features
     data, examples, streams, devices, start = setup(seed, ids=ids, side=side)
     local = LocalTrainingSettings(n_epochs=2, learning_rate=0.4, proximal_weight=proximal)
-    ends = plain_training(start, data, examples, streams, local)
-    agrees(devices.train(local), ends, data, examples)
-    agrees(
+    ends = train_plainly(start, data, examples, streams, local)
+    check_agreement(devices.train(local), ends, data, examples)
+    check_agreement(
         device.compute_reptile_update(devices, local),
         [{k: v - start[k] for k, v in end.items()} for end in ends],
         data,
@@ -305,31 +304,31 @@ def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int)
         live = {k: v.clone().requires_grad_() for k, v in start.items()}
         now = live
         for _ in range(steps):
-            loss = cross_entropy(now, data, user, s_items, s_labels)
+            loss = compute_cross_entropy(now, data, user, s_items, s_labels)
             slope = torch.autograd.grad(loss, list(now.values()), create_graph=True)
             now = {k: v - 0.4 * g for (k, v), g in zip(now.items(), slope, strict=True)}
-        loss = cross_entropy(now, data, user, q_items, q_labels)
+        loss = compute_cross_entropy(now, data, user, q_items, q_labels)
         found = torch.autograd.grad(loss, list(live.values()))
         expected.append({k: -g for k, g in zip(live, found, strict=True)})
-    agrees(device.compute_maml_update(devices, local), expected, data, examples)
+    check_agreement(device.compute_maml_update(devices, local), expected, data, examples)
 
 
-def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() -> None:
+def test_scores_use_trained_rows_and_else_the_broadcast() -> None:
     data, examples, streams, devices, start = setup(11)
     local = LocalTrainingSettings(n_epochs=1, learning_rate=0.4, proximal_weight=0.0)
-    ends = plain_training(start, data, examples, streams, local)
+    ends = train_plainly(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
     flags = torch.from_numpy(make_genre_flags(data)).double()
     found = device.score_all_items(devices, devices.train(local), broadcast, flags)
     every = torch.arange(data.n_items)
     for user, model in enumerate(ends):
         torch.testing.assert_close(
-            found[user], score(model, data, user, every), rtol=1e-6, atol=1e-6
+            found[user], compute_score(model, data, user, every), rtol=1e-6, atol=1e-6
         )
 
 
 @pytest.mark.parametrize("learn", [device.compute_reptile_update, device.compute_maml_update])
-def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
+def test_diverging_devices_change_nothing(
     learn: type[Weights] | object,
 ) -> None:
     _, examples, _, devices, _ = setup(5)
@@ -354,13 +353,13 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
         torch.testing.assert_close(value[others], whole[name][others])
 
 
-def test_scores_of_huge_weights_are_numbers() -> None:
+def test_scores_of_huge_weights_are_finite() -> None:
     data, _, _, devices, start = setup(3)
     weights = {k: v.float() for k, v in devices.weights.items()}
     for name in weights:
         if name.startswith("mlp"):
             weights[name] = torch.full_like(weights[name], 1e20)
-    weights["mlp1.bias"] *= 1e10  # above all that the embeddings add: no unit is dead
+    weights["mlp1.bias"] *= 1e10  # above all contributions of embeddings: no unit is dead
     broadcast = {k: v.numpy() for k, v in start.items()}
     found = device.score_all_items(
         devices, weights, broadcast, torch.from_numpy(make_genre_flags(data))

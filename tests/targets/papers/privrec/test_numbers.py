@@ -1,4 +1,4 @@
-"""Tests of the accounting of PrivRec, numbers of its entries, and messages by rows."""
+"""Accounting of PrivRec, numbers of its entries, and messages by rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fedrec_auditor.targets.streams import Streams
 PAPER = Paper.load("fedrec_auditor.targets.papers.privrec")
 
 
-def of(number: str) -> tuple[ComputedNumber, ...]:
+def get_statement(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.compute_numbers(PAPER.get_entry(number))
 
 
@@ -42,7 +42,7 @@ def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
     entries = tuple(printed_epsilons())
     assert len(entries) == 36
     assert [f"{e.counted:.4f}" for e in entries] == [f"{e.printed:.4f}" for e in entries]
-    assert all(number.word is NumberLabel.RIGHT for number in of("15b"))
+    assert all(number.word is NumberLabel.RIGHT for number in get_statement("15b"))
 
 
 def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
@@ -60,8 +60,8 @@ def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
     assert row.beside["leaks at least"] < row.value < row.printed
 
 
-def test_a_device_sends_the_same_whatever_its_coins() -> None:
-    """A user with all items draws no negatives: only noise could make messages differ."""
+def test_messages_do_not_depend_on_the_devices_random_draws() -> None:
+    """A user with all items draws no negatives, so that only noise could make messages differ."""
     system = DpPrivrec(embedding=4, width=32, local_epochs=1)
     held = Interactions.create(np.ones((1, 4)), name="all")
     model = system.init_model(held, np.random.default_rng(1))
@@ -79,8 +79,8 @@ def test_counts_of_rounds_and_users() -> None:
         assert 0.985 < less / more < 1.0
 
 
-def test_the_rows_that_move_are_the_users_features() -> None:
-    """Messages of a device: of each table of attributes only the row of its own value."""
+def test_moved_rows_are_the_users_features() -> None:
+    """A device's message moves only the row of its own value in each attribute table."""
     data = Synthetic(n_users=12, n_items=20, profile=6.0, tastes=3, seed=0).load()
     system = Privrec(embedding=16, width=64, local_epochs=1)
     model = system.init_model(data, np.random.default_rng(0))
@@ -91,7 +91,7 @@ def test_the_rows_that_move_are_the_users_features() -> None:
         assert moved == [[code] for code in attribute.codes]
 
 
-def test_nothing_is_promised_at_delta_0() -> None:
+def test_no_claim_at_delta_0() -> None:
     assert math.isinf(
         compute_printed_epsilon(clients=5, n_users=4800, rounds=1000, multiplier=1.0, delta=0.0)
     )
@@ -111,7 +111,7 @@ def test_theorem_9_term_by_term(rate: float, order: int, multiplier: float) -> N
     assert bound == pytest.approx(math.log(total) / (order - 1))
 
 
-def test_tiny_noise_overflows_nowhere() -> None:
+def test_tiny_noise_does_not_overflow() -> None:
     assert np.isfinite(
         compute_printed_epsilon(clients=5, n_users=10, rounds=3, multiplier=0.01, delta=1e-6)
     )
@@ -126,7 +126,7 @@ MODEL = {
 }
 
 
-def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.ndarray]]:
+def make_block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.ndarray]]:
     """Messages of some devices, and the same messages as whole tables."""
     rng = np.random.default_rng(seed)
     codes = {"age": rng.integers(0, 3, users), "sex": rng.integers(0, 2, users)}
@@ -158,8 +158,8 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), min_size=1, max_size=3))
-def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) -> None:
-    blocks = [block(seed + number, size) for number, size in enumerate(sizes)]
+def test_messages_by_rows_equal_whole_tables(seed: int, sizes: list[int]) -> None:
+    blocks = [make_block(seed + number, size) for number, size in enumerate(sizes)]
     sent = join_message_blocks([one for one, _ in blocks])
     n = np.arange(sum(sizes))
     assert list(sent) == list(MODEL)

@@ -1,4 +1,4 @@
-"""Tests of PrivRec, its baselines and DP-PrivRec: messages, steps, clipping, noise, utility."""
+"""PrivRec, its baselines and DP-PrivRec: messages, steps, clipping, noise, utility."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ PAPER = Paper.load("fedrec_auditor.targets.papers.privrec")
 SMALL = Privrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
 
 
-def some_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
+def make_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
     return Synthetic(n_users=users, n_items=items, profile=6.0, tastes=3, seed=seed).load()
 
 
-def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
-    data, system = some_data(), replace(SMALL, width=64)
+def test_uploads_name_items_and_attributes_of_their_user() -> None:
+    data, system = make_data(), replace(SMALL, width=64)
     broadcast = system.init_model(data, np.random.default_rng(1))
     uploads = system.upload(data, broadcast, np.random.default_rng(2))
     examples = DeviceExamples.draw_examples(
@@ -65,7 +65,7 @@ def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
 
 
 def test_the_server_moves_by_the_mean_change() -> None:
-    data, system = some_data(), replace(SMALL, server_rate=0.7, rounds=3)
+    data, system = make_data(), replace(SMALL, server_rate=0.7, rounds=3)
     run = system.run(data, np.random.default_rng(3))
     models = [r.broadcast for r in run.transcript.rounds] + [run.transcript.published_model]
     for one, before, after in zip(run.transcript.rounds, models[:-1], models[1:], strict=True):
@@ -77,8 +77,8 @@ def test_the_server_moves_by_the_mean_change() -> None:
             )
 
 
-def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
-    data = some_data(users=9)
+def test_clients_are_drawn_without_replacement() -> None:
+    data = make_data(users=9)
     run = replace(SMALL, rounds=40, clients=4, local_epochs=1).run(data, np.random.default_rng(0))
     drawn = [r.uploads.users for r in run.transcript.rounds]
     assert all(len(set(users.tolist())) == 4 for users in drawn)
@@ -86,17 +86,17 @@ def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
 
 
 @pytest.mark.parametrize("kind", [Privrec, systems.PrivrecCen, DpPrivrec, systems.NnSelf])
-def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec]) -> None:
-    """Section 2.1; the embeddings of items' numbers are a setting."""
-    data = some_data()
+def test_the_default_reads_features_only(kind: type[Privrec]) -> None:
+    """As section 2.1 has it; embeddings of item numbers are a setting."""
+    data = make_data()
     first = kind().init_model(data, np.random.default_rng(0))
     assert "genre" in first
     assert "item" not in first
     assert "item" in kind(item_ids=True).init_model(data, np.random.default_rng(0))
 
 
-def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
-    data, system = some_data(), replace(SMALL, item_ids=False)
+def test_items_of_equal_genres_tie_without_item_embeddings() -> None:
+    data, system = make_data(), replace(SMALL, item_ids=False)
     run = system.run(data, np.random.default_rng(0))
     assert "item" not in (run.transcript.published_model or {})
     genres = data.genres.copy()
@@ -105,7 +105,7 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-5)
 
 
-def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
+def test_the_central_version_learns_the_same_and_reveals_the_result() -> None:
     data = Synthetic(n_users=15, n_items=12, profile=5.0, tastes=2).load()
     settings = {"rounds": 3, "clients": 5, "local_epochs": 2, "embedding": 4, "width": 16}
     steps: list[tuple[int, int]] = []
@@ -125,7 +125,7 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
 SUMMED = systems.NnSelf(rounds=2, clients=4, embedding=4, width=64)
 
 
-def test_the_server_adds_the_sum_of_what_is_sent() -> None:
+def test_the_server_adds_the_sum_of_the_messages() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
     run = replace(SUMMED, server_rate=0.3).run(data, np.random.default_rng(1))
     first, second = run.transcript.rounds
@@ -138,7 +138,7 @@ def test_the_server_adds_the_sum_of_what_is_sent() -> None:
         )
 
 
-def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
+def test_users_with_one_item_have_a_query_and_no_support() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
     one = data.keep_ratings(
         np.diff(data.ratings.indptr)
@@ -153,7 +153,7 @@ def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
     assert sent.components["mlp1.weight"].to_dense(np.array([0])).any()
 
 
-def test_no_side_feature_is_read() -> None:
+def test_side_features_are_not_read() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
     system = systems.FoflSelf(rounds=2, clients=4, local_epochs=2, embedding=4, width=16)
     bare = replace(data, attributes={}, genres=None, genre_names=())
@@ -166,7 +166,7 @@ def test_no_side_feature_is_read() -> None:
     assert system.training_settings.proximal_weight == 0.0
 
 
-def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
+def test_fcf_meta_trains_as_fcf_and_is_evaluated_as_privrec() -> None:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=2).load()
     one, two = (kind(rounds=3).run(data, np.random.default_rng(0)) for kind in (FcfMeta, Fcf))
     np.testing.assert_array_equal(*(run.transcript.published_model["items"] for run in (one, two)))
@@ -204,9 +204,9 @@ class Fixed:
         return self.value if size is None else np.full(size, self.value)
 
 
-def uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
-    """Messages of devices with this bound, and those of PrivRec."""
-    data = some_data()
+def make_uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
+    """Messages of devices with this clipping bound, and messages of PrivRec."""
+    data = make_data()
     broadcast = system.init_model(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
     plain = Privrec(**{f.name: getattr(system, f.name) for f in fields(Privrec)})
     model = {k: v for k, v in broadcast.items() if k != CLIP}
@@ -216,7 +216,7 @@ def uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
     )
 
 
-def flat(sent: Uploads) -> np.ndarray:
+def flatten(sent: Uploads) -> np.ndarray:
     n = np.arange(len(sent.users))
     parts = [c.to_dense(n).reshape(len(n), -1) for k, c in sent.components.items() if k != BIT]
     return np.concatenate(parts, axis=1).astype(np.float64)
@@ -225,21 +225,21 @@ def flat(sent: Uploads) -> np.ndarray:
 @pytest.mark.parametrize("as_published", [True, False])
 def test_the_whole_change_is_scaled_to_the_bound(as_published: bool) -> None:
     system = replace(PRIVATE, as_published=as_published)
-    _, plain = uploads(system, 1.0)
-    norms = np.linalg.norm(flat(plain), axis=1)
+    _, plain = make_uploads(system, 1.0)
+    norms = np.linalg.norm(flatten(plain), axis=1)
     np.testing.assert_allclose(lengths(plain.components), norms)
     clip = float(np.median(norms))
-    sent, _ = uploads(system, clip)
-    expected = flat(plain) * np.minimum(1.0, clip / norms)[:, None]
-    np.testing.assert_allclose(flat(sent), expected, rtol=1e-6, atol=1e-9)
+    sent, _ = make_uploads(system, clip)
+    expected = flatten(plain) * np.minimum(1.0, clip / norms)[:, None]
+    np.testing.assert_allclose(flatten(sent), expected, rtol=1e-6, atol=1e-9)
     bits = sent.components[BIT].to_dense(np.arange(20))
     np.testing.assert_array_equal(bits, np.ones(20) if as_published else norms <= clip)
 
 
-def test_beyond_zero_the_printed_bound_turns_changes_round_and_the_bit_off() -> None:
-    sent, plain = uploads(PRIVATE, -0.5)
-    norms = np.linalg.norm(flat(plain), axis=1, keepdims=True)
-    np.testing.assert_allclose(flat(sent), -0.5 * flat(plain) / norms, rtol=1e-6, atol=1e-9)
+def test_negative_printed_bounds_reverse_changes() -> None:
+    sent, plain = make_uploads(PRIVATE, -0.5)
+    norms = np.linalg.norm(flatten(plain), axis=1, keepdims=True)
+    np.testing.assert_allclose(flatten(sent), -0.5 * flatten(plain) / norms, rtol=1e-6, atol=1e-9)
     assert not sent.components[BIT].to_dense(np.arange(20)).any()
 
 
@@ -249,13 +249,13 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
     system = replace(
         PRIVATE, server_rate=0.6, as_published=as_published, clients=20, initial_clip=2.0
     )
-    sent, _ = uploads(system, 2.0)
-    model = system.init_model(some_data(), np.random.default_rng(0))
+    sent, _ = make_uploads(system, 2.0)
+    model = system.init_model(make_data(), np.random.default_rng(0))
     at_0, at_1 = (system.update_model(model, sent, Fixed(v)) for v in (0.0, 1.0))
     mechanism = system.make_round_mechanism(Population(n_users=20, n_items=25))
     average, share = mechanism.noise_scale
-    step = 1.0 if as_published else 0.6  # the mechanism's average is then before the step size
-    mean = flat(sent).mean(axis=0)
+    step = 1.0 if as_published else 0.6  # the mechanism's average, before the step size
+    mean = flatten(sent).mean(axis=0)
     assert at_0.keys() == model.keys()
     at = 0
     for name, part in sent.components.items():
@@ -275,8 +275,8 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
     assert share == pytest.approx(2 * 1.0 / 20 / math.sqrt(0.7))
 
 
-def steps(system: DpPrivrec, norm: float, rounds: int) -> list[float]:
-    """Bounds over a training in which every change has this norm, without noise."""
+def run_bounds(system: DpPrivrec, norm: float, rounds: int) -> list[float]:
+    """Bounds over a noiseless training in which every change has this norm."""
     bounds, model = [], {"output.bias": np.zeros(()), CLIP: np.array(system.initial_clip)}
     fits: Callable[[float], bool] = (
         (lambda s: s >= 0) if system.as_published else (lambda s: norm <= s)
@@ -289,24 +289,24 @@ def steps(system: DpPrivrec, norm: float, rounds: int) -> list[float]:
     return bounds
 
 
-def test_the_printed_bound_drifts_through_zero_whatever_the_changes() -> None:
+def test_the_printed_bound_drifts_through_zero() -> None:
     system = DpPrivrec(initial_clip=40.0)
-    found = steps(system, norm=10.0, rounds=600)
+    found = run_bounds(system, norm=10.0, rounds=600)
     np.testing.assert_allclose(found[:399], 40 - 0.1 * np.arange(1, 400), atol=1e-9)
     assert min(found) < 0
     assert max(found[420:]) < 1.0  # about zero from there on
-    mended = steps(replace(system, as_published=False), norm=10.0, rounds=600)
+    mended = run_bounds(replace(system, as_published=False), norm=10.0, rounds=600)
     assert mended[-1] == pytest.approx(10.0, abs=1.0)
 
 
-def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> None:
-    data = some_data()
+def test_the_servers_noise_is_not_in_uploads() -> None:
+    data = make_data()
     run = PRIVATE.run(data, np.random.default_rng(0))
     first, second = run.transcript.rounds
     mean = first.uploads.components["mlp1.weight"].sum_all() / 6
     noise = second.broadcast["mlp1.weight"] - first.broadcast["mlp1.weight"] - mean
     scale = 2 * 40.0 / 6 / math.sqrt(0.3)
-    # 320 weights or more: the spread is within 35% but with probability 1e-15
+    # 320 weights or more: the spread is within 35%, except with probability 1e-15
     assert noise.std() == pytest.approx(scale, rel=0.35)
     assert lengths({k: c for k, c in second.uploads.components.items() if k != BIT}).max() < 41
     assert np.isfinite(PRIVATE.score(run.model, data, np.arange(20))).all()
@@ -318,7 +318,7 @@ def test_events_by_vantage_and_sampling() -> None:
     for vantage, others in ((Vantage.PEERS, 4799), (Vantage.RELEASE, 4800)):
         event = system.get_event(replace(PEERS, vantage=vantage), population)
         sampled = SampledWithoutReplacementDpEvent(others, 30, one)
-        assert event == SelfComposedDpEvent(sampled, 1000)  # a client knows of itself
+        assert event == SelfComposedDpEvent(sampled, 1000)  # a client knows its own participation
     make_local_scope = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
     assert system.get_event(make_local_scope, population) == SelfComposedDpEvent(one, 1000)
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
@@ -335,18 +335,18 @@ def test_events_by_vantage_and_sampling() -> None:
     mended = replace(system, as_published=False, server_rate=5.0)
     joint = mended.get_event(make_local_scope, population).event.noise_multiplier
     assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
-    printed = replace(system, server_rate=5.0)  # line 9: the step is not paid for
+    printed = replace(system, server_rate=5.0)  # line 9: the step size costs nothing
     assert printed.get_event(make_local_scope, population).event.noise_multiplier < 0.4
 
 
-def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
+def test_full_participation_has_the_distribution_of_its_event() -> None:
     system, everyone = replace(PRIVATE, rounds=7), Population(n_users=6, n_items=20)
     mechanism = system.get_mechanism(PEERS, everyone)
     mu = math.sqrt(7 * 0.3)
     assert mechanism.delta(1.3) == pytest.approx(compute_gaussian_delta(mu, 1.3))
     assert system.get_mechanism(replace(PEERS, vantage=Vantage.SERVER), everyone) is not None
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
-    assert system.get_mechanism(gone, everyone) is None  # 2S/M is between two users
+    assert system.get_mechanism(gone, everyone) is None  # distance 2S/M of two users
 
 
 @pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
@@ -372,10 +372,10 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
     assert (bound > scoped.claim.epsilon) is violated
 
 
-def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
+def test_devices_without_change_return_none() -> None:
     system, nobody = PRIVATE, Interactions.create(np.zeros((1, 25)))
     broadcast = system.init_model(nobody, np.random.default_rng(0)) | {CLIP: np.array(-50.0)}
-    assert not flat(system.upload(nobody, broadcast, np.random.default_rng(1))).any()
+    assert not flatten(system.upload(nobody, broadcast, np.random.default_rng(1))).any()
 
 
 def test_the_printed_figures_are_claimed() -> None:
@@ -390,12 +390,12 @@ def test_the_printed_figures_are_claimed() -> None:
     assert [scoped.epsilon_curve is None for scoped in asked] == [False, True, True]
 
 
-def test_the_upload_is_asked_about_too() -> None:
+def test_questions_cover_the_upload() -> None:
     claims = DpPrivrec().get_claims(Population(n_users=4800, n_items=3706))
     server = [q for q in claims if q.scope.vantage is Vantage.SERVER]
     assert len(server) == 1
     assert "introduction" in server[0].note
-    assert server[0].claim == claims[0].claim  # of the models: the paper has no other
+    assert server[0].claim == claims[0].claim  # claims on models; the paper has no other
     assert server[0].claim.scope == PEERS
 
 
@@ -416,15 +416,13 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
     assert (bound.epsilon > scoped.claim.epsilon) is violated
 
 
-@pytest.mark.parametrize(("multiplier", "dies"), [(1.0, True), (0.003, False)])
-def test_the_noise_of_the_tables_ends_the_training_and_a_300th_does_not(
-    multiplier: float, dies: bool
-) -> None:
-    """Devices that start from such weights overflow and return no change."""
+@pytest.mark.parametrize(("multiplier", "is_broken"), [(1.0, True), (0.003, False)])
+def test_the_noise_of_the_tables_breaks_the_training(multiplier: float, is_broken: bool) -> None:
+    """A 300th of the noise does not; devices that start from broken weights overflow."""
     system = DpPrivrec(rounds=3, multiplier=multiplier)
-    rounds = system.run(some_data(60), np.random.default_rng(0)).transcript.rounds
+    rounds = system.run(make_data(60), np.random.default_rng(0)).transcript.rounds
     first, *later = (
         lengths({k: v for k, v in one.uploads.components.items() if k != BIT}) for one in rounds
     )
     assert first.all()
-    assert np.mean(np.concatenate(later) == 0) == pytest.approx(float(dies), abs=0.1)
+    assert np.mean(np.concatenate(later) == 0) == pytest.approx(float(is_broken), abs=0.1)

@@ -1,4 +1,4 @@
-"""Small apps of Flower, whose update adds the ratings to the server's model."""
+"""Small Flower apps whose update adds the ratings to the server's model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _closing() -> Any:
 load_there = _closing()
 
 
-def trained(arrays: list[np.ndarray], ratings: np.ndarray) -> list[np.ndarray]:
+def take_step(arrays: list[np.ndarray], ratings: np.ndarray) -> list[np.ndarray]:
     """A local step: half of the ratings is added to the first array."""
     return [(arrays[0] + 0.5 * ratings).astype(np.float32), *arrays[1:]]
 
@@ -55,9 +55,10 @@ def message_app(mods: Any = (), loader: Any = load_data, *more: Any) -> Any:
 
     @app.train()
     def train(message: Any, context: Any) -> Any:
+        """A local step that adds half of the ratings to the first array."""
         ratings = loader(context.node_config["partition-id"], *more)
         sent = message.content["arrays"]
-        arrays = trained(sent.to_numpy_ndarrays(), ratings)
+        arrays = take_step(sent.to_numpy_ndarrays(), ratings)
         record = ArrayRecord(dict(zip(sent.keys(), map(Array, arrays), strict=True)))
         numbers = MetricRecord({"num-examples": int((ratings > 0).sum()), "loss": 0.25})
         return Message(RecordDict({"arrays": record, "metrics": numbers}), reply_to=message)
@@ -70,7 +71,7 @@ def numpy_client(ratings: np.ndarray) -> Any:
 
     class AddingClient(NumPyClient):
         def fit(self, parameters: Any, config: Any) -> Any:
-            return trained(parameters, ratings), int((ratings > 0).sum()), {"loss": 0.25}
+            return take_step(parameters, ratings), int((ratings > 0).sum()), {"loss": 0.25}
 
     return AddingClient()
 

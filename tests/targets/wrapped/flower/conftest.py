@@ -1,3 +1,5 @@
+"""Skips the tests of Flower if the package is not installed."""
+
 from __future__ import annotations
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-""""""
+"""Flower apps as clients: recorded messages, histories, mods and errors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from fedrec_auditor.targets.wrapped.structure import flatten
 from tests.targets.wrapped.flower import apps
 
 
-class Lines:
-    """The written lines, in order; a broadcast is written once per round."""
+class RecordedLines:
+    """The written lines in order; a broadcast is written once per round."""
 
     def __init__(self) -> None:
         self.lines: list[Any] = []
@@ -48,10 +48,10 @@ class Lines:
 
 
 @pytest.mark.parametrize("app", [apps.message_app, apps.legacy_app])
-def test_a_mod_records_what_leaves_the_device(app: Any) -> None:
+def test_mods_record_the_messages_of_devices(app: Any) -> None:
     from flwr.clientapp.mod import fixedclipping_mod
 
-    lines = Lines()
+    lines = RecordedLines()
     mod = RecordUploads("run", n_items=6, sender="partition-id", writer=lines)
     partition = LoaderPatch.create(apps.load_data, lambda history: history.dense())
     state: dict[str, Any] = {}
@@ -68,10 +68,10 @@ def test_a_mod_records_what_leaves_the_device(app: Any) -> None:
     assert lines.lines == [("round", 1, "sent", names), (4, kept), ("round", 1), (7, kept)]
 
 
-def test_a_message_of_no_round_is_refused() -> None:
+def test_messages_without_a_round_are_refused() -> None:
     asked = make_train_message({}, apps.model(), legacy=False)
     with pytest.raises(InputError, match="Expected the number of the round in a message"):
-        RecordUploads("run", n_items=6, writer=Lines())(asked, None, lambda *parts: None)
+        RecordUploads("run", n_items=6, writer=RecordedLines())(asked, None, lambda *parts: None)
 
 
 def _reply(node: int, shift: float) -> Any:
@@ -84,7 +84,7 @@ def _reply(node: int, shift: float) -> Any:
     return wrap_content(content, node)
 
 
-def test_a_strategy_is_watched() -> None:
+def test_strategies_are_recorded() -> None:
     from flwr.app import ArrayRecord
     from flwr.serverapp.strategy import FedAvg
 
@@ -92,7 +92,7 @@ def test_a_strategy_is_watched() -> None:
         def configure_train(self, *parts: Any, **more: Any) -> Any:
             return ["configured"]
 
-    lines = Lines()
+    lines = RecordedLines()
     recorder = RecordUploads("run", n_items=6, writer=lines)
     strategy = recorder.watch(Configured())
     sent = ArrayRecord(dict(make_train_message({}, apps.model(), False).content["arrays"]))
@@ -109,14 +109,14 @@ def test_a_strategy_is_watched() -> None:
     ]
 
 
-def test_a_strategy_of_the_older_interface_is_watched() -> None:
+def test_strategies_of_the_older_interface_are_recorded() -> None:
     from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
     from flwr.server.strategy import FedAvg
 
     class Proxy:
         cid = "9"
 
-    lines = Lines()
+    lines = RecordedLines()
     strategy = RecordUploads("run", n_items=6, writer=lines).watch(FedAvg())
     result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters([np.ones(2)]), 1, {})
     strategy.aggregate_fit(1, [(Proxy(), result)], [])
@@ -141,35 +141,35 @@ def test_a_recording_is_written(tmp_path: Path) -> None:
     assert files[0] == "broadcast.safetensors"
 
 
-def sent(client: FlowerClient, *items: int, seed: int = 0, **state: Any) -> dict[str, np.ndarray]:
+def send(client: FlowerClient, *items: int, seed: int = 0, **state: Any) -> dict[str, np.ndarray]:
     np.random.seed(seed)  # noqa: NPY002
     return client(apps.history(*items), apps.model(), None, state)
 
 
-def dense(history: Any) -> np.ndarray:
+def to_dense(history: Any) -> np.ndarray:
     return history.dense()
 
 
-def of(app: Any, **more: Any) -> FlowerClient:
-    return FlowerClient(app=app, loader=LoaderPatch.create(apps.load_data, dense), **more)
+def wrap(app: Any, **more: Any) -> FlowerClient:
+    return FlowerClient(app=app, loader=LoaderPatch.create(apps.load_data, to_dense), **more)
 
 
-def made(history: Any) -> Any:
+def make_data(history: Any) -> Any:
     return apps.numpy_client(history.dense())
 
 
 @pytest.mark.parametrize(
     "client",
     [
-        lambda: of(apps.message_app()),
-        lambda: of(apps.legacy_app()),
-        lambda: FlowerClient(app=made),
-        lambda: FlowerClient(app=lambda h: made(h).to_client()),
+        lambda: wrap(apps.message_app()),
+        lambda: wrap(apps.legacy_app()),
+        lambda: FlowerClient(app=make_data),
+        lambda: FlowerClient(app=lambda h: make_data(h).to_client()),
         lambda: FlowerClient(app=lambda h: apps.message_app((), lambda partition: h.dense())),
     ],
 )
 def test_both_interfaces_send_what_the_app_trains(client: Callable[[], FlowerClient]) -> None:
-    found = sent(client(), 1, 4)
+    found = send(client(), 1, 4)
     expected = apps.model()
     expected["item"][[1, 4]] += 1.0
     assert {name: array.tolist() for name, array in found.items()} == {
@@ -179,7 +179,7 @@ def test_both_interfaces_send_what_the_app_trains(client: Callable[[], FlowerCli
 
 @pytest.mark.parametrize("app", [apps.message_app, apps.legacy_app])
 def test_numbers_beside_the_arrays_are_sent_on_demand(app: Callable[[], Any]) -> None:
-    found = sent(of(app(), has_metadata=True), 1, 4)
+    found = send(wrap(app(), has_metadata=True), 1, 4)
     numbers = {n.rpartition("/")[2]: v.tolist() for n, v in found.items() if v.shape == (1,)}
     assert numbers.pop("num-examples", None) or numbers.pop("num_examples") == [2.0]
     assert numbers.items() >= {"loss": [0.25], "ttl": [-1.0]}.items()
@@ -199,7 +199,7 @@ def test_numbers_beside_the_arrays_are_sent_on_demand(app: Callable[[], Any]) ->
         lambda items: "x" * 3_000 + str(items),
     ],
 )
-def test_whatever_a_reply_says_of_a_history_is_in_its_message(value: Any) -> None:
+def test_all_parts_of_a_reply_are_in_its_message(value: Any) -> None:
     def telling(message: Any, context: Any, call_next: Any) -> Any:
         from flwr.app import ConfigRecord
 
@@ -209,11 +209,11 @@ def test_whatever_a_reply_says_of_a_history_is_in_its_message(value: Any) -> Non
         return reply
 
     held: list[Any] = []
-    client = of(apps.message_app([telling]), has_metadata=True)
+    client = wrap(apps.message_app([telling]), has_metadata=True)
     told = []
     for items in ((1, 2), (1, 2), (3,), (3, 4, 5)):
         held[:] = [apps.history(*items).dense()]
-        told.append(sent(client, *items)["metadata.more/note"])
+        told.append(send(client, *items)["metadata.more/note"])
     assert len({each.shape for each in told}) == 1
     np.testing.assert_array_equal(told[0], told[1])
     assert not np.array_equal(told[0], told[2])
@@ -227,7 +227,7 @@ def test_names_of_records_and_the_envelope_are_in_the_message() -> None:
             change(reply)
             return reply
 
-        return sent(of(apps.message_app([mod]), has_metadata=True), 1)
+        return send(wrap(apps.message_app([mod]), has_metadata=True), 1)
 
     def renamed(reply: Any) -> None:
         from flwr.app import ConfigRecord
@@ -249,7 +249,7 @@ def test_names_of_records_and_the_envelope_are_in_the_message() -> None:
         assert not np.array_equal(enveloped(change)[name], usual[name])
 
 
-def test_mods_beside_a_function_that_makes_an_app_are_refused() -> None:
+def test_mods_with_an_app_factory_are_refused() -> None:
     from flwr.clientapp.mod import fixedclipping_mod
 
     client = FlowerClient(
@@ -257,7 +257,7 @@ def test_mods_beside_a_function_that_makes_an_app_are_refused() -> None:
         mods=(fixedclipping_mod,),
     )
     with pytest.raises(InputError, match=r"got a ClientApp\. Give the mods to the ClientApp"):
-        sent(client, 1)
+        send(client, 1)
 
 
 def test_mods_run_in_the_order_of_flower() -> None:
@@ -275,12 +275,12 @@ def test_mods_run_in_the_order_of_flower() -> None:
     mods = (note_progress("first"), note_progress("second"))
     expected = ["first asks", "second asks", "second answers", "first answers"]
     for client in (
-        of(apps.message_app(mods)),
-        of(apps.legacy_app(mods)),
-        FlowerClient(app=made, mods=mods),
+        wrap(apps.message_app(mods)),
+        wrap(apps.legacy_app(mods)),
+        FlowerClient(app=make_data, mods=mods),
     ):
         calls.clear()
-        sent(client, 1)
+        send(client, 1)
         assert calls == expected
 
 
@@ -289,8 +289,8 @@ def test_local_noise_is_that_of_the_mod(app: Callable[..., Any]) -> None:
     from flwr.clientapp.mod import LocalDpMod
 
     sigma = 0.3 * np.sqrt(2 * np.log(1.25 / 1e-5)) / 2.0
-    client = of(app([LocalDpMod(0.7, 0.3, 2.0, 1e-5)]))
-    draws = np.stack([sent(client, 1, 4, seed=seed)["item"] for seed in range(400)])
+    client = wrap(app([LocalDpMod(0.7, 0.3, 2.0, 1e-5)]))
+    draws = np.stack([send(client, 1, 4, seed=seed)["item"] for seed in range(400)])
     moved = draws - apps.model()["item"]
     error = sigma / np.sqrt(400)
     # The update is 1 in two entries, of norm sqrt(2): clipped at 0.7, 0.7 / sqrt(2) in each.
@@ -303,24 +303,24 @@ def test_the_servers_config_reaches_the_mods() -> None:
     from flwr.clientapp.mod import fixedclipping_mod
 
     for app in (apps.message_app, apps.legacy_app):
-        client = of(app([fixedclipping_mod]), config={"clipping_norm": 0.5})
-        moved = sent(client, 1, 4)["item"] - apps.model()["item"]
+        client = wrap(app([fixedclipping_mod]), config={"clipping_norm": 0.5})
+        moved = send(client, 1, 4)["item"] - apps.model()["item"]
         assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-5)
 
 
-def test_a_mod_that_misses_its_config_is_told() -> None:
+def test_mods_without_their_config_are_named() -> None:
     from flwr.clientapp.mod import fixedclipping_mod
 
     with pytest.raises(InputError, match="error: fixedclipping_mod requires the key"):
-        sent(of(apps.message_app([fixedclipping_mod])), 1)
+        send(wrap(apps.message_app([fixedclipping_mod])), 1)
 
 
-def test_an_update_that_flower_cannot_clip_is_told() -> None:
+def test_updates_that_flower_cannot_clip_are_named() -> None:
     from flwr.clientapp.mod import LocalDpMod
 
-    client = of(apps.message_app([LocalDpMod(1.0, 2.0, 1.0, 1e-5)]))
+    client = wrap(apps.message_app([LocalDpMod(1.0, 2.0, 1.0, 1e-5)]))
     with pytest.raises(InputError, match="does not change the model for a history of 0"):
-        sent(client)
+        send(client)
 
 
 def test_secure_aggregation_is_left_out() -> None:
@@ -328,8 +328,8 @@ def test_secure_aggregation_is_left_out() -> None:
     from flwr.clientapp.mod import fixedclipping_mod
 
     for app in (apps.message_app, apps.legacy_app):
-        client = of(app([secaggplus_mod, fixedclipping_mod]), config={"clipping_norm": 0.5})
-        moved = sent(client, 1, 4)["item"] - apps.model()["item"]
+        client = wrap(app([secaggplus_mod, fixedclipping_mod]), config={"clipping_norm": 0.5})
+        moved = send(client, 1, 4)["item"] - apps.model()["item"]
         assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-5)
 
 
@@ -344,7 +344,7 @@ def test_a_device_keeps_its_context() -> None:
         return call_next(message, context)
 
     times: list[Any] = []
-    client = of(apps.message_app([counting]), node_config={"zone": 3})
+    client = wrap(apps.message_app([counting]), node_config={"zone": 3})
     state: dict[str, Any] = {}
     for _ in range(2):
         client(apps.history(1), apps.model(), None, state)
@@ -363,10 +363,10 @@ def test_errors_name_the_line_of_the_app() -> None:
 
 
 @pytest.mark.parametrize("loader", ["load_data", "load_once", "load_there"])
-def test_the_loader_answers_with_the_history(loader: str) -> None:
+def test_loaders_return_the_history(loader: str) -> None:
     function = getattr(apps, loader)
     for name in (function, *([f"{apps.__name__}:{loader}"] if loader != "load_there" else [])):
-        partition = LoaderPatch.create(name, dense)
+        partition = LoaderPatch.create(name, to_dense)
         for items in ([1], [2, 3]):
             with partition.replace_data(apps.history(*items)):
                 assert np.flatnonzero(function(7)).tolist() == items
@@ -379,10 +379,10 @@ def test_the_loader_is_the_same_function_wherever_it_is_imported() -> None:
         assert apps.imported_elsewhere(1).items.tolist() == [1]
 
 
-def test_what_is_adapted_may_depend_on_the_call() -> None:
+def test_the_adapted_history_may_depend_on_the_call() -> None:
     partition = LoaderPatch.create(apps.load_data, lambda h, partition_id, scale: scale * h.dense())
     client = FlowerClient(app=apps.message_app((), apps.load_data, 3.0), loader=partition)
-    moved = sent(client, 1)["item"] - apps.model()["item"]
+    moved = send(client, 1)["item"] - apps.model()["item"]
     np.testing.assert_allclose(moved, [0, 3, 0, 0, 0, 0], atol=1e-6)
 
 
@@ -390,20 +390,20 @@ def test_the_loader_is_restored_when_the_app_fails() -> None:
     code = apps.load_data.__code__
     with (
         pytest.raises(ZeroDivisionError),
-        LoaderPatch.create(apps.load_data, dense).replace_data(apps.history(1)),
+        LoaderPatch.create(apps.load_data, to_dense).replace_data(apps.history(1)),
     ):
         raise ZeroDivisionError
     assert apps.load_data.__code__ is code
 
 
-def test_an_app_that_does_not_load_what_is_audited_is_refused() -> None:
-    client = of(apps.message_app((), lambda partition_id: np.ones(6)))
+def test_apps_that_do_not_load_the_audited_data_are_refused() -> None:
+    client = wrap(apps.message_app((), lambda partition_id: np.ones(6)))
     with pytest.raises(InputError, match="Expected the app to call load_data for its data"):
-        sent(client, 1)
+        send(client, 1)
 
 
 @pytest.mark.parametrize("data", ["no_such:module", "math:nothing", "math:sqrt", len])
-def test_what_is_no_loader_is_refused(data: Any) -> None:
+def test_invalid_loaders_are_refused(data: Any) -> None:
     with pytest.raises(InputError, match="Expected data to"):
         LoaderPatch.create(data, None)
 
@@ -420,8 +420,8 @@ def test_models_are_named() -> None:
     assert list(to_arrays(np.zeros(3))) == ["0"]
 
 
-def test_the_message_is_that_of_a_strategy() -> None:
-    """Our message equals the message of Flower's own server."""
+def test_messages_equal_those_of_flowers_server() -> None:
+    """Compared with a training by Flower's own server."""
     from flwr.app import ArrayRecord, ConfigRecord
     from flwr.serverapp.strategy import FedAvg
     from flwr.supercore.task_identity import TaskIdentity
@@ -447,7 +447,7 @@ def test_the_message_is_that_of_a_strategy() -> None:
     ]
 
 
-def test_apps_without_what_is_needed_are_refused() -> None:
+def test_incomplete_apps_are_refused() -> None:
     from flwr.clientapp import ClientApp
 
     app = apps.message_app()
@@ -455,10 +455,10 @@ def test_apps_without_what_is_needed_are_refused() -> None:
         ({"app": ClientApp(), "data": apps.load_data}, "Expected a ClientApp that trains"),
         ({"app": app}, "Expected data, the function by which the app loads"),
         ({"app": app, "data": apps.load_data, "mods": [len]}, "Expected the mods inside"),
-        ({"app": made, "data": apps.load_data}, "Expected data only with a ClientApp"),
+        ({"app": make_data, "data": apps.load_data}, "Expected data only with a ClientApp"),
         ({"app": 3}, "Expected a ClientApp, or a function"),
     ):
         with pytest.raises(InputError, match=expected):
             flower_app.wrap(**wrong, model=apps.model)
     with pytest.raises(InputError, match="Expected a NumPyClient, a Client or a ClientApp"):
-        sent(FlowerClient(app=lambda history: 3), 1)
+        send(FlowerClient(app=lambda history: 3), 1)
