@@ -66,7 +66,7 @@ def test_ranges_accept_exactly_their_values(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Checked):
-    """Settings of every kind; if ``flag`` is true, ``count`` counts something else."""
+    """Counts up to ``count``. If ``flag`` is true, it is another counter."""
 
     count: Count = 3
     rate: Positive = 0.5
