@@ -264,7 +264,7 @@ def test_uploads_need_equal_types_and_order_of_components(send: Callable[..., An
     def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return send(0 in history.items, rng.normal(size=3))
 
-    rng, refusal = np.random.default_rng(0), "Send parts of the same types"
+    rng, refusal = np.random.default_rng(0), "Send the same types"
     interacted = rng.random((8, 8)) < 0.5
     interacted[:, 0] = [False] * 7 + [True]
     with pytest.raises(InputError, match=refusal):
