@@ -625,9 +625,8 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         accounted.side is Side.UPPER and accounted.scope.covers(scope)
     ):
         raise InputError(
-            f"Expected the argument accounted to be an upper bound for [{scope}], or a scope that "
-            f"covers it, got the {accounted.side} bound for [{accounted.scope}]. Account the event "
-            f"in the scope [{scope}]."
+            f"Expected the argument accounted to be an upper bound that covers [{scope}], got the "
+            f"{accounted.side} bound for [{accounted.scope}]. Account the event in [{scope}]."
         )
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(

@@ -380,8 +380,7 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
         if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
             raise InputError(
                 f"Expected a grid step of {1e4 * RELATIVE_TOLERANCE} times the output or more, got "
-                f"step {term.step} at output {term.anchor}: doubles do not resolve the grid there. "
-                "Output the integer index of the grid point."
+                f"{term.step} at output {term.anchor}. Output the integer index of the grid point."
             )
         fits = (each for each in lattices if not math.isnan(each.find_index(term.anchor)))
         lattice = next(fits, None)

@@ -540,9 +540,8 @@ def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
 def _sources(seen: RoundView, table: Floats) -> list[Floats]:
     """Returns the changes of the item table in a round: one per linked sender, or their sum."""
     if seen.aggregate is not None:
-        return _summed(
-            seen.aggregate, table, 0 if seen.sum_senders is None else len(seen.sum_senders)
-        )
+        senders = seen.sum_senders
+        return _summed(seen.aggregate, table, 0 if senders is None else len(senders))
     parts = seen.shuffled if seen.uploads is None else seen.uploads.components
     for part in _items_first(parts or {}):
         if part.shape != table.shape or not len(part):

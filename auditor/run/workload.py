@@ -67,9 +67,8 @@ class Workload:
         cost = estimate_cost(target, interactions)
         users, items = interactions.n_users, interactions.n_items
         guessed = min(users * items, max(game.MAX_ATTACKED_PAIRS, game.MIN_USERS * items))
-        attack = (
-            get_max_bytes(users, int(cost.n_message_values)) if interactions.attributes else 0.0
-        )
+        n_values = int(cost.n_message_values)
+        attack = get_max_bytes(users, n_values) if interactions.attributes else 0.0
         return cls(
             memory_bytes=_PROCESS
             + _ENTRY * interactions.ratings.nnz
