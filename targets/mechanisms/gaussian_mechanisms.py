@@ -21,7 +21,7 @@ from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape
 from fedrec_auditor.targets.mechanisms.parts import bases
 from fedrec_auditor.targets.mechanisms.parts.bases import NormalNoise, check_mu, clip_norm
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundProtocol
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise
 from fedrec_auditor.targets.settings import Checked, Count, PositiveFloat, Share, check_settings
 
 
@@ -501,14 +501,14 @@ class EmbeddingGaussian(NormalNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseReplacement(TwoRoundProtocol, bases.GaussianDpMechanism):
+class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
     """Secure aggregation whose clients replace their Gaussian noise by smaller noise in round 2.
 
     ``sigma``: scale of the noise; the noise of the two rounds has the variances zeta1 sigma^2 and
         zeta2 sigma^2.
     ``sensitivity``: largest value of the input, a user's gradient along one direction.
 
-    The base class ``TwoRoundProtocol`` describes the other fields, the messages and their
+    The base class ``TwoRoundNoise`` describes the other fields, the messages and their
     senders.
 
     An output is all messages that the server sees in one iteration of LFL-SGDMF. These are the sum
@@ -534,7 +534,7 @@ class NoiseReplacement(TwoRoundProtocol, bases.GaussianDpMechanism):
     sensitivity: PositiveFloat
 
     def __post_init__(self) -> None:
-        TwoRoundProtocol.__post_init__(self)
+        TwoRoundNoise.__post_init__(self)
         if self.variance <= 0.0:
             raise InputError(
                 f"Expected colluding < replaced, because honest users must add noise, got "

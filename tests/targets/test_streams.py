@@ -74,10 +74,7 @@ def test_neighbouring_draws_children_and_streams_are_uncorrelated() -> None:
         (heads[:, 0], heads[:, 1]),
         (heads[:-1, 0], heads[1:, 0]),
         (heads[:, 0], many.derive(0).draw_uniform(1)[:, 0]),
-        (
-            many.derive(0).draw_uniform(1)[:, 0],
-            many.derive(1).draw_uniform(1)[:, 0],
-        ),
+        (many.derive(0).draw_uniform(1)[:, 0], many.derive(1).draw_uniform(1)[:, 0]),
         (counted[:-1], counted[1:]),
     )
     for a, b in pairs:

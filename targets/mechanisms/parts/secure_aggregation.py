@@ -10,7 +10,7 @@ from fedrec_auditor.targets.settings import Checked, Count, CountOrZero, ShareOr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoRoundProtocol(Checked):
+class TwoRoundNoise(Checked):
     """Secure aggregation in two rounds, whose clients replace their noise by smaller noise.
 
     In round 1, client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S
@@ -160,8 +160,8 @@ def min_variance(
         who did not drop out), divided by the true number; 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
-    ``TwoRoundProtocol`` describes the protocol with n users and m survivors of round 1, and
-    the variance v (``TwoRoundProtocol.variance``), in units of sigma^2. The result is 0 if
+    ``TwoRoundNoise`` describes the protocol with n users and m survivors of round 1, and
+    the variance v (``TwoRoundNoise.variance``), in units of sigma^2. The result is 0 if
     colluding users leave no noise.
 
     The result is the v of the worst dropouts: m = (1 - omega) n users survive round 1, and nobody

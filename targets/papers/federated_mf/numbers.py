@@ -19,7 +19,7 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.declarations.entry import ClaimedAndComputed
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundProtocol
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
     compute_gradient_shift,
@@ -323,7 +323,7 @@ def compare_dropout_noise() -> Iterator[ClaimedAndComputed]:
     before each of the two messages of a round. In the first pair the adversary sees only the sum of
     all messages, in the second also the messages themselves.
     """
-    shares = TwoRoundProtocol(n_users=100, omega=0.3, masked=80, replaced=64)
+    shares = TwoRoundNoise(n_users=100, omega=0.3, masked=80, replaced=64)
     variances = {"the last sum alone": shares.claimed_variance, "all messages": shares.variance}
     for said, right in variances.items():
         yield 1.0, min(1.0, right), {"said": said}

@@ -237,7 +237,7 @@ class LflSgdmf(PretrainedMf):
         The event is one Gaussian mechanism per round. Its noise is the part of the messages' noise
         that the adversary of ``scope`` does not know:
 
-        - Behind secure aggregation, this is the noise of ``TwoRoundProtocol``. If devices
+        - Behind secure aggregation, this is the noise of ``TwoRoundNoise``. If devices
           drop out, it is the noise that stays unknown after the worst dropouts with which the round
           continues.
         - Peers see only the broadcast models, which follow from the last sum.
@@ -355,9 +355,9 @@ class LflSgdmf(PretrainedMf):
             repaired=not (self.as_published and joint),
         )
 
-    def _shares(self, n_users: int) -> secure_aggregation.TwoRoundProtocol:
+    def _shares(self, n_users: int) -> secure_aggregation.TwoRoundNoise:
         """Returns the noise protocol of a round of ``n_users`` devices without dropouts."""
-        return secure_aggregation.TwoRoundProtocol(
+        return secure_aggregation.TwoRoundNoise(
             n_users=n_users,
             omega=self.omega,
             masked=n_users,

@@ -11,20 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import (
-    TwoRoundProtocol,
-    min_variance,
-)
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise, min_variance
 
 
 def make_shares(
     n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10
-) -> TwoRoundProtocol:
-    return TwoRoundProtocol(n_users=n, omega=omega, masked=masked, replaced=replaced)
+) -> TwoRoundNoise:
+    return TwoRoundNoise(n_users=n, omega=omega, masked=masked, replaced=replaced)
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> TwoRoundProtocol:
+def runs(draw: st.DrawFn) -> TwoRoundNoise:
     n = draw(st.integers(2, 9))
     omega = draw(st.integers(5, 90)) / 100
     # Excludes rounding just above the minimum, where no noise can be removed.
@@ -38,7 +35,7 @@ def runs(draw: st.DrawFn) -> TwoRoundProtocol:
     )
 
 
-def message_rows(run: TwoRoundProtocol) -> np.ndarray:
+def message_rows(run: TwoRoundNoise) -> np.ndarray:
     """Messages as rows: the sum, every message, colluders' draws; columns are unit normals.
 
     Survivors of round 1 have two draws each: (xi, xi') in the paper, (a, b) in the repaired
@@ -64,13 +61,13 @@ def least_squares(rows: np.ndarray) -> float:
 
 
 @given(runs())
-def test_the_remaining_variance_is_that_of_least_squares(run: TwoRoundProtocol) -> None:
+def test_the_remaining_variance_is_that_of_least_squares(run: TwoRoundNoise) -> None:
     """The reference uses all draws that the server and its accomplices know."""
     assert least_squares(message_rows(run)) == pytest.approx(run.variance, rel=1e-7, abs=1e-12)
 
 
 @given(runs())
-def test_the_result_is_the_last_sum_without_what_accomplices_know(run: TwoRoundProtocol) -> None:
+def test_the_result_is_the_last_sum_without_what_accomplices_know(run: TwoRoundNoise) -> None:
     rows = message_rows(run)
     total = rows[: 1 + run.replaced].sum(axis=0)
     alone = np.array([total, *rows[1 + run.replaced :]])
@@ -79,7 +76,7 @@ def test_the_result_is_the_last_sum_without_what_accomplices_know(run: TwoRoundP
 
 
 @given(runs(), st.integers(0, 2**32 - 1))
-def test_no_other_weights_do_better(run: TwoRoundProtocol, seed: int) -> None:
+def test_no_other_weights_do_better(run: TwoRoundNoise, seed: int) -> None:
     """Sums S + sum of w_i R_i of honest messages, minus colluders' noise, vary at least as much."""
     rows, rng = message_rows(run), np.random.default_rng(seed)
     honest = rows[1 + run.colluding : 1 + run.replaced]
@@ -91,7 +88,7 @@ def test_no_other_weights_do_better(run: TwoRoundProtocol, seed: int) -> None:
 
 
 @given(runs())
-def test_the_variance_with_honest_users_is_the_catalogues(run: TwoRoundProtocol) -> None:
+def test_the_variance_with_honest_users_is_the_catalogues(run: TwoRoundNoise) -> None:
     a, b, omega = run.masked / run.n_users, run.replaced / run.masked, run.omega
     honest = make_shares(run.n_users, omega, run.masked, run.replaced)
     catalogue = a * (b / (1 - omega + a) + (1 - b) / (1 - omega))
@@ -101,13 +98,13 @@ def test_the_variance_with_honest_users_is_the_catalogues(run: TwoRoundProtocol)
 
 
 @given(runs())
-def test_colluders_and_false_counts_never_add_variance(run: TwoRoundProtocol) -> None:
+def test_colluders_and_false_counts_never_add_variance(run: TwoRoundNoise) -> None:
     for less in ({"announced": None}, {"colluding": 0}):
         assert run.variance <= replace(run, **less).variance * (1 + 1e-12)
 
 
 @given(runs())
-def test_the_least_variance_is_least_over_all_dropouts(run: TwoRoundProtocol) -> None:
+def test_the_least_variance_is_least_over_all_dropouts(run: TwoRoundNoise) -> None:
     """Search over all numbers of survivors with the same shares of lies and colluders."""
     lie = 1.0 if run.announced is None else run.announced / run.masked
     least = min_variance(

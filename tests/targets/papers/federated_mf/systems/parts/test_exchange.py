@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.exact import find_exact_bound
 from fedrec_auditor.targets.components import Dense, Payload, RandomizedMessages
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundProtocol
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import DropoutMechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import draw_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
@@ -81,7 +81,7 @@ def get_square(run: DropoutMechanism, m: int, r: int) -> float:
     """mu^2 of one round."""
     if m == 0:
         return 0.0
-    shares = TwoRoundProtocol(
+    shares = TwoRoundNoise(
         n_users=run.n_users,
         omega=run.omega,
         masked=m,
