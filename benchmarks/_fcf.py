@@ -34,7 +34,7 @@ def broadcast(items: int, factors: int) -> NDArray[np.float64]:
     return np.random.default_rng(1).normal(scale=0.3, size=(items, factors))
 
 
-def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOneMessages]:
+def run_fcf(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOneMessages]:
     """One FCF round by this project: the sum of all gradients, and each as rank-one factors."""
     gradient = compute_implicit_gradients(
         items, ratings, alpha=ALPHA, regularization=REGULARIZATION
@@ -54,7 +54,7 @@ def peak(way: Callable[[], Any]) -> float:
 def main(path: str, factors: str) -> None:
     """Computes one round in a fresh process, and prints its peak memory in MiB."""
     ratings = sparse.csr_array(sparse.load_npz(path))
-    ours(broadcast(ratings.shape[1], int(factors)), ratings)
+    run_fcf(broadcast(ratings.shape[1], int(factors)), ratings)
     print(own_peak())
 
 

@@ -119,7 +119,7 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
     systems = list(dict.fromkeys(row.system for row in rows))
     for number, system in enumerate(systems):
         mine = [row for row in rows if row.system == system]
-        bare = without(mine[0], rows)
+        bare = get_noiseless(mine[0], rows)
         mine += [bare] if bare is not None and bare not in mine else []
         mine.sort(key=lambda row: row.noise)
         hue = _HUES[number % len(_HUES)]
@@ -175,38 +175,38 @@ def _better(row: Setting, value: float) -> float:
     return ratio[0] / ratio[1] if ratio[1] else math.nan
 
 
-def without(row: Setting, rows: Sequence[Setting]) -> Setting | None:
+def get_noiseless(row: Setting, rows: Sequence[Setting]) -> Setting | None:
     """The row of the same system without noise; None if it was not measured."""
     bare = (each for each in rows if each.family == row.family and each.system == row.twin)
     return next((each for each in bare if not each.noise > 0.0), None)
 
 
-def buys(row: Setting, rows: Sequence[Setting]) -> bool:
+def reduces_gain(row: Setting, rows: Sequence[Setting]) -> bool:
     """Whether noise reduces the gain of attacks, by intervals that do not overlap."""
-    bare = without(row, rows)
+    bare = get_noiseless(row, rows)
     return bare is not None and row.gain_high < bare.gain_low
 
 
-def told(row: Setting, rows: Sequence[Setting]) -> bool:
+def has_intervals(row: Setting, rows: Sequence[Setting]) -> bool:
     """Whether the intervals exist that compare the row with the system without noise."""
-    bare = without(row, rows)
+    bare = get_noiseless(row, rows)
     ends = (row.relative_high, row.gain_high, math.nan if bare is None else bare.gain_low)
     return not any(map(math.isnan, ends))
 
 
-def learned(row: Setting, rows: Sequence[Setting]) -> bool:
+def beats_simple(row: Setting, rows: Sequence[Setting]) -> bool:
     """Whether the system without noise beats popularity, so that noise can cost utility."""
-    bare = without(row, rows)
+    bare = get_noiseless(row, rows)
     return bare is not None and not blunt(bare)
 
 
-def seen(row: Setting, rows: Sequence[Setting]) -> bool:
+def leaks(row: Setting, rows: Sequence[Setting]) -> bool:
     """Whether attacks gain anything without noise, so that noise can reduce their gain."""
-    bare = without(row, rows)
+    bare = get_noiseless(row, rows)
     return bare is not None and bare.gain_low > 0.0
 
 
-def costs(row: Setting) -> bool:
+def reduces_utility(row: Setting) -> bool:
     """Whether noise measurably reduces utility, by its confidence interval."""
     return row.relative_high < 1.0
 
@@ -223,7 +223,7 @@ def blunt(row: Setting) -> bool:
     return not (row.ahead_high < 0.0 if row.metric in ERROR_METRICS else row.ahead_low > 0.0)
 
 
-def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
+def find_better(row: Setting, rows: Sequence[Setting]) -> list[str]:
     """Names of systems of the same family with better utility that leak no more.
 
     Leakage is compared by attacks, and by proved epsilons of at most ``LARGE``.
@@ -244,7 +244,7 @@ def page(rows: Sequence[Setting]) -> str:
     printed = [row for row in first if row.noise == 1.0]
     return _TEMPLATE.read_text(encoding="utf-8").format(
         trainings=TRAININGS,
-        says=_says(first),
+        says=_list_results(first),
         others=_larger(large) if large else "",
         systems=_systems(first),
         cut=", ".join(dict.fromkeys(f"{f.title.lower()}" for f in FAMILIES if _is_cut(f, printed))),
@@ -256,60 +256,60 @@ def _larger(rows: Sequence[Setting]) -> str:
     families = {row.family for row in rows}
     return _LARGE.format(
         systems=_systems(rows),
-        says=_says(rows),
+        says=_list_results(rows),
         missing=len(FAMILIES) - len(families),
         families=len(FAMILIES),
     )
 
 
-def _says(rows: Sequence[Setting]) -> str:
+def _list_results(rows: Sequence[Setting]) -> str:
     """A Markdown list of the results of one data set at the noise that papers print."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
     louder = [row for row in printed if row.louder != 1.0]
-    known = [row for row in printed if told(row, rows) and row not in louder]
-    able = [row for row in known if learned(row, rows) and seen(row, rows)]
+    known = [row for row in printed if has_intervals(row, rows) and row not in louder]
+    able = [row for row in known if beats_simple(row, rows) and leaks(row, rows)]
     measured = [row for row in able if row.is_read]
     lists = {
         "cost utility, and attacks do not measurably gain less": [
-            row for row in measured if costs(row) and not buys(row, rows)
+            row for row in measured if reduces_utility(row) and not reduces_gain(row, rows)
         ],
         "cost utility, and attacks gain less": [
-            row for row in measured if costs(row) and buys(row, rows)
+            row for row in measured if reduces_utility(row) and reduces_gain(row, rows)
         ],
         "make attacks gain less without a measurable cost": [
-            row for row in measured if not costs(row) and buys(row, rows)
+            row for row in measured if not reduces_utility(row) and reduces_gain(row, rows)
         ],
         "have no measurable cost or effect": [
-            row for row in measured if not costs(row) and not buys(row, rows)
+            row for row in measured if not reduces_utility(row) and not reduces_gain(row, rows)
         ],
     }
     says = [
-        f"- **{len(found)} of {len(measured)} {words}**: "
-        f"{', '.join(_line(row, rows) for row in found)}."
-        for words, found in lists.items()
-        if found
+        f"- **{len(listed)} of {len(measured)} {words}**: "
+        f"{', '.join(_line(row, rows) for row in listed)}."
+        for words, listed in lists.items()
+        if listed
     ]
-    unlearned = [row for row in known if not learned(row, rows)]
-    blind = [row for row in known if learned(row, rows) and not seen(row, rows)]
+    unlearned = [row for row in known if not beats_simple(row, rows)]
+    blind = [row for row in known if beats_simple(row, rows) and not leaks(row, rows)]
     unread = [row for row in able if not row.is_read]
     untold = [row for row in printed if row not in known and row not in louder]
     scales = ", ".join(f"{row.louder:,.0f}" for row in louder)
-    for reason, found in (
+    for reason, listed in (
         (f"the noise is {scales} times the printed noise, so that it learns", louder),
         ("no attack reads the server's view", unread),
         ("attacks gain nothing without noise either", blind),
         (f"the noiseless counterpart does not measurably exceed {_SIMPLE}", unlearned),
         ("not all trainings finished, or there is no interval", untold),
     ):
-        if found:
-            names = _names([row.system for row in found])
-            says.append(f"- **Not judged: {len(found)}**, as {reason}: {names}.")
+        if listed:
+            names = _names([row.system for row in listed])
+            says.append(f"- **Not judged: {len(listed)}**, as {reason}: {names}.")
     useful = [row.system for row in printed if not blunt(row)]
     says.append(
         f"- **{len(useful)} of {len(printed)} measurably exceed {_SIMPLE}**"
         f"{': ' if useful else ''}{_names(useful)}."
     )
-    better = {row.system: cheaper(row, measured) for row in measured}
+    better = {row.system: find_better(row, measured) for row in measured}
     said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
     if said:
         says.append(
@@ -343,7 +343,7 @@ def _names(names: Sequence[str]) -> str:
 
 def _line(row: Setting, rows: Sequence[Setting]) -> str:
     """A system with its relative utility; for ``FIRST`` also the gain without and with noise."""
-    bare = without(row, rows)
+    bare = get_noiseless(row, rows)
     before = "" if bare is None else f"{_short(bare.gain)} to "
     gains = f" ({before}{_short(row.gain_high)})" if row.data == FIRST else ""
     return f"`{row.system}` {_short(row.relative)}{gains}"

@@ -65,8 +65,8 @@ def side_by_side(laws: Iterable[Law]) -> list[str]:
     Further lines state the reason for each absent package.
     """
     laws = tuple(laws)
-    found, absent = peers()
-    ways = {"ours": None} | {peer.name: peer.bound for peer in found}
+    installed, absent = peers()
+    ways = {"ours": None} | {peer.name: peer.bound for peer in installed}
     lines = [
         INTRODUCTION,
         "",
@@ -86,7 +86,7 @@ def side_by_side(laws: Iterable[Law]) -> list[str]:
 
 
 def _cell(law: Law, n: int, bound: Callable[[Scores, Scores, float], float | None] | None) -> Cell:
-    found, seconds = [], 0.0
+    bounds, seconds = [], 0.0
     for seed in range(SEEDS[n]):
         if bound is None:
             start = time.perf_counter()
@@ -99,5 +99,5 @@ def _cell(law: Law, n: int, bound: Callable[[Scores, Scores, float], float | Non
         seconds += time.perf_counter() - start
         if value is None or math.isnan(value):
             return Cell((), law.truth, 0.0)
-        found.append(value)
-    return Cell(tuple(found), law.truth, seconds / SEEDS[n])
+        bounds.append(value)
+    return Cell(tuple(bounds), law.truth, seconds / SEEDS[n])

@@ -75,7 +75,7 @@ def naive(epsilon: float, count: int) -> float:
     return float(np.log((p[told] - DELTA) / q[told]).max())
 
 
-def by_library(
+def run_library(
     event: DpEvent, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 ) -> Callable[[], float]:
     def ask() -> float:
@@ -85,7 +85,7 @@ def by_library(
     return ask
 
 
-def by_library_renyi(event: DpEvent) -> Callable[[], float]:
+def run_library_renyi(event: DpEvent) -> Callable[[], float]:
     def ask() -> float:
         accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
         return float(accountant.compose(event).get_epsilon(DELTA))
@@ -93,7 +93,7 @@ def by_library_renyi(event: DpEvent) -> Callable[[], float]:
     return ask
 
 
-def jobs() -> tuple[Job, ...]:
+def list_jobs() -> tuple[Job, ...]:
     gaussians = SelfComposedDpEvent(GaussianDpEvent(10.0), 1000)
     sampled = SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 1000)
     laplaces = SelfComposedDpEvent(LaplaceDpEvent(2.0), 300)
@@ -107,7 +107,7 @@ def jobs() -> tuple[Job, ...]:
                 ("naive convolution", lambda: naive(0.25, 200)),
                 (
                     "dp-accounting PLD",
-                    by_library(
+                    run_library(
                         ComposedDpEvent([response(0.25)] * 200), NeighboringRelation.REPLACE_ONE
                     ),
                 ),
@@ -130,29 +130,29 @@ def jobs() -> tuple[Job, ...]:
         Job(
             name="1000 Gaussians",
             event=gaussians,
-            others=(("dp-accounting PLD", by_library(gaussians)),),
+            others=(("dp-accounting PLD", run_library(gaussians)),),
         ),
         Job(
             name="300 Laplaces",
             event=laplaces,
-            others=(("dp-accounting PLD", by_library(laplaces)),),
+            others=(("dp-accounting PLD", run_library(laplaces)),),
         ),
         Job(
             name="1000 Gaussians and 300 Laplaces",
             event=mixture,
-            others=(("dp-accounting PLD", by_library(mixture)),),
+            others=(("dp-accounting PLD", run_library(mixture)),),
         ),
         Job(
             name="1000 sampled Gaussians, q 0.01",
             event=sampled,
             scope=PRESENCE,
-            others=(("dp-accounting PLD", by_library(sampled)),),
+            others=(("dp-accounting PLD", run_library(sampled)),),
         ),
         Job(
             name="1000 Gaussians on 30 of 4800, fixed size",
             event=SelfComposedDpEvent(drawn, 1000),
             scope=REPLACED,
-            others=(("dp-accounting RDP", by_library_renyi(SelfComposedDpEvent(drawn, 1000))),),
+            others=(("dp-accounting RDP", run_library_renyi(SelfComposedDpEvent(drawn, 1000))),),
         ),
         Job(
             name="1000 Gaussians, sampling seen, q 0.01",
@@ -165,7 +165,7 @@ def jobs() -> tuple[Job, ...]:
     )
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Empties every cache of the accountants."""
     for name, module in list(sys.modules.items()):
         if name.startswith("fedrec_auditor.accountants."):
@@ -175,20 +175,20 @@ def forget() -> None:
                     clear()
 
 
-def ours(accountant: Any, job: Job) -> float:
-    forget()
+def call(accountant: Any, job: Job) -> float:
+    clear_caches()
     return float(accountant.bound(job.event, delta=DELTA, scope=job.scope).epsilon)
 
 
 def measure() -> tuple[Row, ...]:
     family = FAMILIES["accountants"]
     rows = []
-    for job in jobs():
+    for job in list_jobs():
         ways: dict[str, Callable[[], float]] = dict(job.others)
         for name in family.list_names():
             accountant = family.load_class(name)()
             if accountant.supports(job.event):
-                ways[f"ours: {name}"] = lambda accountant=accountant, job=job: ours(accountant, job)
+                ways[f"ours: {name}"] = lambda accountant=accountant, job=job: call(accountant, job)
         with threadpool_limits(1):
             found = {way: ask() for way, ask in ways.items()}
             seconds = best_of(ways, 2)

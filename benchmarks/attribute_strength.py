@@ -61,8 +61,8 @@ TEXTBOOK: dict[str, Callable[[], Any]] = {
 Areas = dict[str, list[float]]
 
 
-def synthetic(lean: float, epsilon: float, seed: int, found: Areas) -> None:
-    """Attacks one synthetic data set, and appends each attack's AUC to its list in ``found``.
+def attack_synthetic(lean: float, epsilon: float, seed: int, areas: Areas) -> None:
+    """Attacks one synthetic data set, and appends each attack's AUC to its list in ``areas``.
 
     ``lean`` scales the difference of the classes, ``epsilon`` that of the bit flips.
     """
@@ -93,19 +93,19 @@ def synthetic(lean: float, epsilon: float, seed: int, found: Areas) -> None:
     for name, rates in (("oracle", sent(coins)), ("Bayes", np.array(learned))):
         odds = np.log(rates[1] / rates[0]), np.log((1 - rates[1]) / (1 - rates[0]))
         scores = bits[rest] @ odds[0] + ~bits[rest] @ odds[1]
-        found[name].append(roc_auc_score(codes[rest], scores))
-    attacked(view, codes, known, rest, {"": bits.astype(np.float64)}, found)
+        areas[name].append(roc_auc_score(codes[rest], scores))
+    attack_view(view, codes, known, rest, {"": bits.astype(np.float64)}, areas)
 
 
-def attacked(
+def attack_view(
     view: View,
     codes: NDArray[np.int64],
     known: NDArray[np.int64],
     rest: NDArray[np.int64],
     tables: dict[str, NDArray[Any]],
-    found: Areas,
+    areas: Areas,
 ) -> None:
-    """Appends to ``found`` the AUC of our attacks, and of textbook classifiers on ``tables``.
+    """Appends to ``areas`` the AUC of our attacks, and of textbook classifiers on ``tables``.
 
     ``known`` and ``rest`` are the indices of the users to train on and to guess.
     """
@@ -116,7 +116,7 @@ def attacked(
     for name in OURS:
         attack = FAMILIES["attacks"].load_class(f"attribute-{name}")()
         told = attack.infer(view, background, np.random.default_rng(0))
-        found[name].append(roc_auc_score(codes[told.users], told.scores[:, 1]))
+        areas[name].append(roc_auc_score(codes[told.users], told.scores[:, 1]))
     for of, table in tables.items():
         bayes = BernoulliNB if table.min() >= 0 and table.max() <= 1 else GaussianNB
         for name, made in {"NB": bayes, **TEXTBOOK}.items():
@@ -127,7 +127,7 @@ def attacked(
             ask = getattr(model, "decision_function", None) or model.predict_proba
             scores = ask(values[rest])
             area = roc_auc_score(codes[rest], scores if scores.ndim == 1 else scores[:, 1])
-            found[f"{name}{of}"].append(area)
+            areas[f"{name}{of}"].append(area)
 
 
 def movielens(name: str) -> Areas:
@@ -144,7 +144,7 @@ def movielens(name: str) -> Areas:
     }
     for draw in range(DRAWS):
         known = np.sort(np.random.default_rng(draw).permutation(users)[: round(KNOWN * len(users))])
-        attacked(add_input_tables(view), codes, known, np.setdiff1d(users, known), tables, found)
+        attack_view(add_input_tables(view), codes, known, np.setdiff1d(users, known), tables, found)
     return found
 
 
@@ -158,7 +158,7 @@ def lines() -> Iterator[str]:
         for lean in LEANS:
             found: Areas = defaultdict(list)
             for seed in range(SEEDS):
-                synthetic(lean, epsilon, seed, found)
+                attack_synthetic(lean, epsilon, seed, found)
             yield from line(f"{kind}, lean {lean}", found)
     for name in ("fcf", "dplcf-sp"):
         yield from line(f"MovieLens 100K, {name}", movielens(name))

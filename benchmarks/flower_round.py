@@ -35,7 +35,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row, best_of
-from benchmarks._fcf import broadcast, interactions, ours, peak
+from benchmarks._fcf import broadcast, interactions, peak, run_fcf
 from benchmarks._flower_client import MARK, processes
 
 USERS, ITEMS, FACTORS, ROUNDS = 943, 1682, 64, 3
@@ -61,10 +61,10 @@ def measure() -> tuple[Row, ...]:
         data, table = Path(folder) / "data.npz", Path(folder) / "ratings.npz"
         np.savez(data, indices=ratings.indices, indptr=ratings.indptr, items=items)
         sparse.save_npz(table, ratings)
-        expected = float(np.linalg.norm(ours(items, ratings)[0]))
+        expected = float(np.linalg.norm(run_fcf(items, ratings)[0]))
         first, later = _flower(interpreter, data, expected)
         fresh = {"numpy": _fresh(table)}
-    steady = {"numpy": _steady(lambda: ours(items, ratings))}
+    steady = {"numpy": _steady(lambda: run_fcf(items, ratings))}
     rows = []
     for job, flower, each in (
         ("a later round", later, steady),
@@ -139,7 +139,7 @@ def _fresh(table: Path) -> Spent:
     """The cost of one round of ours in a new process, the best of three."""
     command = [sys.executable, "-m", "benchmarks._fcf", str(table), str(FACTORS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    seen = []
+    spent_ = []
     for _ in range(3):
         start = time.perf_counter()
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -150,8 +150,8 @@ def _fresh(table: Path) -> Spent:
         cpu = usage.ru_utime + usage.ru_stime
         wall = time.perf_counter() - start
         assert process.stdout is not None
-        seen.append(Spent(wall=wall, cpu=cpu, memory=float(process.stdout.read())))
-    return min(seen, key=lambda spent: spent.cpu)
+        spent_.append(Spent(wall=wall, cpu=cpu, memory=float(process.stdout.read())))
+    return min(spent_, key=lambda spent: spent.cpu)
 
 
 def _steady(way: Callable[[], Any]) -> Spent:

@@ -97,15 +97,15 @@ def _is_small(data: str) -> bool:
     return Path(data).name in (FIRST, "synthetic")
 
 
-def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
+def list_settings(family: Family, sweep: Sweep) -> Iterator[Setting]:
     """Yields one row of utility and leakage per setting of a sweep."""
-    data = Path(found.plan["data"]).name
-    twins = {each.twin for each in found.variants if each.twin is not None}
-    for place, variant in enumerate(found.variants):
-        rows = [row for row in found.overall if row.variant == place]
+    data = Path(sweep.plan["data"]).name
+    twins = {each.twin for each in sweep.variants if each.twin is not None}
+    for place, variant in enumerate(sweep.variants):
+        rows = [row for row in sweep.overall if row.variant == place]
         measured = [row for row in rows if row.kind == "utility"]
         used = select_headline_utility(measured) if measured else None
-        over = _alike(used, [row for row in found.relative if row.variant == place])
+        over = _alike(used, [row for row in sweep.relative if row.variant == place])
         gains = [
             row
             for row in rows
@@ -114,13 +114,13 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             and not row.view.endswith(BEYOND_PROTOCOL_SUFFIX)
         ]
         strongest = max(gains, key=lambda row: row.value, default=None)
-        most = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
+        max_gain = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
         noise = next(
             (float(v) for n, v in variant.swept.items() if n.endswith(NOISE_AXIS)), math.nan
         )
         bare = noise == 0.0 or (place in twins and not variant.swept)
         claim = next((row for row in rows if row.kind == "claimed" and not bare), None)
-        twin = "" if variant.twin is None else found.variants[variant.twin].target
+        twin = "" if variant.twin is None else sweep.variants[variant.twin].target
         yield Setting(
             data=data,
             family=family.name,
@@ -136,7 +136,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
             random=_number(None if used is None else used.random),
             **_ends("ahead", _alike(used, [row for row in rows if row.kind == "ahead"])),
             attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
-            **{**_ends("gain", strongest), "gain_high": _number(most)},
+            **{**_ends("gain", strongest), "gain_high": _number(max_gain)},
             claimed=_number(None if claim is None else claim.value),
             scope="" if claim is None else claim.view,
             **_whole(rows, "proved", variant),
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seeds=1 if given.quick else TRAININGS,
         )
         print(*found.errors, sep="\n", file=sys.stderr)  # their settings have no interval
-        rows = list(settings_of(family, found))
+        rows = list(list_settings(family, found))
         if given.quick:
             for row in rows:
                 print(*(f"{key}={value}" for key, value in asdict(row).items()))

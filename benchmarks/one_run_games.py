@@ -35,17 +35,17 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
 """Settings, and how often they are timed."""
 
 
-def timed(setting: GameSetup, repeats: int) -> list[Row]:
+def time_game(setting: GameSetup, repeats: int) -> list[Row]:
     """Times of a training, and of the game that repeats the training and scores canaries."""
     game = setting.simulation
     assert isinstance(game, OneRunSimulator)
     seed = np.random.SeedSequence(0)
     tossing, training, *_ = np.random.default_rng(seed).spawn(4)
     data = game.canaries.make_population(tossing.random(len(game.canaries)) < 0.5)
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
 
     def played() -> None:
-        found.update(game(0, 1, np.random.SeedSequence(0)))
+        scores.update(game(0, 1, np.random.SeedSequence(0)))
 
     ways: dict[str, Callable[[], Any]] = {
         "training": lambda: game.target.run(data, training, None, DEFAULT_MACHINE),
@@ -57,9 +57,9 @@ def timed(setting: GameSetup, repeats: int) -> list[Row]:
             before = time.process_time()
             way()
             seconds[name] = min(seconds[name], time.process_time() - before)
-    coins = found[FIRST_HISTORY_KEY][:, 0] > 0.5
+    coins = scores[FIRST_HISTORY_KEY][:, 0] > 0.5
     bounds = {
-        each.vantage: OneRunScores.build(found[str(each.vantage)], coins).bound(delta=1e-5).epsilon
+        each.vantage: OneRunScores.build(scores[str(each.vantage)], coins).bound(delta=1e-5).epsilon
         for each in setting.deltas_by_scope
     }
     told = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
@@ -77,5 +77,5 @@ def measure() -> tuple[Row, ...]:
         ground = GameInputs(target=target, interactions=data, population_shape=(0, 0))
         for setting in ONE_RUN_GAME.make_setups(ground, np.random.default_rng(0)):
             assert isinstance(setting, GameSetup)
-            rows += timed(setting, repeats)
+            rows += time_game(setting, repeats)
     return tuple(rows)

@@ -26,22 +26,22 @@ RESULTS = Path(__file__).with_name("OTHER_MECHANISMS.md")
 def row(case: Case) -> str:
     """One line of the table: claim, result of ``verify_ldp``, and its cause."""
     start = time.perf_counter()
-    found = case.verify()
+    result = case.verify()
     seconds = time.perf_counter() - start
     claim = f"({case.epsilon:.4g}, {case.delta:g})" if case.delta else f"{case.epsilon:.4g}"
-    ours = case.inputs is None  # the sampler that the checks look at
-    failed = "" if ours else ", ".join(check.name for check in found.faults)
-    accused = failed or found.verdict is Verdict.VIOLATED
+    is_own_sampler = case.inputs is None  # the sampler that the checks look at
+    failed = "" if is_own_sampler else ", ".join(check.name for check in result.faults)
+    accused = failed or result.verdict is Verdict.VIOLATED
     remark = case.remark or ("not explained yet" if accused else "")
     return " | ".join(
         [
             f"| {case.name}",
             case.setting,
             claim,
-            str(found.verdict),
-            f"{found.epsilon_lower:.3f}",
-            "not run" if ours else failed or "none",
-            "exact" if found.exact else f"{case.samples:,}",
+            str(result.verdict),
+            f"{result.epsilon_lower:.3f}",
+            "not run" if is_own_sampler else failed or "none",
+            "exact" if result.exact else f"{case.samples:,}",
             f"{seconds:.1f} s",
             f"{remark} |",
         ]

@@ -162,7 +162,7 @@ def subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
     """
     w = chosen or max(1, round(k / (math.exp(epsilon) + 1)))
     p = w * math.exp(epsilon) / (w * math.exp(epsilon) + k - w)
-    other = p * (w - 1) / (k - 1) + (1 - p) * w / (k - 1)
+    elsewhere = p * (w - 1) / (k - 1) + (1 - p) * w / (k - 1)
     joint = p * (w - 1) / (k - 1)
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -180,7 +180,7 @@ def subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
     return Protocol(
         name=f"subset of {w}, {form}, k {k}, epsilon {epsilon:g}",
         call=call,
-        levels=_either(p - joint, other - joint),
+        levels=_either(p - joint, elsewhere - joint),
     )
 
 

@@ -30,22 +30,22 @@ def row(name: str, data: Interactions) -> str:
     """The table line of one system; empty if no message is linked to a user."""
     target = FAMILIES["targets"].load_class(name)().limit_rounds(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
-    found = reading.find_readers(view)
-    if not found or view.public.n_silos is not None:
+    matching = reading.find_readers(view)
+    if not matching or view.public.n_silos is not None:
         return ""
     users = find_senders(view)[:USERS].astype(np.int64)
     start = time.process_time()
-    told = reading.read_evidence(view, users)
+    evidence = reading.read_evidence(view, users)
     seconds = time.process_time() - start
-    if told.log_ratio is None:
+    if evidence.log_ratio is None:
         return ""
-    sets = choose_sets(compute_posterior(told))
+    sets = choose_sets(compute_posterior(evidence))
     truth = data.ratings[users].toarray() != 0
-    scores = np.clip(told.log_ratio, -1e9, 1e9) + fit_prior(told)[0]
+    scores = np.clip(evidence.log_ratio, -1e9, 1e9) + fit_prior(evidence)[0]
     pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]
     area = metrics.get_user_aucs(scores.ravel(), truth.ravel(), pairs[0])
     popular = metrics.compute_set_f1(np.broadcast_to(flag_top_items(truth), truth.shape), truth)
-    readers = ", ".join(type(each).__name__ for each in found)
+    readers = ", ".join(type(each).__name__ for each in matching)
     return (
         f"| {name} | {readers} | {metrics.compute_set_f1(sets, truth).mean():.3f} | "
         f"{popular.mean():.3f} | {np.nanmean(area):.3f} | {1e3 * seconds / len(users):.2f} |"

@@ -238,7 +238,7 @@ def ways(evaluation: UtilityTest) -> Iterator[tuple[str, str, Made]]:
 
 def section(title: str, evaluation: UtilityTest, data: Interactions) -> Iterator[str]:
     """Yields Markdown lines with one row per learner for one protocol."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     seconds: dict[str, list[float]] = defaultdict(list)
     base: list[float] = []
     for seed in range(SEEDS):
@@ -248,13 +248,13 @@ def section(title: str, evaluation: UtilityTest, data: Interactions) -> Iterator
             scores = made(held.training_data, seed)
             seconds[f"{name}/{way}"].append(time.perf_counter() - start)
             value, baseline = measured(scores, held, evaluation, seed)
-            found[name][way].append(value)
+            values[name][way].append(value)
             print(f"{name} {way} {value:.3f} {seconds[f'{name}/{way}'][-1]:.1f} s", flush=True)
         base.append(baseline)
     yield f"## {title}\n"
     yield "| learner | as printed | learns, or others' | a training |"
     yield "|---|---|---|---|"
-    for name, by_way in found.items():
+    for name, by_way in values.items():
         took = f"{np.median(seconds[f'{name}/learns']):.1f} s" if "learns" in by_way else ""
         cells = [
             f"{np.mean(by_way[w]):.3f}" if w in by_way else "" for w in ("as printed", "learns")

@@ -98,7 +98,7 @@ def of_code() -> Iterator[Entry]:
     rows = stored()
     for place, finding in findings().items():
         row = rows[place]
-        released = "commit" in Package.of(finding.module).said
+        released = "commit" in Package.of(finding.module).toml
         kind = "package" if finding.account is None else "accountant"
         yield Entry(
             key=place.replace(":", "-"),

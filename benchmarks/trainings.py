@@ -87,11 +87,11 @@ def _fcf(ratings: sparse.csr_array) -> list[Row]:
         system = Fcf(factors=factors, rounds=10)
 
         def by_loop(system: Fcf = system) -> Floats:
-            items, kept = first_table(system, ratings.shape[1]), []
+            items, messages = first_table(system, ratings.shape[1]), []
             for _ in range(system.rounds):
                 shared = items.T @ items + system.regularization * np.eye(items.shape[1])
                 total = np.zeros_like(items)
-                kept = []  # of a round: all ten would not fit into memory at 64 factors
+                messages = []  # of a round: all ten would not fit into memory at 64 factors
                 for user in range(ratings.shape[0]):
                     own = ratings.indices[ratings.indptr[user] : ratings.indptr[user + 1]]
                     mine = items[own]
@@ -101,29 +101,29 @@ def _fcf(ratings: sparse.csr_array) -> list[Row]:
                     left[own] = (1 + system.alpha) * (1 + left[own])
                     gradient = left[:, None] * x
                     total += gradient
-                    kept.append(gradient)
+                    messages.append(gradient)
                 items = ascend(system, items, 2.0 * total)
             return items
 
         def at_once(system: Fcf = system) -> Floats:
-            items, kept = first_table(system, ratings.shape[1]), []
+            items, messages = first_table(system, ratings.shape[1]), []
             users = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
             for _ in range(system.rounds):
                 x = vectors(system, ratings, items)
                 predicted = np.einsum("nf,nf->n", x[users], items[ratings.indices])
                 more = (1 + system.alpha) * (1 - predicted) + predicted
                 fixes = sparse.csr_array((more, ratings.indices, ratings.indptr), ratings.shape)
-                kept.append((x, fixes))
+                messages.append((x, fixes))
                 items = ascend(system, items, 2.0 * (fixes.T @ x - items @ (x.T @ x)))
             return items
 
-        def ours(system: Fcf = system) -> Floats:
+        def run_own(system: Fcf = system) -> Floats:
             run = system.run(data, np.random.default_rng(0))
             return run.model.arrays["items"]
 
         for way in (by_loop, at_once):
-            np.testing.assert_allclose(way(), ours(), rtol=1e-5, atol=1e-7)
-        ways = {LOOP: by_loop, AT_ONCE: at_once, OURS: ours}
+            np.testing.assert_allclose(way(), run_own(), rtol=1e-5, atol=1e-7)
+        ways = {LOOP: by_loop, AT_ONCE: at_once, OURS: run_own}
         job = f"fcf, F = {factors}, 10 rounds"
         rows += _rows(job, ways, ratings.shape[0] * 10, 3)
     return rows
@@ -136,11 +136,11 @@ def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
     size = m * f
     odds = np.exp(system.epsilon)
     magnitude = size * (odds + 1) / (odds - 1)
-    held = ratings.toarray() != 0
+    rated = ratings.toarray() != 0
 
     def by_loop() -> Floats:
         rng = np.random.default_rng(0)
-        items, kept = first_table(system, m), []
+        items, sent = first_table(system, m), []
         for _ in range(system.rounds):
             total = np.zeros(size)
             shared = items.T @ items + system.regularization * np.eye(f)
@@ -151,38 +151,38 @@ def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
                 x = np.linalg.solve(gram, (1 + system.alpha) * mine.sum(axis=0))
                 index = rng.integers(size, size=k)
                 item, factor = np.divmod(index, f)
-                there = held[user, item]
+                there = rated[user, item]
                 entry = np.where(there, 1 + system.alpha, 1) * (there - items[item] @ x) * x[factor]
                 up = (np.clip(entry, -1, 1) * (odds - 1) + odds + 1) / (2 * odds + 2)
                 sign = np.where(rng.random(k) < up, 1, -1)
-                kept.append((index, sign))
+                sent.append((index, sign))
                 np.add.at(total, index, sign * magnitude)
             items = ascend(system, items, total.reshape(m, f) / (n * k))
         return items
 
     def at_once() -> Floats:
         rng = np.random.default_rng(0)
-        items, kept, rows = first_table(system, m), [], np.arange(n)[:, None]
+        items, sent, rows = first_table(system, m), [], np.arange(n)[:, None]
         for _ in range(system.rounds):
             x = vectors(system, ratings, items)
             index = rng.integers(size, size=(n, k))
             item, factor = np.divmod(index, f)
-            there = held[rows, item]
+            there = rated[rows, item]
             predicted = np.einsum("nkf,nf->nk", items[item], x)
             entry = np.where(there, 1 + system.alpha, 1) * (there - predicted) * x[rows, factor]
             up = (np.clip(entry, -1, 1) * (odds - 1) + odds + 1) / (2 * odds + 2)
             sign = np.where(rng.random((n, k)) < up, 1, -1).astype(np.int8)
-            kept.append((index, sign))
+            sent.append((index, sign))
             total = np.bincount(index.ravel(), (sign * magnitude).ravel(), size)
             items = ascend(system, items, total.reshape(m, f) / (n * k))
         return items
 
-    def ours() -> Floats:
+    def run_own() -> Floats:
         return system.run(data, np.random.default_rng(0)).model.arrays["items"]
 
-    sizes = [float(np.linalg.norm(way())) for way in (by_loop, at_once, ours)]
+    sizes = [float(np.linalg.norm(way())) for way in (by_loop, at_once, run_own)]
     np.testing.assert_allclose(sizes, sizes[0], rtol=0.05)
-    return _rows("fmf-ldp, 10 rounds", {LOOP: by_loop, AT_ONCE: at_once, OURS: ours}, n * 10, 3)
+    return _rows("fmf-ldp, 10 rounds", {LOOP: by_loop, AT_ONCE: at_once, OURS: run_own}, n * 10, 3)
 
 
 def _dplcf(ratings: sparse.csr_array) -> list[Row]:
@@ -217,10 +217,10 @@ def _dplcf(ratings: sparse.csr_array) -> list[Row]:
         rng = np.random.default_rng(0)
         return similar((ratings.toarray() != 0) ^ (rng.random((n, m)) >= keep))
 
-    def ours() -> Any:
+    def run_own() -> Any:
         return system.run(data, np.random.default_rng(0)).model
 
-    return _rows("dplcf-sp", {LOOP: by_loop, AT_ONCE: at_once, OURS: ours}, n, 3)
+    return _rows("dplcf-sp", {LOOP: by_loop, AT_ONCE: at_once, OURS: run_own}, n, 3)
 
 
 class Module(nn.Module):
@@ -258,7 +258,7 @@ class Module(nn.Module):
 
 def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalSettings) -> Any:
     """Trains every client in torch, and returns the trained modules."""
-    received, kept = Module(model), []
+    received, modules = Module(model), []
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     loss = nn.BCEWithLogitsLoss(reduction="sum")
     for user in range(len(clients)):
@@ -277,8 +277,8 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
                 optimizer.zero_grad()
                 loss(module(x, own, ids[batch]), label[batch]).backward()
                 optimizer.step()
-        kept.append(module)
-    return kept
+        modules.append(module)
+    return modules
 
 
 def by_numpy(
@@ -288,7 +288,7 @@ def by_numpy(
 
     The item table has only the rows of the client's examples.
     """
-    kept = []
+    trained = []
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     for user in range(len(clients)):
         part = slice(examples.indptr[user], examples.indptr[user + 1])
@@ -340,8 +340,8 @@ def by_numpy(
                     rate = local.learning_rate / (1 - 0.9**step)
                     root = np.sqrt(second[name] / (1 - 0.999**step)) + 1e-8
                     theta[name] -= (rate * first[name] / root).astype(np.float32)
-        kept.append({**theta, "ids": touched})
-    return kept
+        trained.append({**theta, "ids": touched})
+    return trained
 
 
 def _fedrec(ratings: sparse.csr_array) -> list[Row]:

@@ -70,12 +70,12 @@ def lines(name: str) -> Iterator[str]:
     halves = HalfTrainings.train(
         target, data, peers, count=TRAININGS, compute=DEFAULT_MACHINE, rng=rng
     )
-    shown = next(v for v in peers if not UserMembership().refusal(halves.views[v][0]))
+    guesses = next(v for v in peers if not UserMembership().refusal(halves.views[v][0]))
 
     def views(client: DeviceCode | None) -> list[View]:
         return [
             replace(view, public=replace(view.public, device_code=client))
-            for view in halves.views[shown]
+            for view in halves.views[guesses]
         ]
 
     def line(way: str, known: NDArray[np.int64], seen: list[View], told: Told) -> str:
@@ -90,7 +90,7 @@ def lines(name: str) -> Iterator[str]:
             scores.append(told(view, background))
         seconds = time.process_time() - start
         area = metrics.get_auc(np.concatenate(scores), included.ravel())
-        return f"| {name} ({shown}) | {way} | {len(known)} | {area:.4f} | {seconds:.1f} |"
+        return f"| {name} ({guesses}) | {way} | {len(known)} | {area:.4f} | {seconds:.1f} |"
 
     for count in KNOWN:
         known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])

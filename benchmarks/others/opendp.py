@@ -54,10 +54,10 @@ def cases() -> tuple[Case, ...]:
         )
 
     def gaussian(kind: Any, scale: float) -> Case:
-        one = 1 if kind is int else 1.0
+        unit = 1 if kind is int else 1.0
         space = atoms(kind), dp.absolute_distance(T=kind)
         bounded = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale))
-        epsilon, delta = dp.c.make_fix_delta(bounded, 1e-3).map(one)
+        epsilon, delta = dp.c.make_fix_delta(bounded, 1e-3).map(unit)
         many = dp.m.make_gaussian(
             dp.vector_domain(atoms(kind)), dp.l2_distance(T=kind), scale=scale
         )
@@ -66,7 +66,7 @@ def cases() -> tuple[Case, ...]:
             together(many),
             epsilon,
             delta=delta,
-            inputs=(0 * one, one),
+            inputs=(0 * unit, unit),
             setting=f"{kind.__name__}, scale={scale:g}, zCDP to approxDP",
             remark=CONVERTED,
         )

@@ -54,7 +54,7 @@ def options(**given: Any) -> SimpleNamespace:
     )
 
 
-class Asked:
+class RecordingTorch:
     """Stands for the module torch, and records the last standard deviation of requested noise."""
 
     def __init__(self, torch: Any) -> None:
@@ -111,7 +111,7 @@ def listed(party: ModuleType) -> Callable[..., dict[str, Any]]:
 def audit(folder: Path) -> Iterator[str]:
     """Yields one line per result, to be compared with the catalogue's entries 36 and 36b."""
     (party,) = CODE.load(folder, "model.fedgcdr.party", blank=["tqdm"])
-    party.torch = asked = Asked(party.torch)
+    party.torch = recorder = RecordingTorch(party.torch)
     call = passed_on(party)
     drawn = call(1.0, np.random.default_rng(0), SAMPLES)
     deviation = (drawn - drawn.mean(axis=0)).std()
@@ -119,11 +119,11 @@ def audit(folder: Path) -> Iterator[str]:
         f"released: a vector of length {LONG:g} along an axis is passed on with mean "
         f"{drawn[:, 0].mean():.3f} there, {abs(drawn[:, 1:].mean(axis=0)).max():.3f} at most "
         f"elsewhere, and deviation {deviation:.4f} ({len(drawn):,} draws; its code asks for "
-        f"{asked.deviation:.6f}); entry 36 has 1, 0 and {SIGMA:.6f}"
+        f"{recorder.deviation:.6f}); entry 36 has 1, 0 and {SIGMA:.6f}"
     )
     claim: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
     for words, low in (("a vector against none", 0.0), ("a vector against its opposite", -1.0)):
-        law = Gaussian(sigma=asked.deviation, low=low, high=1.0)
+        law = Gaussian(sigma=recorder.deviation, low=low, high=1.0)
         yield verified("released", f"{words}, by that deviation", law, **claim)
         yield verified(
             "released",

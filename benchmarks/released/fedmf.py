@@ -64,13 +64,13 @@ class Devices:
         key = self.script.private_key
         return np.array([[key.decrypt(each) for each in row] for row in sent.values()])
 
-    def seen(self, sent: Sent) -> NDArray[np.float64]:
+    def inspect(self, sent: Sent) -> NDArray[np.float64]:
         """Public properties of a message's ciphertexts in one array: size, last bits, exponent."""
         whole = self.script.public_key.nsquare
         pairs = [(each.ciphertext(be_secure=False), each.exponent) for each in flat(sent)]
         return np.array([[each / whole, each % 256, exponent] for each, exponent in pairs]).ravel()
 
-    def looked_at(
+    def make_randomizer(
         self, held: Callable[[float], Ratings], look: Callable[[Sent], NDArray[np.float64]]
     ) -> Callable[..., NDArray[np.float64]]:
         """Returns a randomizer for ``verify_ldp``: properties of the message of a device.
@@ -132,18 +132,18 @@ def audit(folder: Path) -> Iterator[str]:
     users = list(known.train_data.values())
     yield from counted(full, users, len(known.item_id_list))
 
-    def nothing_or_best(x: float) -> Ratings:
+    def rate_two_or_none(x: float) -> Ratings:
         return [(item, BEST, 0) for item in range(2)] if x else []
 
-    def one(x: float) -> Ratings:
+    def rate(x: float) -> Ratings:
         return [(0, x, 0)]
 
     both = Devices(full, 2, 1)
-    for words, look in (("the server", both.seen), ("the server with the key", both.read)):
+    for words, look in (("the server", both.inspect), ("the server with the key", both.read)):
         yield verified(
             "released",
             f"Full, two items rated {BEST:g} or none, seen by {words}",
-            both.looked_at(nothing_or_best, look),
+            both.make_randomizer(rate_two_or_none, look),
             epsilon=0.0,
             inputs=(0.0, 1.0),
             samples=SAMPLES,
@@ -152,7 +152,7 @@ def audit(folder: Path) -> Iterator[str]:
     yield verified(
         "released",
         f"Part, a rating of 1 or {BEST:g}, seen by the server",
-        device.looked_at(one, device.seen),
+        device.make_randomizer(rate, device.inspect),
         epsilon=0.0,
         inputs=(1.0, BEST),
         samples=SAMPLES,

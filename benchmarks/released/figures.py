@@ -54,7 +54,7 @@ def verified(
 
     ``name`` and ``words`` describe the mechanism.
     """
-    found = fedrec_auditor.verify_ldp(
+    result = fedrec_auditor.verify_ldp(
         call,
         epsilon=epsilon,
         delta=delta,
@@ -63,11 +63,11 @@ def verified(
         confidence=CONFIDENCE,
         trace=False,
     )
-    sure = "exact" if found.exact else f"{to_percent(found.confidence)} confidence"
-    drawn = "no samples" if found.samples is None else f"{found.samples:,} samples"
-    failed = ", ".join(check.name for check in found.faults) or "none"
+    sure = "exact" if result.exact else f"{to_percent(result.confidence)} confidence"
+    drawn = "no samples" if result.samples is None else f"{result.samples:,} samples"
+    failed = ", ".join(check.name for check in result.faults) or "none"
     return (
         f"{name}: {words}: asked for epsilon {epsilon:g} at delta {delta:g} of one report, "
-        f"measured at least {found.epsilon_lower:.4g} ({sure}, {drawn}), {found.verdict} "
+        f"measured at least {result.epsilon_lower:.4g} ({sure}, {drawn}), {result.verdict} "
         f"(failed: {failed})"
     )

@@ -41,8 +41,8 @@ def device(folder: Path) -> Callable[..., dict[str, Any]]:
     ) -> dict[str, Any]:
         items = np.full(_TIMES * history.n_items, -1)
         scores = np.zeros(items.shape)
-        held = history.items.tolist()
-        if not held or len(held) == history.n_items:  # the released one draws forever
+        own = history.items.tolist()
+        if not own or len(own) == history.n_items:  # the released one draws forever
             return {"items": items, "scores": scores}
         seed_globals(rng)
         if "device" not in state:
@@ -59,7 +59,7 @@ def device(folder: Path) -> Callable[..., dict[str, Any]]:
                 model_type=args.local_model_type,
                 use_privacy=args.use_privacy,
             )
-            state["device"] = client.FedRecClient(config, held, [])
+            state["device"] = client.FedRecClient(config, own, [])
         confidence, listed, *_ = state["device"].train_(None)
         items[: len(listed)], scores[: len(listed)] = listed, confidence
         return {"items": items, "scores": scores}

@@ -31,12 +31,12 @@ def epsilon(distributions: Iterable[Distribution]) -> float:
 def sampled_gaussian(rate: float, sigma: float, delta: float) -> float:
     """Epsilon of (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), from the normal tails."""
 
-    def left(epsilon: float) -> float:
+    def excess(epsilon: float) -> float:
         edge = sigma**2 * math.log((math.exp(epsilon) - 1.0 + rate) / rate) + 0.5
         own, other = norm.sf(edge / sigma), norm.sf((edge - 1.0) / sigma)
         return float((1.0 - rate) * own + rate * other - math.exp(epsilon) * own - delta)
 
-    return float(brentq(left, 1e-9, 50.0, xtol=1e-12))
+    return float(brentq(excess, 1e-9, 50.0, xtol=1e-12))
 
 
 def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:

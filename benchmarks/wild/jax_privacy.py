@@ -13,7 +13,7 @@ INTERVAL = 1e-3
 """Of privacy losses; by the default of 1e-4 the upper bound is below that of the audit."""
 
 
-def _said(config: Any, gaussian: float, rate: float, rounds: int, delta: float) -> float:
+def _compute_epsilon(config: Any, gaussian: float, rate: float, rounds: int, delta: float) -> float:
     accountant = ACCOUNTING.DpsgdTrainingAccountant(dp_accountant_config=config)
     parameters = ACCOUNTING.DpParams(
         noise_multipliers=gaussian,
@@ -27,9 +27,9 @@ def _said(config: Any, gaussian: float, rate: float, rounds: int, delta: float) 
 def losses(gaussian: float, rate: float, rounds: int, delta: float) -> float:
     """Epsilon by the package's accountant of privacy losses."""
     config = ACCOUNTING.PldAccountantConfig(value_discretization_interval=INTERVAL)
-    return _said(config, gaussian, rate, rounds, delta)
+    return _compute_epsilon(config, gaussian, rate, rounds, delta)
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
     """Epsilon by the package's accountant of Renyi divergences."""
-    return _said(ACCOUNTING.RdpAccountantConfig(), gaussian, rate, rounds, delta)
+    return _compute_epsilon(ACCOUNTING.RdpAccountantConfig(), gaussian, rate, rounds, delta)

@@ -48,7 +48,7 @@ class Package:
         return cls(module.rpartition(".")[2])
 
     @cached_property
-    def said(self) -> dict[str, Any]:
+    def toml(self) -> dict[str, Any]:
         """The contents of the package's TOML file."""
         return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
 
@@ -56,7 +56,7 @@ class Package:
     def keys(self) -> tuple[str, ...]:
         """The names of the package's mechanisms, which have a table in the TOML file."""
         others = ("defaults", "needs")
-        tables = (key for key, value in self.said.items() if isinstance(value, dict))
+        tables = (key for key, value in self.toml.items() if isinstance(value, dict))
         return tuple(key for key in tables if key not in others)
 
     @property
@@ -72,16 +72,16 @@ class Package:
     @property
     def words(self) -> str:
         """The package's name, with its version or commit."""
-        return f"{self.said['package']} {self.said.get('version') or self.said['commit']}"
+        return f"{self.toml['package']} {self.toml.get('version') or self.toml['commit']}"
 
     def install(self) -> str:
         """Installs the package in its folder with pip.
 
         Returns the reason if that fails, else an empty text.
         """
-        if "version" not in self.said:
+        if "version" not in self.toml:
             return ""
-        versions = {self.said["package"]: self.said["version"]} | self.said.get("needs", {})
+        versions = {self.toml["package"]: self.toml["version"]} | self.toml.get("needs", {})
         wanted = [
             f"{name}=={version}" for name, version in versions.items() if not is_here(name, version)
         ]
@@ -121,24 +121,24 @@ class Package:
     def findings(self) -> tuple[Finding, ...]:
         """The package's mechanisms with their claims."""
         module = importlib.import_module(f"benchmarks.wild.{self.name}")
-        defaults = self.said.get("defaults", {})
-        found = []
+        defaults = self.toml.get("defaults", {})
+        listed = []
         for key in self.keys:
             row: dict[str, Any] = {
                 name: " ".join(value.split()) if isinstance(value, str) else value
-                for name, value in {**defaults, **self.said[key]}.items()
+                for name, value in {**defaults, **self.toml[key]}.items()
             }
             row.setdefault("exact", row["epsilon"])
             law = row.pop("law", None)
             call = getattr(module, key) if law is None else Gaussian(**law)
             if law is not None:
                 row["inputs"] = None
-            found.append(
+            listed.append(
                 Finding(
-                    **row, library=self.said["package"], module=module.__name__, key=key, call=call
+                    **row, library=self.toml["package"], module=module.__name__, key=key, call=call
                 )
             )
-        return tuple(found)
+        return tuple(listed)
 
 
 def is_here(name: str, version: str) -> bool:

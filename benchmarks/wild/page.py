@@ -82,7 +82,7 @@ def _section(rows: Sequence[Measured]) -> Iterator[str]:
 
 def _details(finding: Finding, row: Row) -> str:
     """A refuted claim in words: the claim, the truth, the observed event, and the command."""
-    said = {
+    parts = {
         "Setting": finding.setting,
         "Claimed": f"Epsilon {row.claimed}: {finding.claim}",
         "Exact": f"Epsilon {row.exact}: {finding.remark}",
@@ -93,7 +93,7 @@ def _details(finding: Finding, row: Row) -> str:
         "Remedy": finding.remedy,
         "Command": f"`{finding.command}`",
     }
-    lines = [f"- **{name}.** {words}." for name, words in said.items() if words]
+    lines = [f"- **{name}.** {words}." for name, words in parts.items() if words]
     return "\n".join([f"### `{row.name}`", "", *lines])
 
 

@@ -65,7 +65,7 @@ def known(finding: Finding) -> Row:
 def measured(finding: Finding) -> Row:
     """Measures a mechanism by an accountant or by samples, and returns its result row."""
     if finding.account is None:
-        row = seen(finding, finding.verify(trace=True))
+        row = make_row(finding, finding.verify(trace=True))
         if isinstance(finding.call, Gaussian):
             _check_noise(finding, finding.call)
             return proved(finding, finding.call, row)
@@ -103,19 +103,19 @@ def _check_noise(finding: Finding, law: Gaussian) -> None:
         raise AuditError(f"Expected noise of {law.sigma} of {finding.place}, got {found}.")
 
 
-def seen(finding: Finding, found: Verification) -> Row:
+def make_row(finding: Finding, result: Verification) -> Row:
     """The result row of a mechanism, from the result of ``verify_ldp``."""
-    failed = ", ".join(check.name for check in found.faults) or "none"
+    failed = ", ".join(check.name for check in result.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
     followed = any(
         check.name == PROOF_CHECK_NAME and check.status is CheckStatus.PASSED
-        for check in found.checks
+        for check in result.checks
     )
-    proof = followed and found.exact and found.searched.tight
+    proof = followed and result.exact and result.searched.tight
     event = ""
-    if finding.broken and (shown := found.witness) is not None:
-        share = "probability" if found.exact else "share of the draws"
+    if finding.broken and (shown := result.witness) is not None:
+        share = "probability" if result.exact else "share of the draws"
         fits = len(shown.output) <= LONGEST
         event = (
             f"{shown.output if fits else 'a set of outputs too long to write here'}: {share} "
@@ -124,9 +124,9 @@ def seen(finding: Finding, found: Verification) -> Row:
         )
     return replace(
         known(finding),
-        measured=number(found.epsilon_lower),
-        verdict=str(found.verdict),
-        draws="proved" if proof else "exact" if found.exact else f"{found.samples:,}",
+        measured=number(result.epsilon_lower),
+        verdict=str(result.verdict),
+        draws="proved" if proof else "exact" if result.exact else f"{result.samples:,}",
         failed=failed,
         event=event,
     )

@@ -201,7 +201,7 @@ def test_counts_on_every_page_are_those_of_the_rows(name: str) -> None:
 
 
 def get_declared_package(place: str) -> Mapping[str, Any]:
-    return Package.of(FINDINGS[place].module).said
+    return Package.of(FINDINGS[place].module).toml
 
 
 @each_finding

@@ -133,7 +133,7 @@ def test_the_audit_detects_unencrypted_numbers(pad: bool, word: str) -> None:
 
     script = SimpleNamespace(paillier=scheme, user_update=update)
     devices = fedmf.Devices(script, 1, 1)  # type: ignore[arg-type]
-    call = devices.looked_at(lambda x: [(0, x, 0)], devices.seen)
+    call = devices.make_randomizer(lambda x: [(0, x, 0)], devices.inspect)
     line = verified("released", "a", call, epsilon=0.0, inputs=(1.0, 5.0), samples=1000)
     assert f", {word} (" in line
 
