@@ -188,19 +188,13 @@ class OutputDistribution:
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        return (
-            self.worst_case_for_names.name_input(value)
-            if self.worst_case_for_names
-            else format_value(value)
-        )
+        case = self.worst_case_for_names
+        return case.name_input(value) if case else format_value(value)
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        return (
-            self.worst_case_for_names.name_output(output)
-            if self.worst_case_for_names
-            else format_value(output)
-        )
+        case = self.worst_case_for_names
+        return case.name_output(output) if case else format_value(output)
 
     def check_input(self, value: Any) -> Any:
         """Returns ``value`` if it is a single input of the domain. Raises InputError otherwise."""

@@ -296,11 +296,8 @@ class LogRatioSearch(PairSearch):
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
-        undrawn = (
-            [far]
-            if self.dist.worst_case_for_names is None
-            else [far, self.dist.worst_case_for_names.outputs]
-        )
+        case = self.dist.worst_case_for_names
+        undrawn = [far] if case is None else [far, case.outputs]
         ratios = [self.evaluate_outputs(a, b, drawn, log_probs)]
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, che
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidates import (
     MAX_RARE_OUTPUT_DRAWS,
-    RARE_OUTPUTS_NOTE,
+    RARE_OUTPUTS,
     CandidateInputs,
     CandidateOutputs,
 )
@@ -261,7 +261,7 @@ def _exhaustive(
         measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
         witness = pick_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_user_given else "inputs"
-    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{RARE_OUTPUTS_NOTE}"
+    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{RARE_OUTPUTS}"
     return replace(best, source=source, witness=witness, tight=inputs.is_complete)
 
 

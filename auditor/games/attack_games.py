@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.games import attribute, linkage, membership, reconstruction
-from fedrec_auditor.auditor.games.game import AttackTrial
+from fedrec_auditor.auditor.games.game import Trial
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 
-ATTACK_GAMES: Mapping[AttackFamily, Callable[[AttackTrial], tuple[AttackRow | SkippedRow, ...]]] = {
+ATTACK_GAMES: Mapping[AttackFamily, Callable[[Trial], tuple[AttackRow | SkippedRow, ...]]] = {
     AttackFamily.ATTRIBUTE: attribute.run_attack,
     AttackFamily.MEMBERSHIP: membership.run_attack,
     AttackFamily.USER_MEMBERSHIP: membership.run_user_attack,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Background, GuessedLabels, LearningAttack
 from fedrec_auditor.attacks.parts.inputs import (
     ITEMS,
-    MAX_TABLE_ENTRIES,
+    MAX_KEYS,
     SUMMARY,
     ViewWithInputs,
     add_input_tables,
@@ -22,7 +22,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     make_input_table,
 )
 from fedrec_auditor.attacks.parts.uploads import find_senders
-from fedrec_auditor.auditor.games.game import AttackTrial, summarize_users
+from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
     GAIN_METRIC,
@@ -64,7 +64,7 @@ class _Question:
     backgrounds: tuple[Background, ...]
 
 
-def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attribute attack; returns report rows per attribute and share of known users.
 
     A known user is a user whose class (value of the attribute) the adversary knows. The metric is
@@ -159,7 +159,7 @@ def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     return ""
 
 
-def _condense_uploads(game: AttackTrial) -> ViewWithInputs:
+def _condense_uploads(game: Trial) -> ViewWithInputs:
     """The view with tables of the uploads (one row per user), from which classifiers learn.
 
     Tables of at most ``_MAX_SHARED`` rows are stored in ``game.upload_tables``, so that the next
@@ -176,7 +176,7 @@ def _condense_uploads(game: AttackTrial) -> ViewWithInputs:
 
 
 def _rows_by_learning(
-    game: AttackTrial, whole: ViewWithInputs, subjects: NDArray[np.int64], key: str
+    game: Trial, whole: ViewWithInputs, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
     """Yields the rows of one attribute for an attack that learns from users whose class the
     adversary knows.
@@ -214,7 +214,7 @@ def _rows_by_learning(
             yield _row(game, view, question, f", {name}", baselines, from_interactions)
 
 
-def _too_wide_readings(game: AttackTrial, whole: ViewWithInputs, usable: list[str]) -> list[str]:
+def _too_wide_readings(game: Trial, whole: ViewWithInputs, usable: list[str]) -> list[str]:
     """Names of the tables that a quick audit leaves out, because the attack would sort too many
     columns.
 
@@ -230,7 +230,7 @@ def _too_wide_readings(game: AttackTrial, whole: ViewWithInputs, usable: list[st
     return [name for name, width in widths.items() if width > max(narrowest, MAX_QUICK_COLUMNS)]
 
 
-def _why_not_from_truth(game: AttackTrial, subjects: NDArray[np.int64]) -> str:
+def _why_not_from_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
     """Reason why the attack does not run on the true interactions, as text; empty if it does.
 
     An attack that sorts columns has a maximum table size. Other attacks read inner products only,
@@ -238,17 +238,15 @@ def _why_not_from_truth(game: AttackTrial, subjects: NDArray[np.int64]) -> str:
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
     needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
-    if size <= MAX_TABLE_ENTRIES or not needs_columns:
+    if size <= MAX_KEYS or not needs_columns:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts "
-        f"{MAX_TABLE_ENTRIES:,} at most. The rows have no result from it."
+        f"{MAX_KEYS:,} at most. The rows have no result from it."
     )
 
 
-def _make_question(
-    game: AttackTrial, subjects: NDArray[np.int64], key: str, share: float
-) -> _Question:
+def _make_question(game: Trial, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
     """Draws a ``share`` of the users ``subjects``, whose class the adversary knows, several times.
 
     ``backgrounds`` of the result is empty if, in every draw, all known users are of one class.
@@ -277,7 +275,7 @@ def _make_question(
     )
 
 
-def _guess_all(game: AttackTrial, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
+def _guess_all(game: Trial, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
     """The attack's guesses in every draw of the users whose class the adversary knows, and how
     often it used each table of the uploads.
 
@@ -308,7 +306,7 @@ def _guess_all(game: AttackTrial, view: View, question: _Question) -> tuple[Gues
     )
 
 
-def _baselines(game: AttackTrial, view: View, question: _Question) -> dict[str, Guesses]:
+def _baselines(game: Trial, view: View, question: _Question) -> dict[str, Guesses]:
     """Guesses of every baseline, which uses no uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.drop_uploads(), question)
     labels = [background.known_classes for background in question.backgrounds]
@@ -327,12 +325,12 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     shares = np.stack([np.bincount(each, minlength=n) / len(each) for each in labels])
     majority = np.eye(n)[shares.argmax(axis=1)]
     return {
-        "majority": replace(guesses, scores=None, random_guess_probs=majority),
-        "random": replace(guesses, scores=None, random_guess_probs=shares),
+        "majority": replace(guesses, scores=None, random_probs=majority),
+        "random": replace(guesses, scores=None, random_probs=shares),
     }
 
 
-def _from_interactions(game: AttackTrial, view: View, question: _Question) -> float | None:
+def _from_interactions(game: Trial, view: View, question: _Question) -> float | None:
     """Mean macro F1 of the attack on the true interactions in place of uploads; None if the attack
     cannot run on these.
     """
@@ -347,7 +345,7 @@ def _from_interactions(game: AttackTrial, view: View, question: _Question) -> fl
 
 
 def _row(
-    game: AttackTrial,
+    game: Trial,
     view: View,
     question: _Question,
     part: str,
@@ -382,7 +380,7 @@ def _row(
 
 
 def _row_with_gain(
-    game: AttackTrial,
+    game: Trial,
     metric: str,
     guesses: Guesses,
     baselines: Mapping[str, Guesses],
@@ -404,7 +402,7 @@ def _row_with_gain(
     )
 
 
-def _by_user(game: AttackTrial, guesses: Guesses, question: _Question) -> UsersRow:
+def _by_user(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     """Summary of the attack's success over users.
 
     A user's success is the share of right guesses, among the draws in which the user's class is not
@@ -418,7 +416,7 @@ def _by_user(game: AttackTrial, guesses: Guesses, question: _Question) -> UsersR
 
 
 def _rows_without_known(
-    game: AttackTrial, subjects: NDArray[np.int64], key: str
+    game: Trial, subjects: NDArray[np.int64], key: str
 ) -> tuple[AttackRow, ...]:
     """Rows of one attribute for an adversary who knows no user's class; empty if the attack guesses
     nothing.
@@ -447,7 +445,7 @@ def _rows_without_known(
 
 
 def _certain_row(
-    game: AttackTrial, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
+    game: Trial, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
 ) -> AttackRow:
     """Makes the row of the share of users whose attribute is inferred both with certainty and
     correctly.

@@ -128,7 +128,7 @@ class CanarySet:
         return self.n_old_items if self.is_item_table(shape) else users * of_users
 
     def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape that a table has after ``select_canary_rows``, which keeps only the
+        """Returns the shape that a table has after ``get_canary_rows``, which keeps only the
         rows of new items or of canaries (designed users).
 
         ``shape``: shape of the whole table, with one row per item or per user. A table of any other
@@ -136,7 +136,7 @@ class CanarySet:
         """
         return (shape[0] - self.find_first_new_row(shape), *shape[1:]) if shape else ()
 
-    def select_canary_rows(self, part: NDArray[Any]) -> NDArray[Any]:
+    def get_canary_rows(self, part: NDArray[Any]) -> NDArray[Any]:
         """Returns the rows of the array ``part`` that belong to canaries (designed users), or to
         new items, which no other user has.
 
@@ -146,7 +146,7 @@ class CanarySet:
         return part[self.find_first_new_row(part.shape) :] if np.ndim(part) else part
 
     def sum_canary_rows(self, sent: Component) -> NDArray[Any]:
-        """Sums the messages ``sent`` over all senders, only in the rows that ``select_canary_rows``
+        """Sums the messages ``sent`` over all senders, only in the rows that ``get_canary_rows``
         keeps: those of new items or of canaries (designed users).
 
         A table with another number of rows keeps all rows.

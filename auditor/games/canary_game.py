@@ -28,11 +28,11 @@ from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME, TracingResult
 from fedrec_auditor.auditor.worlds import pilot_rules
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    BoundResult,
     DrawPlan,
     EpsilonLimit,
     Estimator,
     EventRates,
-    MeasurementResult,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure_bounds
@@ -63,16 +63,16 @@ class RemovalEstimator(Estimator):
     users.
 
     ``estimator``: estimator of the bounds for two removals.
-    ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
 
     By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
     the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-    measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite.
+    measurement: 1.1 * ``max_epsilon`` + 0.05, or 1 if ``max_epsilon`` is infinite.
     At delta 0 the bound is B / 2.
     """
 
     estimator: Estimator
-    max_claimed_epsilon: float
+    max_epsilon: float
 
     @property
     def reference(self) -> str:
@@ -93,17 +93,11 @@ class RemovalEstimator(Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
-        largest = (
-            factor * self.max_claimed_epsilon + more
-            if math.isfinite(self.max_claimed_epsilon)
-            else 1.0
-        )
+        largest = factor * self.max_epsilon + more if math.isfinite(self.max_epsilon) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def observe(
-        self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator
-    ) -> MeasurementResult:
+    def observe(self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Bounds epsilon for removing one user from below, by outputs of two worlds that differ by
         removing two users.
 
@@ -120,7 +114,7 @@ class RemovalEstimator(Estimator):
             return EpsilonLimit(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
-        return MeasurementResult(observation.n_draws, limit, f"{observation.remark}; {text}")
+        return BoundResult(observation.n_draws, limit, f"{observation.remark}; {text}")
 
     def predict_limit(
         self, samples: int, rates: EventRates, *, delta: float, alpha: float
@@ -505,7 +499,7 @@ class GameSetup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedScopes:
+class Skip:
     """Scopes in which a game does not bound epsilon, and the reason.
 
     ``scopes``: the scopes (unit, adjacency, what the adversary sees, duration); empty if the reason
@@ -558,14 +552,12 @@ class CanaryGame(ABC):
     two worlds, which any estimator can use."""
 
     @abstractmethod
-    def make_setups(
-        self, case: GameInputs, rng: np.random.Generator
-    ) -> Iterator[GameSetup | SkippedScopes]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that can use the same canary (designed user). A ``SkippedScopes`` names scopes without an
+        that can use the same canary (designed user). A ``Skip`` names scopes without an
         experiment, and the reason.
 
         ``case``: the system under audit, its data, and options.
@@ -659,7 +651,7 @@ class CanaryGame(ABC):
         if setup.has_two_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = RemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
+            estimator = RemovalEstimator(estimator=estimator, max_epsilon=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
         once = not (self.is_parallel or len(setup.measured_scopes) > 1 or is_external(setup.target))
         draws = RunSampler(

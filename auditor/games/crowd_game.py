@@ -19,12 +19,7 @@ from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import canary_game, projection, stated
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import (
-    CanaryGame,
-    GameInputs,
-    GameSetup,
-    SkippedScopes,
-)
+from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameInputs, GameSetup, Skip
 from fedrec_auditor.auditor.games.stated import is_hiding_claimed, sends_when_absent
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -209,8 +204,7 @@ def find_best_canary(
         for broadcast in broadcasts:
             sent = target, canary.histories, broadcast
             first, second = (
-                projection.estimate_messages(*sent, rng, _COMPARED).world_difference
-                for _ in range(2)
+                projection.estimate_messages(*sent, rng, _COMPARED).world_gap for _ in range(2)
             )
             # The product of two independent estimates is unbiased; the square of one is not.
             squares.append(
@@ -269,14 +263,12 @@ class CrowdGame(CanaryGame):
         """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
         return True
 
-    def make_setups(
-        self, case: GameInputs, rng: np.random.Generator
-    ) -> Iterator[GameSetup | SkippedScopes]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
         simulate.
 
         A ``GameSetup`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
-        that can use the same canary (designed user). A ``SkippedScopes`` names scopes without an
+        that can use the same canary (designed user). A ``Skip`` names scopes without an
         experiment, and the reason.
 
         ``case``: the system under audit, its data, and options.
@@ -297,9 +289,7 @@ class CrowdGame(CanaryGame):
         if by is not None:
             every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):
-                yield SkippedScopes(
-                    scopes=unread, reason="the attack reads nothing from this vantage"
-                )
+                yield Skip(scopes=unread, reason="the attack reads nothing from this vantage")
         else:
             for setup in self.design_setups(case, all_deltas, rng):
                 all_deltas = {s: d for s, d in all_deltas.items() if s not in setup.deltas_by_scope}
@@ -311,12 +301,8 @@ class CrowdGame(CanaryGame):
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
                 of_uploads = of_uploads and not stated.can_claims_use_sampling(target)
             of_uploads = of_uploads and scope.vantage in rounds.UPLOAD_VANTAGES
-            return (
-                str(scope.unit),
-                str(scope.adjacency),
-                of_uploads,
-                is_hiding_claimed(target, scope),
-            )
+            hiding = is_hiding_claimed(target, scope)
+            return str(scope.unit), str(scope.adjacency), of_uploads, hiding
 
         for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
             scopes = {scope: all_deltas[scope] for scope in group}
@@ -330,7 +316,7 @@ class CrowdGame(CanaryGame):
         scopes: Mapping[Scope, tuple[float, ...]],
         of_uploads: bool,
         rng: np.random.Generator,
-    ) -> GameSetup | SkippedScopes:
+    ) -> GameSetup | Skip:
         """Makes the experiment with the canary that is easiest to distinguish, or the reason why
         there is none.
 
@@ -349,7 +335,7 @@ class CrowdGame(CanaryGame):
             scope = replace(scope, adjacency=Adjacency.REPLACE)
         choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
-            return SkippedScopes(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
+            return Skip(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
         canary, number, left_out = choice
         steered_by, chosen = tuple(sent.items())[number]
         vantages, length = canary_game.list_vantages(scopes), short.sizes.rounds or 1

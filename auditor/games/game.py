@@ -95,7 +95,7 @@ _Guess = TypeVar("_Guess", bound=AttackResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttackTrial:
+class Trial:
     """One attack, the view that its adversary sees, and the true data that score its guesses.
 
     ``target_name``, ``attack_name``: names of the audited system and of the attack, as stated in
@@ -285,10 +285,7 @@ _THIRDS = {
 
 
 def summarize_users(
-    game: AttackTrial,
-    users: NDArray[np.integer[Any]],
-    success: NDArray[np.floating[Any]],
-    name: str,
+    game: Trial, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
 ) -> UsersRow:
     """Summarises an attack's success over users: quantiles, the share of exposed users, and means
     of groups.
@@ -336,7 +333,7 @@ def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: floa
 
 
 def _groups(
-    game: AttackTrial, users: NDArray[np.integer[Any]]
+    game: Trial, users: NDArray[np.integer[Any]]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Yields the groups of users whose mean success is reported.
 

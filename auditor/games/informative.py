@@ -39,22 +39,20 @@ class InformativeView:
 
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
-    ``n_without_effect``: number of removed messages that left the model unchanged.
+    ``n_no_effect``: number of removed messages that left the model unchanged.
     ``n_oversized``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``, infinities
         or NaN.
     """
 
     view: View
     n_messages: int
-    n_without_effect: int
+    n_no_effect: int
     n_oversized: int
 
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = (
-            [f"{self.n_without_effect:,} do not change the model"] if self.n_without_effect else []
-        )
+        parts = [f"{self.n_no_effect:,} do not change the model"] if self.n_no_effect else []
         if self.n_oversized:
             parts.append(f"{self.n_oversized:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
         text = f"Attacks skip some of {self.n_messages:,} messages: {' and '.join(parts)}."
@@ -67,7 +65,7 @@ class InformativeView:
         """
         return (
             self.removal_note
-            if self.n_messages and self.n_without_effect + self.n_oversized == self.n_messages
+            if self.n_messages and self.n_no_effect + self.n_oversized == self.n_messages
             else ""
         )
 
@@ -105,7 +103,7 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     return InformativeView(
         view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
         n_messages=sent + n_removed_before,
-        n_without_effect=empty,
+        n_no_effect=empty,
         n_oversized=large + n_removed_before,
     )
 

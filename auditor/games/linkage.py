@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, LinkScores
 from fedrec_auditor.attacks.linkage import MAX_EARLIER_ROUNDS
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import AttackTrial, summarize_users
+from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
@@ -21,7 +21,7 @@ from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 MAX_USERS, QUICK_MAX_USERS = 600, 100
 
 
-def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a linkage attack, which guesses the sender of each message of the last round; returns
     rows of the report.
 

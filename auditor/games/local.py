@@ -17,12 +17,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Uni
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import canary_game, crowd_game, projection, reading
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import (
-    UPLOAD_RUNS,
-    GameInputs,
-    GameSetup,
-    SkippedScopes,
-)
+from fedrec_auditor.auditor.games.canary_game import UPLOAD_RUNS, GameInputs, GameSetup, Skip
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
 from fedrec_auditor.auditor.games.stated import can_claims_use_sampling, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
@@ -159,7 +154,7 @@ class _Trial:
         self, canary: CanarySet, broadcast: Broadcast | None, *, noisy: bool = False
     ) -> reading.StatisticsMap:
         rng = np.random.default_rng(self.seed)
-        received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
+        received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
         args = self.target, canary.histories, received, rng
         self.count = self.count or reading.choose_n_messages(
             *args, max_messages=_COPIES, max_numbers=_SEARCH_NUMBERS
@@ -296,13 +291,11 @@ class LocalGame(canary_game.CanaryGame):
         """
         return super().count_bounds(target) + len(target.design_pairs())
 
-    def make_setups(
-        self, case: GameInputs, rng: np.random.Generator
-    ) -> Iterator[GameSetup | SkippedScopes]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields the experiments of the game, each with two histories of one client to simulate.
 
         There is one ``GameSetup`` per protected unit and adjacency of the claims, then one per
-        worst-case pair that is designed for the system. A ``SkippedScopes`` states why there is no
+        worst-case pair that is designed for the system. A ``Skip`` states why there is no
         experiment for a claim.
 
         ``case``: the system under audit, its data, and options.
@@ -313,9 +306,7 @@ class LocalGame(canary_game.CanaryGame):
         for pair in case.target.design_pairs():
             yield make_designed_setup(case.target, crowd, pair, rng)
 
-    def _settings(
-        self, case: GameInputs, rng: np.random.Generator
-    ) -> Iterator[GameSetup | SkippedScopes]:
+    def _settings(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         target, shape = case.target, case.population_shape
         population = canaries.shrink_data(case.interactions, *shape, target.n_required_items)
         alone = target.limit_rounds(1)
@@ -323,23 +314,23 @@ class LocalGame(canary_game.CanaryGame):
         claims = [c for c in alone.get_claims(sizes) if c.scope.vantage is Vantage.SERVER]
         deltas = self.get_deltas_by_scope(claims)
         if not deltas:
-            yield SkippedScopes(
+            yield Skip(
                 reason="The game needs a claim about a user, a rating, an interaction or an "
                 "attribute against an adversary who sees single messages. Play another game"
             )
             return
         everybody, opening = crowd_game.run_with_canary(alone, population, rng, case.machine)
         if opening.public.n_silos is not None:
-            yield SkippedScopes(
+            yield Skip(
                 reason="The game needs messages of one client each, but the messages come from "
                 'parties, which hold several users or a part of each user\'s data. Play "training"'
             )
             return
         broadcast = crowd_game.get_first_broadcast(opening)
-        received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
+        received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
         numbers = _count_numbers(alone, everybody.take_users(np.array([-1])), received, rng)
         if not numbers:
-            yield SkippedScopes(
+            yield Skip(
                 reason="Expected messages of single clients, got none: no client sends a message "
                 "of its own. Play another game"
             )
@@ -350,11 +341,11 @@ class LocalGame(canary_game.CanaryGame):
         for scope in deltas:
             if can_claims_use_sampling(target) and any(deltas[scope]):
                 reason = "a delta may rely on the random sampling of users: play round or training"
-                yield SkippedScopes(scopes=(scope,), reason=reason)
+                yield Skip(scopes=(scope,), reason=reason)
                 continue
             pair = search_worst_pair(alone, population, scope, broadcast, can_steer=steers, rng=rng)
             if pair is None:
-                yield SkippedScopes(scopes=(scope,), reason=canary_game.NO_CHANGE_TEXT)
+                yield Skip(scopes=(scope,), reason=canary_game.NO_CHANGE_TEXT)
                 continue
             yield GameSetup(
                 target=alone,
@@ -387,7 +378,7 @@ def _make_prover(
     ``one_in``: number by which the usual number of real draws, against which the trace is checked,
         is divided.
     """
-    received = projection.get_received_broadcast(pair.broadcast, projection.CANARY_ROWS)
+    received = projection.cut_broadcast(pair.broadcast, projection.CANARY_ROWS)
     code = target.get_message_function(pair.canary.histories, received)
     if code is None or len(code[1]) != 2:
         return None

@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.base import Background, MemberScores
 from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_participation
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import AttackTrial, make_further_figure, summarize_users
+from fedrec_auditor.auditor.games.game import Trial, make_further_figure, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
@@ -27,7 +27,7 @@ MAX_MEMBERS_PER_USER = 20
 N_KNOWN_ITEMS = 5
 
 
-def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses whether a user has an item; returns rows of the report.
 
     The metrics are AUC, with the ROC curve, and the true positive rate (TPR) at a false positive
@@ -37,7 +37,7 @@ def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     A candidate is a pair of user and item. A member is a candidate that is an interaction in the
     data; all other candidates are non-members. The candidates are up to 20 members and equally many
     non-members per user, drawn uniformly from the user's items and from all other items, for up to
-    2,000 users (``AttackTrial.max_users``).
+    2,000 users (``Trial.max_users``).
 
     Members are more popular than random non-members, so that a good guess is possible without
     uploads. The baseline ``popularity`` therefore scores a pair by the number of other users who
@@ -101,12 +101,7 @@ def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def _rows(
-    game: AttackTrial,
-    curve: metrics.Roc,
-    fprs: Iterable[float],
-    baseline: str,
-    pairs: int,
-    note: str,
+    game: Trial, curve: metrics.Roc, fprs: Iterable[float], baseline: str, pairs: int, note: str
 ) -> list[AttackRow]:
     """Makes the row of the AUC, with the ROC curve, and one row of the TPR at each of ``fprs``.
 
@@ -218,7 +213,7 @@ def draw_candidates(
 USER_MEMBERSHIP_FPRS = (0.1, 0.01, 0.001)
 
 
-def run_user_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
+def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack that guesses which users took part in a training; returns report rows.
 
     The metrics are AUC, and the true positive rate (TPR) at false positive rates (FPR) of 10%, 1%
@@ -228,7 +223,7 @@ def run_user_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     Each training on half of the users is attacked in turn, by an adversary who has run all other
     trainings. The adversary knows the ratings of all users with ratings. If there are more than
     ``MAX_PROFILES`` such users, the adversary knows only the ratings of the scored users, at most
-    2,000 (``AttackTrial.max_users``).
+    2,000 (``Trial.max_users``).
 
     The baseline is the number of a user's ratings, and the gain over it is paired by users. Each
     user is included with probability 1/2, so that no prior can help the attack, and the baseline

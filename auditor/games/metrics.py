@@ -452,8 +452,8 @@ class Guesses:
         a draw.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``random_guess_probs``: probabilities with which a random guesser names each class in a draw (r,
-        C), or None. If given, ``right_true_guess_counts`` has expected numbers of right guesses,
+    ``random_probs``: probabilities with which a random guesser names each class in a draw (r,
+        C), or None. If given, ``guess_counts`` has expected numbers of right guesses,
         and ``guessed_codes`` only marks known users.
     """
 
@@ -461,10 +461,10 @@ class Guesses:
     guessed_codes: NDArray[np.int64]
     n_classes: int
     scores: NDArray[np.float64] | None = None
-    random_guess_probs: NDArray[np.float64] | None = None
+    random_probs: NDArray[np.float64] | None = None
 
     @property
-    def right_true_guess_counts(self) -> NDArray[np.float64]:
+    def guess_counts(self) -> NDArray[np.float64]:
         """Counts by draw, user and class, (r, n, 3, C). The third axis has three kinds: right
         guesses, true classes, and guesses.
 
@@ -473,11 +473,7 @@ class Guesses:
         eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: KNOWN_CLASS_CODE
         is_unknown = (self.guessed_codes != KNOWN_CLASS_CODE)[:, :, None]
         truth = eye[self.true_codes][None] * is_unknown
-        guess = (
-            eye[self.guessed_codes]
-            if self.random_guess_probs is None
-            else self.random_guess_probs[:, None]
-        )
+        guess = eye[self.guessed_codes] if self.random_probs is None else self.random_probs[:, None]
         guessed = guess * is_unknown
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
@@ -530,7 +526,7 @@ def estimate_metrics(
     ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
     same draws.
     """
-    tallies = guess.right_true_guess_counts
+    tallies = guess.guess_counts
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
     weights = draw_bootstrap_weights(n, rng)
@@ -549,7 +545,7 @@ def estimate_metrics(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _hull(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.right_true_guess_counts, compute_draw_f1(baseline)
+            guessing, random = baseline.guess_counts, compute_draw_f1(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
@@ -563,12 +559,12 @@ def estimate_metrics(
 def compute_draw_f1(guesses: Guesses) -> NDArray[np.float64]:
     """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
 
-    If guesses are random (``random_guess_probs``), the value is the exact expectation.
+    If guesses are random (``random_probs``), the value is the exact expectation.
     """
-    per_draw = guesses.right_true_guess_counts.sum(axis=1)
-    if guesses.random_guess_probs is None:
+    per_draw = guesses.guess_counts.sum(axis=1)
+    if guesses.random_probs is None:
         return get_macro_f1(per_draw)
-    pairs = zip(per_draw[:, 1], guesses.random_guess_probs, strict=True)
+    pairs = zip(per_draw[:, 1], guesses.random_probs, strict=True)
     return np.array([get_random_f1(counts, shares) for counts, shares in pairs])
 
 

@@ -20,12 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, make_local_scope
 from fedrec_auditor.auditor.games import canary, canary_game, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import CanarySet
-from fedrec_auditor.auditor.games.canary_game import (
-    GameInputs,
-    GameSetup,
-    RunSampler,
-    SkippedScopes,
-)
+from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RunSampler, Skip
 from fedrec_auditor.auditor.games.crowd_game import select_predicted_users
 from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.auditor.games.stated import is_hiding_claimed, sends_when_absent
@@ -104,7 +99,7 @@ class CanaryDirections:
         total = None
         if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
             total = 0.5 * canaries.sum_canary_rows(sent) + canaries.sum_canary_rows(others)
-            total = total - (count + len(others)) * canaries.select_canary_rows(base)
+            total = total - (count + len(others)) * canaries.get_canary_rows(base)
         return cls(values, matrix, middle, shape, total)
 
 
@@ -146,8 +141,8 @@ class CanaryScorer:
         ``compute``: device and memory of the simulation.
         """
         own = np.tile(canaries.other_users.n_users + np.arange(len(canaries)), 2)
-        received = projection.get_received_broadcast(broadcast, own)
-        rest = projection.get_received_broadcast(broadcast, np.arange(others.n_users))
+        received = projection.cut_broadcast(broadcast, own)
+        rest = projection.cut_broadcast(broadcast, np.arange(others.n_users))
         sending, crowding = rng.spawn(2)
         sent = target.upload(canaries.histories, received, sending, 1, compute).components
         crowd: Mapping[str, Component] = {}
@@ -202,9 +197,7 @@ class CanaryScorer:
         return np.column_stack([np.zeros((len(self.canaries), 0)), *scores])
 
     def _new_rows(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
-        return {
-            name: self.canaries.select_canary_rows(part) for name, part in (model or {}).items()
-        }
+        return {name: self.canaries.get_canary_rows(part) for name, part in (model or {}).items()}
 
     def _yield_sums(
         self, view: View, models: list[dict[str, NDArray[Any]]]
@@ -236,10 +229,8 @@ class CanaryScorer:
             {name: self.canaries.get_canary_rows_shape(p.shape) for name, p in parts.items()}
         )
         for name, key in pairs:
-            along, start = (
-                self.directions[key],
-                projection.get_subtracted_model(parts[name], name, broadcast),
-            )
+            along = self.directions[key]
+            start = projection.get_subtracted_model(parts[name], name, broadcast)
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):
                 values = along.own_row_directions[block]
                 scores[block] += np.einsum("ij,ij->i", values, sent)
@@ -455,9 +446,7 @@ class OneRunGame(canary_game.CanaryGame):
     chunk_size = 1
     fixed_estimator = OneRun()
 
-    def make_setups(
-        self, case: GameInputs, rng: np.random.Generator
-    ) -> Iterator[GameSetup | SkippedScopes]:
+    def make_setups(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         """Yields one training with canaries (designed users) per pair of unit and adjacency among
         the claims, or the reason why there is none.
 
@@ -483,18 +472,15 @@ class OneRunGame(canary_game.CanaryGame):
             same = tuple(group)
             canaries = canary.design_canaries(same[0], interactions, count, rng)
             if canaries is None:
-                yield SkippedScopes(
-                    scopes=same, reason="all ratings of the data have the same value"
-                )
+                yield Skip(scopes=same, reason="all ratings of the data have the same value")
                 continue
-            if is_hiding_claimed(target, same[0]) and _absent_moves(
-                trained, interactions, same[0], rng
-            ):
+            hiding = is_hiding_claimed(target, same[0])
+            if hiding and _absent_moves(trained, interactions, same[0], rng):
                 reason = (
                     "the message of an empty history moves something, so that adding or removing a "
                     "canary is two changes: play training"
                 )
-                yield SkippedScopes(scopes=same, reason=reason)
+                yield Skip(scopes=same, reason=reason)
                 continue
             sizes = canary.count_population(canaries.other_users, count)
             deltas = self.get_deltas_by_scope(trained.get_claims(sizes))
@@ -568,6 +554,5 @@ def _absent_moves(
     that it sees) in ``scope``.
     """
     opening = crowd_game.run_round(target, interactions.take_users(np.arange(1)), rng)
-    return sends_when_absent(
-        target, interactions, scope, crowd_game.get_first_broadcast(opening), rng
-    )
+    broadcast = crowd_game.get_first_broadcast(opening)
+    return sends_when_absent(target, interactions, scope, broadcast, rng)

@@ -41,7 +41,7 @@ class ExpectedMessages:
     """Expected messages at one broadcast, by component (named array), for an adversary who knows
     all data.
 
-    ``world_difference``: mean message of the canary (designed user) in the first world
+    ``world_gap``: mean message of the canary (designed user) in the first world
         (neighbouring input) minus its mean message in the second world.
     ``own_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``own_mean`` plus the sum of the messages of all other users.
@@ -51,14 +51,12 @@ class ExpectedMessages:
     out, because each of their values is random.
     """
 
-    world_difference: Directions
+    world_gap: Directions
     own_mean: Directions
     message_sum: Directions
 
 
-def get_received_broadcast(
-    broadcast: Broadcast | None, users: slice | NDArray[np.intp]
-) -> Broadcast | None:
+def cut_broadcast(broadcast: Broadcast | None, users: slice | NDArray[np.intp]) -> Broadcast | None:
     """Returns the part of ``broadcast`` that some users receive.
 
     A user receives only the user's own row of a table with one row per user.
@@ -93,13 +91,11 @@ def estimate_messages(
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
-    received = get_received_broadcast(broadcast, CANARY_ROWS)
+    received = cut_broadcast(broadcast, CANARY_ROWS)
     pair = draw_upload_pairs(target, profiles, received, drawn, n_uploads)
     crowd, count = _NOBODY, 0
     if others is not None and others.n_users:
-        crowd = target.upload(
-            others, get_received_broadcast(broadcast, OTHER_ROWS), crowding
-        ).components
+        crowd = target.upload(others, cut_broadcast(broadcast, OTHER_ROWS), crowding).components
         count = others.n_users
     for name, part in pair[0].items():
         first, second = (_mean(sent[name]) for sent in pair)
@@ -228,13 +224,13 @@ def compute_features(
             for part in model.values()
             if np.ndim(part) == 2 and len(part) == view.public.n_items
         ]
-        ratio = _ratio(model, expected_by_round[0].world_difference, {})
+        ratio = _ratio(model, expected_by_round[0].world_gap, {})
         return np.concatenate([_summary([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
         models = [each.broadcast for each in view.rounds]
         changes = (subtract_models(before, after) for before, after in pairwise(models))
         ratios = (
-            _ratio(change, expected.world_difference, expected.message_sum)
+            _ratio(change, expected.world_gap, expected.message_sum)
             for change, expected in zip(changes, expected_by_round, strict=False)
         )
         return _summary(list(ratios))
@@ -243,10 +239,10 @@ def compute_features(
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
             count = 0 if seen.sum_senders is None else len(seen.sum_senders)
             moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
-            sums.append(_ratio(moved, expected.world_difference, expected.message_sum))
+            sums.append(_ratio(moved, expected.world_gap, expected.message_sum))
             if seen.cleartext is not None:
                 total = sum_components(seen.cleartext.components)
-                clear.append(_ratio(total, expected.world_difference, {}))
+                clear.append(_ratio(total, expected.world_gap, {}))
         return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
     if view.vantage is Vantage.SHUFFLED or view.public.n_silos is not None:
         return _unlinked(view, expected_by_round)
@@ -269,10 +265,10 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
             own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
             middle = expected.own_mean if name == "uploads" else {}
-            ratio = _ratio(own, expected.world_difference, middle, known=True)
+            ratio = _ratio(own, expected.world_gap, middle, known=True)
             sources.setdefault(name, []).append(ratio)
             if own:
-                grown.append(_along(own, expected.world_difference))
+                grown.append(_along(own, expected.world_gap))
     return np.concatenate([*(_summary(ratios) for ratios in sources.values()), [_slope(grown)]])
 
 
@@ -320,10 +316,7 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
         parts = shuffled if shuffled is not None else (of_round.uploads or _NOTHING).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        total, apart = (
-            subtract_base(sum_components(parts), broadcast, count),
-            expected.world_difference,
-        )
+        total, apart = (subtract_base(sum_components(parts), broadcast, count), expected.world_gap)
         sums.append(_ratio(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
@@ -418,10 +411,8 @@ def _ratio(
         c = sum_inner_products(pairs) / (sum_inner_products((m, m) for _, m in pairs) + _TINY)
     rests = [x if m is None else x - c * m for x, _, m in parts]
     square = sum_inner_products((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
-    total, apart = (
-        sum_inner_products((x, d) for x, d, _ in parts),
-        sum_inner_products((d, d) for _, d, _ in parts),
-    )
+    total = sum_inner_products((x, d) for x, d, _ in parts)
+    apart = sum_inner_products((d, d) for _, d, _ in parts)
     expected = sum_inner_products((m, d) for _, d, m in parts if m is not None)
     if known:
         total, expected = total - expected, 0.0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Background, Reconstruction
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide_or_zero, find_subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import AttackTrial, summarize_users
+from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.membership import to_log_odds
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
@@ -25,12 +25,12 @@ _KNOWS = (
 )
 
 
-def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a reconstruction attack; returns rows of the report.
 
     There are rows for guessed item sets, entries known with certainty, ratings and user vectors.
     All metrics are means over at most 2,000 users whose messages the attack sees
-    (``AttackTrial.max_users``), drawn uniformly.
+    (``Trial.max_users``), drawn uniformly.
 
     There are two baselines for item sets:
 
@@ -69,7 +69,7 @@ def run_attack(game: AttackTrial) -> tuple[AttackRow | SkippedRow, ...]:
     return tuple(rows)
 
 
-def _anonymous(game: AttackTrial, hidden: View) -> tuple[AttackRow, ...]:
+def _anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
     """Makes the row of the share of users whose whole item set is among the guessed sets, which
     have no senders.
 
@@ -107,7 +107,7 @@ def _rounds(count: int) -> str:
     return "the last round" if count == 1 else f"the last {count} rounds"
 
 
-def _sets(game: AttackTrial, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
+def _sets(game: Trial, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
     """Makes the rows of the F1 of guessed item sets, and of the share of users whose set is guessed
     exactly.
 
@@ -138,7 +138,7 @@ def _sets(game: AttackTrial, guess: NDArray[np.bool_], truth: NDArray[np.bool_])
     ]
 
 
-def _ratings(game: AttackTrial, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
+def _ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
     """Makes the row of the share of a user's ratings that are guessed exactly; missing guesses are
     wrong.
 
@@ -159,7 +159,7 @@ def _ratings(game: AttackTrial, guess: NDArray[np.floating[Any]], truth: NDArray
 
 
 def _row(
-    game: AttackTrial,
+    game: Trial,
     metric: str,
     values: NDArray[np.floating[Any]],
     baselines: dict[str, NDArray[np.float64]],
@@ -182,9 +182,7 @@ def _row(
     return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
 
 
-def _proved(
-    game: AttackTrial, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]
-) -> AttackRow:
+def _proved(game: Trial, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
     """Makes the row of the share of entries (user, item) that the attack knows with certainty.
 
     ``certain``, ``mistaken``: whether each entry is certain, and is guessed wrongly (n_users,
@@ -206,7 +204,7 @@ def _proved(
     )
 
 
-def _vectors(game: AttackTrial, guess: Floats, truth: Floats) -> AttackRow:
+def _vectors(game: Trial, guess: Floats, truth: Floats) -> AttackRow:
     """Makes the row of the cosine between guessed and true user vectors, each of shape (n_users,
     number of factors).
     """

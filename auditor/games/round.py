@@ -106,9 +106,9 @@ class RoundSimulator:
         if set(vantages) - {Vantage.SERVER}:
             along = projection.estimate_messages(
                 target, canary.histories, broadcast, rng, _COPIES
-            ).world_difference
+            ).world_gap
         readings: reading.StatisticsMap = {}
-        received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
+        received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
         if Vantage.SERVER in vantages and reducer is None:
             count = reading.choose_n_messages(target, canary.histories, received, rng)
             readings = reading.learn_message_stats(target, canary.histories, received, rng, count)
@@ -208,7 +208,7 @@ class RoundSimulator:
     ) -> Mapping[str, Component]:
         is_crowd = profiles is self.canary.other_users
         rows = projection.OTHER_ROWS if is_crowd else projection.CANARY_ROWS
-        received = projection.get_received_broadcast(self.broadcast, rows)
+        received = projection.cut_broadcast(self.broadcast, rows)
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
@@ -239,7 +239,7 @@ class RoundSimulator:
         """A copy with voting rules that are learnt from messages of the two worlds (neighbouring
         inputs), drawn with the same randomness.
         """
-        received = projection.get_received_broadcast(self.broadcast, projection.CANARY_ROWS)
+        received = projection.cut_broadcast(self.broadcast, projection.CANARY_ROWS)
         histories = self.canary.histories
         profile = histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components

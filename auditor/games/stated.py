@@ -109,7 +109,7 @@ def sends_when_absent(
     """
     if not is_hiding_claimed(target, scope):
         return False
-    received = projection.get_received_broadcast(broadcast, projection.CANARY_ROWS)
+    received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
     nobody = add_user(population.take_users(np.arange(0)), np.zeros(population.n_items, np.float32))
     return not _is_neutral(target, nobody, received, rng)
 

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games import canary_game
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.game import AttackTrial, HalfTrainings, UploadTables
+from fedrec_auditor.auditor.games.game import HalfTrainings, Trial, UploadTables
 from fedrec_auditor.auditor.games.informative import InformativeView, filter_view
 from fedrec_auditor.auditor.games.row_order import ClientRowOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
@@ -183,7 +183,7 @@ class AuditedTarget:
                 messages, view = self._server_view, replace(self._server_view.view, vantage=vantage)
             if not refusal:
                 view.notes.clear()  # These are notes of other attacks.
-                game = AttackTrial(
+                game = Trial(
                     target_name=task.target,
                     attack_name=task.step,
                     attack=attack,
@@ -302,7 +302,7 @@ class AuditedTarget:
             MessagesRow(
                 target=self.name,
                 sent=linked.n_messages,
-                empty=linked.n_without_effect,
+                empty=linked.n_no_effect,
                 oversized=linked.n_oversized,
             ),
         )
@@ -388,7 +388,7 @@ def play_game(
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
     for setup in settings:
-        if isinstance(setup, canary_game.SkippedScopes):
+        if isinstance(setup, canary_game.Skip):
             scopes = ", ".join(f"[{scope}]" for scope in setup.scopes)
             left_out.append(f"{scopes}{': ' if scopes else ''}{setup.reason}.")
             continue

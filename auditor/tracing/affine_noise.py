@@ -59,7 +59,7 @@ class AffineNoise:
     @property
     def is_lattice(self) -> bool:
         """Whether all values of the noise lie on a grid of equal steps, as integers do."""
-        return self.function is math.floor or self.source.has_integer_values
+        return self.function is math.floor or self.source.is_integer
 
     @property
     def is_for_seeds_only(self) -> bool:
@@ -95,7 +95,7 @@ class AffineNoise:
             whole = math.ceil(crossing) if strict else math.floor(crossing) + 1
             low, high = self.inner_noise.split_cell(cell, Fraction(whole))
         else:
-            if self.source.has_integer_values:
+            if self.source.is_integer:
                 crossing = math.ceil(crossing) - _HALF if strict else math.floor(crossing) + _HALF
             low, high = self.source.split_cell(cell, crossing)
         return (low, high) if self.coefficient > 0 else (high, low)
@@ -245,7 +245,7 @@ def _decided(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
     """Returns the noise as a fraction if ``cells`` leave one integer for its draw, else None."""
     source, cell = noise.source, cells[noise.source]
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cell[0])
-    if noise.inner_noise or not source.has_integer_values or high - low != 1 or len(cell) > 1:
+    if noise.inner_noise or not source.is_integer or high - low != 1 or len(cell) > 1:
         return None
     return Fraction(noise.coefficient * low + noise.constant)
 
@@ -293,11 +293,7 @@ def _sum(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.decay_rate)
     else:
         for noise in (a, b):
-            if (
-                noise.inner_noise is None
-                and noise.source.has_integer_values
-                and not noise.source.n_values
-            ):
+            if noise.inner_noise is None and noise.source.is_integer and not noise.source.n_values:
                 raise UnfixedDrawError(noise.source)
         raise NotTraced("the code adds two noises whose sum has no known density")
     source = part.path.merge_sum(total, (s, weights[0]), (t, weights[1]))

@@ -20,11 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import gate, known, objects
-from fedrec_auditor.auditor.tracing.equivalents import (
-    EQUIVALENTS,
-    find_extreme_by_key,
-    python_sorted,
-)
+from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, find_extreme, python_sorted
 from fedrec_auditor.auditor.tracing.gate import ARRAYS, SET_TYPES, TracedError, TracedIterator
 from fedrec_auditor.auditor.tracing.objects import MISSING, NativeMethod, PartialCall, SuperProxy
 from fedrec_auditor.auditor.tracing.operations import CONTAINER_TYPES, OperationTracer
@@ -53,7 +49,7 @@ def _lazily(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     plain = [run.fix_value(run.check_input(value, "an iterator")) for value in plain]
     named = {k: run.fix_value(run.check_input(v, "an iterator")) for k, v in kwargs.items()}
     return TracedIterator(
-        run.count_steps_over(run.run_code(lambda: function(*looped, *plain, **named)))
+        run.charge_steps(run.run_code(lambda: function(*looped, *plain, **named)))
     )
 
 
@@ -77,7 +73,7 @@ def _next(run: OperationTracer, args: Any, kwargs: Any) -> Any:
 def _reversed(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
     run.check_kind(value, (*CONTAINER_TYPES, *gate.DICT_VIEW_TYPES), "reversed")
-    return TracedIterator(run.count_steps_over(reversed(value)))
+    return TracedIterator(run.charge_steps(reversed(value)))
 
 
 def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -91,9 +87,7 @@ def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
 def _extreme(function: Any, is_better: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     key = kwargs.pop("key", None)
     if key is not None:
-        return run.call(
-            find_extreme_by_key, (args[0] if len(args) == 1 else args, key, is_better), {}
-        )
+        return run.call(find_extreme, (args[0] if len(args) == 1 else args, key, is_better), {})
     if len(args) == 1 and type(args[0]) not in SET_TYPES:
         args = (tuple(run.iterate(args[0])),)
     return run.call_compiled(function, args, kwargs, function.__name__)

@@ -84,7 +84,7 @@ def python_sorted(entries: Any, key: Any, reverse: Any = False) -> Any:
     return [entries[abs(place)] for _, place in sorted(places, reverse=reverse)]
 
 
-def find_extreme_by_key(entries: Any, key: Any, is_better: Any) -> Any:
+def find_extreme(entries: Any, key: Any, is_better: Any) -> Any:
     """Equivalent of ``min`` and ``max`` with a key function, in plain Python that tracing can
     follow.
 

@@ -129,7 +129,7 @@ class CallGate(ABC):
         """Raises NotTraced for a call of the unknown function ``name``."""
         self.refuse(f"the code calls {name}, which is not known to depend on its arguments alone")
 
-    def count_steps_over(self, values: Iterable[Any]) -> Iterator[Any]:
+    def charge_steps(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yields the given values, and counts one step of the tracing interpreter per value."""
         for value in values:
             self.count_steps()
@@ -212,14 +212,10 @@ class CallGate(ABC):
         self.count_steps(len(self.name_reads) + _CALL * len(self.reads))
         for (_, name), (names, value) in self.name_reads.items():
             if names.get(name) is not value:
-                raise StateChanged(
-                    f"the code reads {name}, which other code changes. Make it an argument"
-                )
+                raise StateChanged(f"the code reads {name}, which other code changes. Pass it in")
         for value, before in self.reads.values():
             if _content(value) != before:
-                raise StateChanged(
-                    "the code reads an object that other code changes. Make it an argument"
-                )
+                raise StateChanged("the code reads an object that other code changes. Pass it in")
 
     def call_allowed_compiled(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str

@@ -279,7 +279,7 @@ class TracedGenerator(np.random.Generator):
     def _open(self, source: RealDraw) -> Any:
         value = self.path.record_draw(source)
         if value is not None:
-            return np.int64(value) if source.has_integer_values else value
+            return np.int64(value) if source.is_integer else value
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:

@@ -330,18 +330,16 @@ class OperationTracer(objects.ObjectBuilder):
             self.record_content(value)
             if kind in SET_TYPES:
                 self.check_set_order(value)
-            return self.count_steps_over(value)
+            return self.charge_steps(value)
         if kind in (Symbol, MaskedEntries):
             return self._entries(value.to_concrete())
         if kind in ARRAYS:
             self.check_input(value, "a loop")
-            return self.count_steps_over(
-                self.run_code(lambda: [value[k] for k in range(len(value))])
-            )
+            return self.charge_steps(self.run_code(lambda: [value[k] for k in range(len(value))]))
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
         if issubclass(kind, tuple) and self.look_up(kind, "__iter__") is tuple.__iter__:
-            return self.count_steps_over(tuple.__iter__(value))
+            return self.charge_steps(tuple.__iter__(value))
         hook = self.find_method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())

@@ -111,7 +111,7 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def make_lookup_key(value: Any) -> Any:
+def get_value_key(value: Any) -> Any:
     """Converts a single concrete value of an output to a hashable key, to look up probabilities.
 
     Equal numbers of different types get equal keys. Raises NotTraced for a value of unknown type.
@@ -149,16 +149,14 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
         raise NotTraced(f"the code returns a {type(output).__name__} with attributes. Drop them")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
-        return "map", tuple(
-            (make_lookup_key(key), _structure(value, leaves)) for key, value in items
-        )
+        return "map", tuple((get_value_key(key), _structure(value, leaves)) for key, value in items)
     if isinstance(output, (list, tuple)):
         output = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in output]
         if not any(isinstance(e, _NESTED) or is_dataclass(e) for e in output):
-            leaves += [e if isinstance(e, Symbol) else make_lookup_key(e) for e in output]
+            leaves += [e if isinstance(e, Symbol) else get_value_key(e) for e in output]
             return "row", len(output)
         return "list", tuple(_structure(entry, leaves) for entry in output)
-    leaves.append(make_lookup_key(output))
+    leaves.append(get_value_key(output))
     return "value"
 
 
@@ -193,9 +191,7 @@ _NOISE = "noise"
 FormsByPartKey = dict[Hashable, set[Hashable]]
 
 
-def list_part_forms(
-    output: Any, path: Output, values: Output
-) -> Iterator[tuple[Hashable, Hashable]]:
+def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
     """Yields the form of each part of an output (its types, shapes and signs of zero), as pairs
     (key, form).
 

@@ -121,7 +121,7 @@ class RealDraw:
         return (_SUPPORTS[self.family],)
 
     @property
-    def has_integer_values(self) -> bool:
+    def is_integer(self) -> bool:
         """Whether every value of the draw is an integer."""
         return self.family.endswith("geometric") or self.n_values > 0
 
@@ -164,7 +164,7 @@ class RealDraw:
             return Fraction(high) - Fraction(low)
         if self.n_values:
             return Fraction(math.ceil(high) - math.ceil(low), self.n_values)
-        if self.has_integer_values:
+        if self.is_integer:
             if low < 0 and high > _HALF:
                 return sum(self.compute_interval_mass(*p) for p in ((low, _HALF), (_HALF, high)))
             if high < 1:
@@ -207,11 +207,11 @@ class RealDraw:
             )
             return self.sample_value(((low, 0),) if share < left else ((0, high),), rng)
         sign, near, far = (-1.0, -b, -a) if b <= 0.0 else (1.0, a, b)
-        rate = self.decay_rate if self.has_integer_values else 1.0
-        if self.has_integer_values:
+        rate = self.decay_rate if self.is_integer else 1.0
+        if self.is_integer:
             near, far = math.ceil(near), far if math.isinf(far) else math.ceil(far)
         value = near - math.log1p(share * math.expm1(-rate * (far - near))) / rate
-        return math.floor(value) if self.has_integer_values else sign * value
+        return math.floor(value) if self.is_integer else sign * value
 
     def cell_contains(self, cell: Any, value: Any) -> bool:
         """Whether ``cell``, a tuple of intervals, contains the number ``value``."""

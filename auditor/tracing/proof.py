@@ -59,10 +59,8 @@ class DistributionPair:
         ``lost``: probability of the execution paths of ``q`` that were left out. Raises NotTraced
         if outputs combine several noises that are not normal.
         """
-        parts = [
-            _Part.of(group, q.outputs_by_tag.get(tag), lost)
-            for tag, group in p.outputs_by_tag.items()
-        ]
+        second = q.tag_outputs
+        parts = [_Part.of(each, second.get(tag), lost) for tag, each in p.tag_outputs.items()]
         return cls(parts, lost)
 
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
@@ -202,10 +200,8 @@ def _multiplied(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArra
     """
     keys = list(dict.fromkeys((*p, *q)))
     block = np.array([[to_log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
-    if logs.shape[1] * len(keys) > tables.MAX_TABLE_ENTRIES:
-        raise NotTraced(
-            f"the random draws combine to more than {tables.MAX_TABLE_ENTRIES:,} outputs"
-        )
+    if logs.shape[1] * len(keys) > tables.MAX_KEYS:
+        raise NotTraced(f"the random draws combine to more than {tables.MAX_KEYS:,} outputs")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
     both = both[:, np.argsort(both[0] - both[1])]
@@ -303,11 +299,7 @@ def prove_bound(
         source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
     cut = delta < _NOTHING and any(dist.has_underflow or dist.n_untraced_paths for dist in dists)
-    rows = (
-        []
-        if rare
-        else [dist.list_outputs(tables.MAX_TABLE_ENTRIES // len(dists)) for dist in dists]
-    )
+    rows = [] if rare else [dist.list_outputs(tables.MAX_KEYS // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_of_table(listed, names, delta), source=source)
@@ -319,7 +311,7 @@ def prove_bound(
             lost = paths.MIN_PATH_PROB * dists[b].n_untraced_paths * rare
             ratio = _at_delta(dists[a], dists[b], delta, lost)
         else:
-            ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].outputs_by_tag]
+            ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].tag_outputs]
             ratio = max(ratios, key=lambda ratio: ratio.lower)
             worst = max(worst, *(ratio.upper for ratio in ratios))
         worst = max(worst, ratio.upper)
@@ -364,11 +356,8 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     masses = [row.get(output, ZERO_MASS) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
-    notes = [
-        bound.witness.note,
-        _fraction_note(first.mass, last.mass),
-        _draw_names(first.draw_cells),
-    ]
+    notes = [bound.witness.note, _fraction_note(first.mass, last.mass)]
+    notes.append(_draw_names(first.cells))
     return replace(bound, witness=replace(bound.witness, note=" ".join(filter(None, notes))))
 
 
@@ -425,7 +414,7 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
     A tag is the structure of an output with its constant values. ``p``, ``q``: output distributions
     of the two inputs.
     """
-    group, other = p.outputs_by_tag[tag], q.outputs_by_tag.get(tag)
+    group, other = p.tag_outputs[tag], q.tag_outputs.get(tag)
     if other is None:
         return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
     lower = upper = _difference(group.probability, other.probability)
@@ -475,10 +464,10 @@ def _event(
     A tag is the structure of an output with its constant values. ``chosen``: values (a key) per
     block, a group of positions in the output.
     """
-    group, other = p.outputs_by_tag[tag], q.outputs_by_tag.get(tag)
+    group, other = p.tag_outputs[tag], q.tag_outputs.get(tag)
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
-    if max(len(p.outputs_by_tag), len(q.outputs_by_tag)) > 1 or len(words) <= _MAX_LEAVES:
+    if max(len(p.tag_outputs), len(q.tag_outputs)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.fixed_positions[structure], fixed, strict=True)
         words.update((place, _value_name(structure, value)) for place, value in known)
     logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
@@ -507,7 +496,7 @@ def _of_key(
     second input. The log-probabilities are those under both inputs.
     """
     if tables.DENSITY_SLOT not in key:
-        note = _draw_names(p.draw_cells) if q else _IMPOSSIBLE
+        note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
         return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
     apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_SLOT))

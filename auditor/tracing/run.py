@@ -39,12 +39,12 @@ class PathResult:
     """One execution path of the code that was run in the tracing interpreter.
 
     - ``probability``: probability of the path.
-    - ``draw_cells``: for each random draw the set of its values to which the path restricts it.
+    - ``cells``: for each random draw the set of its values to which the path restricts it.
     - ``output``: output on this path; its single values may depend on random draws (``Symbol``).
     """
 
     probability: paths.Probability
-    draw_cells: ValuesByDraw
+    cells: ValuesByDraw
     output: Output
 
 
@@ -82,7 +82,7 @@ class SingleOutputRandomizer:
         return self.function(fresh, rng, 1)[0] if self.takes_size else self.function(fresh, rng)
 
     @property
-    def has_flat_outputs(self) -> bool:
+    def is_flattened(self) -> bool:
         """Whether the callable was wrapped by ``outputs.flatten_outputs``.
 
         A wrapped callable returns only the single values of its outputs, without containers.
@@ -101,13 +101,13 @@ class SingleOutputRandomizer:
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
             fresh = TracedArray.convert(fresh.astype(object), fresh.dtype)
         _mark(interpreter, fresh)
-        function = self.function.__wrapped__ if self.has_flat_outputs else self.function  # type: ignore[attr-defined]
+        function = self.function.__wrapped__ if self.is_flattened else self.function  # type: ignore[attr-defined]
         size = (1,) if self.takes_size else ()
         output = interpreter.call(function, (fresh, interpreter.rng, *size), {})
         if self.takes_size:
             output = interpreter.get_entry(output, 0)
         _check_output(interpreter, output)
-        return outputs.flatten_outputs(lambda: output)() if self.has_flat_outputs else output
+        return outputs.flatten_outputs(lambda: output)() if self.is_flattened else output
 
 
 def trace_paths(randomizer: SingleOutputRandomizer, value: Any, budget: StepBudget) -> AllPaths:
@@ -211,7 +211,7 @@ def _check_replays(
             complete = not again.has_strayed and len(again.sources) == len(path.sources)
             if not complete or not replayed.is_close(expected):
                 raise NotTraced(_CHANGED)
-            for place, form in outputs.list_part_forms(given, output, expected):
+            for place, form in outputs.list_forms(given, output, expected):
                 forms[place].add(form)
     return forms
 
@@ -304,7 +304,7 @@ def _evaluated(output: Output, known: dict[Draw, Any]) -> Output:
             if all(source.cell_contains(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, AffineNoise):
                     return value.evaluate(known[value.source])
-                return outputs.make_lookup_key(value)
+                return outputs.get_value_key(value)
         raise NotTraced(_CHANGED)
 
     return Output(output.structure, tuple(map(evaluated, output.leaves)))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.densities import ExpTerm, Mixture, MixturePart
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, ValuesByDraw
-from fedrec_auditor.auditor.tracing.outputs import NAN_MARKER, are_close, make_lookup_key
+from fedrec_auditor.auditor.tracing.outputs import NAN_MARKER, are_close, get_value_key
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Probability
 from fedrec_auditor.auditor.tracing.run import PathResult
 from fedrec_auditor.auditor.tracing.symbols import combine_values
@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.tracing.symbols import combine_values
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
 DENSITY_SLOT = "a number with a density"
 # Maximum number of keys (combinations of output values) of a table of probabilities.
-MAX_TABLE_ENTRIES = 1 << 16
+MAX_KEYS = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
 
@@ -53,7 +53,7 @@ class OutputMass:
     """The probability of one key (values at some positions of an output), with the draws behind it.
 
     - ``mass``: probability of the key.
-    - ``draw_cells``: for each random draw the set of its values that leads to the key, on one
+    - ``cells``: for each random draw the set of its values that leads to the key, on one
       execution path.
     - ``mixture``: distribution of the number that the placeholder ``DENSITY_SLOT`` in the key
       stands for; empty without a placeholder.
@@ -62,7 +62,7 @@ class OutputMass:
     """
 
     mass: Probability
-    draw_cells: ValuesByDraw
+    cells: ValuesByDraw
     mixture: Mixture = field(default_factory=Mixture)
     has_underflow: bool = False
 
@@ -71,12 +71,10 @@ class OutputMass:
         independent event.
 
         ``mass``: probability of the event.
-        ``draw_cells``: for each random draw the set of its values that leads to the event.
+        ``cells``: for each random draw the set of its values that leads to the event.
         """
         mixture = self.mixture.scale(float(mass))
-        return OutputMass(
-            self.mass * mass, {**self.draw_cells, **cells}, mixture, self.has_underflow
-        )
+        return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.has_underflow)
 
 
 # The possible values of a block (values of an output that depend on one another), with their
@@ -119,11 +117,11 @@ def combine_tables(tables: Iterable[MassTable]) -> MassTable:
     """
     joint: MassTable = {(): OutputMass(Fraction(1), {})}
     for table in tables:
-        if len(joint) * len(table) > MAX_TABLE_ENTRIES:
-            raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
+        if len(joint) * len(table) > MAX_KEYS:
+            raise NotTraced(f"the random draws combine to more than {MAX_KEYS:,} outputs")
         joint = {
             one + other: replace(
-                a.combine_with(b.mass, b.draw_cells),
+                a.combine_with(b.mass, b.cells),
                 has_underflow=a.has_underflow or b.has_underflow,
             )
             for (one, a) in joint.items()
@@ -152,14 +150,14 @@ def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
     ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
         the distribution has more than 2^16 entries.
     """
-    together = combine_values(leaves, MAX_TABLE_ENTRIES)
+    together = combine_values(leaves, MAX_KEYS)
     if together is None:
-        raise NotTraced(f"the random draws combine to more than {MAX_TABLE_ENTRIES:,} outputs")
+        raise NotTraced(f"the random draws combine to more than {MAX_KEYS:,} outputs")
     table: MassTable = {}
     for cells, values in together:
         mass: Probability = Fraction(1)
         for source, cell in cells.items():
-            given = branch.draw_cells.get(source, source.domain)
+            given = branch.cells.get(source, source.domain)
             mass *= source.compute_mass(cell) / source.compute_mass(given)
         if mass:
             for key, entry in _entries(mass, cells, values):
@@ -178,7 +176,7 @@ def _entries(
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
-        yield tuple(map(make_lookup_key, values)), OutputMass(mass, cells)
+        yield tuple(map(get_value_key, values)), OutputMass(mass, cells)
         return
     main, source = noises[0], noises[0].source
     if any(noise.variable_key != main.variable_key for noise in noises):
@@ -186,7 +184,7 @@ def _entries(
     key: list[Hashable] = []
     for value in values:
         if not isinstance(value, AffineNoise):
-            key.append(make_lookup_key(value))
+            key.append(get_value_key(value))
         elif DENSITY_SLOT not in key:
             key.append(DENSITY_SLOT)
         else:
@@ -350,7 +348,7 @@ def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
             if noise.inner_noise is not None:
                 ends = sorted((variable.evaluate(float(a)), variable.evaluate(float(b))))
                 yield MixturePart(weight, ends[0], ends[1], rate=1.0)
-            elif source.has_integer_values:
+            elif source.is_integer:
                 first, last = (v if math.isinf(v) else float(math.ceil(v)) for v in (a, b))
                 decay = rate * source.decay_rate
                 yield MixturePart(weight, first, last - 1.0, rate=decay, step=1.0)

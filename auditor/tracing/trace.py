@@ -68,9 +68,7 @@ class Trace:
             raise
         except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
-        kept = (
-            not randomizer.has_flat_outputs and len({describe_form(value) for value in inputs}) == 1
-        )
+        kept = not randomizer.is_flattened and len({describe_form(value) for value in inputs}) == 1
         forms = [each.forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
@@ -145,7 +143,7 @@ class TracingResult:
     - ``check``: whether the proof succeeded, and the reason.
     - ``bound``: the exact epsilon; None if there is no proof.
     - ``dist``: the output distribution; None if there is no proof.
-    - ``output_forms_check``: a failed check if types, shapes or the order of keys reveal the input;
+    - ``form_check``: a failed check if types, shapes or the order of keys reveal the input;
       None otherwise.
     - ``is_complete``: whether no rare path or output was left out, so that every output without a
       probability is impossible.
@@ -154,17 +152,13 @@ class TracingResult:
     check: CheckResult
     bound: Bound | None = None
     dist: OutputDistribution | None = None
-    output_forms_check: CheckResult | None = None
+    form_check: CheckResult | None = None
     is_complete: bool = True
 
     @property
     def checks(self) -> tuple[CheckResult, ...]:
-        """The checks that were run: ``check``, and ``output_forms_check`` if it failed."""
-        return (
-            (self.check,)
-            if self.output_forms_check is None
-            else (self.check, self.output_forms_check)
-        )
+        """The checks that were run: ``check``, and ``form_check`` if it failed."""
+        return (self.check,) if self.form_check is None else (self.check, self.form_check)
 
 
 def prove_epsilon(

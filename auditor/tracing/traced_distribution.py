@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.affine_noise import ValuesByDraw
-from fedrec_auditor.auditor.tracing.outputs import are_close, make_lookup_key, split_output
+from fedrec_auditor.auditor.tracing.outputs import are_close, get_value_key, split_output
 from fedrec_auditor.auditor.tracing.paths import Draw, Probability
 from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
     DENSITY_SLOT,
-    MAX_TABLE_ENTRIES,
+    MAX_KEYS,
     MassTable,
     OutputKey,
     OutputMass,
@@ -54,7 +54,7 @@ class TagOutputs:
     way through the traced code, by the outcomes of its decisions.
 
     - ``probability``: probability of the tag.
-    - ``draw_cells``: the values of random draws that lead to the tag on one path, as a set per
+    - ``cells``: the values of random draws that lead to the tag on one path, as a set per
       draw.
     - ``tables``: the distribution of each block, given the tag, by the positions of the block.
     - ``atoms``: the values of a block with densities that have a positive probability under any
@@ -63,7 +63,7 @@ class TagOutputs:
     """
 
     probability: Probability
-    draw_cells: ValuesByDraw
+    cells: ValuesByDraw
     tables: dict[tuple[int, ...], MassTable]
     atoms: dict[tuple[int, ...], MassTable] = field(default_factory=dict)
 
@@ -74,13 +74,13 @@ class TracedDist:
 
     A tag is the structure of an output with its fixed values.
 
-    - ``outputs_by_tag``: the distribution of the outputs of each tag.
+    - ``tag_outputs``: the distribution of the outputs of each tag.
     - ``fixed_positions``: for each structure, the positions of the values that belong to the tag.
     - ``n_paths``: number of execution paths that were followed to their end.
     - ``n_untraced_paths``: number of execution paths that were too rare to follow.
     """
 
-    outputs_by_tag: dict[OutputTag, TagOutputs]
+    tag_outputs: dict[OutputTag, TagOutputs]
     fixed_positions: dict[Hashable, tuple[int, ...]]
     n_paths: int
     n_untraced_paths: int = 0
@@ -90,9 +90,7 @@ class TracedDist:
         """Whether some outputs were left out because their probabilities are below the range of
         doubles.
         """
-        tables = (
-            table for group in self.outputs_by_tag.values() for table in group.tables.values()
-        )
+        tables = (table for group in self.tag_outputs.values() for table in group.tables.values())
         return any(entry.has_underflow for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
@@ -128,9 +126,9 @@ class TracedDist:
         places: dict[OutputKey, list[int]] = {}
         tags = zip(*(columns[place].tolist() for place in fixed), strict=True)
         for row, tag in enumerate(tags) if fixed else ((row, ()) for row in range(len(rows))):
-            places.setdefault(tuple(map(make_lookup_key, tag)), []).append(row)
+            places.setdefault(tuple(map(get_value_key, tag)), []).append(row)
         for tag, here in places.items():
-            group = self.outputs_by_tag.get((structure, tag)) or self._near(structure, tag)
+            group = self.tag_outputs.get((structure, tag)) or self._near(structure, tag)
             if group is None:
                 continue
             logs[here] = to_log(group.probability)
@@ -147,7 +145,7 @@ class TracedDist:
         The probability is positive under at least one of the traced inputs. The list is empty if
         the distribution has no density, or if outputs are not single numbers.
         """
-        group = self.outputs_by_tag.get(("value", ()))
+        group = self.tag_outputs.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
         return [number for table in tables for number in list_numbers_at(table, 0)]
 
@@ -158,7 +156,7 @@ class TracedDist:
         The result is None if there are densities, or more than ``max_size`` outputs.
         """
         outputs: dict[Hashable, OutputMass] = {}
-        for (structure, tag), group in self.outputs_by_tag.items():
+        for (structure, tag), group in self.tag_outputs.items():
             tables = group.tables.values()
             max_size -= math.prod(map(len, tables))
             if max_size < 0 or any(DENSITY_SLOT in key for table in tables for key in table):
@@ -168,7 +166,7 @@ class TracedDist:
             for key, entry in combine_tables(tables).items():
                 leaves = *tag, *key
                 output = structure, tuple(leaves[k] for k in order)
-                cells = {**group.draw_cells, **entry.draw_cells}
+                cells = {**group.cells, **entry.cells}
                 mass = group.probability * entry.mass
                 outputs[output] = OutputMass(mass, cells, has_underflow=entry.has_underflow)
         return outputs
@@ -179,7 +177,7 @@ class TracedDist:
         A tag is the structure of an output with its fixed values (``tag``). The result is None if
         there is no such tag.
         """
-        for (kind, known), group in self.outputs_by_tag.items():
+        for (kind, known), group in self.tag_outputs.items():
             if kind == structure and all(map(are_close, known, tag)):
                 return group
         return None
@@ -217,7 +215,7 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
     for tag, places in blocks.items():
-        known = [dist.outputs_by_tag[tag] for dist in dists if tag in dist.outputs_by_tag]
+        known = [dist.tag_outputs[tag] for dist in dists if tag in dist.tag_outputs]
         for block in places:
             tables = [group.tables[block] for group in known]
             check_rounding_ties(tables)
@@ -252,11 +250,7 @@ def _blocks(
         several = [members for members in groups if len(members) > 1]
         if several and len(parts) > 1:
             entries = sum(map(len, several)) * len(parts)
-            parts = (
-                _independent_parts(several, parts)
-                if entries <= MAX_TABLE_ENTRIES
-                else [tuple(free)]
-            )
+            parts = _independent_parts(several, parts) if entries <= MAX_KEYS else [tuple(free)]
         blocks[tag] = parts
     return blocks
 
@@ -364,7 +358,5 @@ def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagOutpu
             leaves = [branch.output.leaves[k] for k in block]
             for key, entry in make_joint_table(branch, leaves).items():
                 alone = len(members) == 1
-                add_entry(
-                    table, key, entry if alone else entry.combine_with(share, branch.draw_cells)
-                )
-    return TagOutputs(weight, members[0].draw_cells, tables)
+                add_entry(table, key, entry if alone else entry.combine_with(share, branch.cells))
+    return TagOutputs(weight, members[0].cells, tables)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_bound, count_guesses_due_to_delta
+from fedrec_auditor.auditor.worlds.guesses import approximate_bound, count_delta_guesses
 from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
@@ -113,9 +113,7 @@ class RuleTestPlan:
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = count_guesses_due_to_delta(
-            self.n_draws, both=both, delta=delta, alpha=alpha
-        )
+        revealed, alpha = count_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -227,7 +225,7 @@ def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule
     return best
 
 
-class GuessesWithBounds(NamedTuple):
+class GuessBounds(NamedTuple):
     """The guess of a rule in each interval, with two predictions of the rule's lower bound on
     epsilon.
 
@@ -296,7 +294,7 @@ def propose_rules(
     ]
 
 
-def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessesWithBounds:
+def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessBounds:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
@@ -313,14 +311,12 @@ def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessesWithBo
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
     expected = budget.predict_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
-    return GuessesWithBounds(
-        float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget)
-    )
+    return GuessBounds(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
 def find_rule_by_model(
     halves: CountArray, means: Floats, budget: RuleTestPlan
-) -> GuessesWithBounds | None:
+) -> GuessBounds | None:
     """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
     by a fitted model.
 
@@ -343,7 +339,7 @@ def find_rule_by_model(
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (counts_of_both, modelled)))
     both, n_draws = FIRST in table and SECOND in table, halves.sum()
     cautious, likely = (s.predict_bound(right, wrong, n_draws, both=both) for s in (budget, bold))
-    return GuessesWithBounds(float(cautious), float(likely), table)
+    return GuessBounds(float(cautious), float(likely), table)
 
 
 def _guessed(counts: CountArray, table: GuessTable) -> float:
@@ -393,7 +389,7 @@ def _best_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
     return table
 
 
-def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> GuessesWithBounds:
+def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> GuessBounds:
     """Returns the best rule that guesses the more likely input (world) in each interval with a
     large log-ratio.
 
@@ -412,7 +408,7 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> GuessesWithB
     return options[_first_best(np.array([option.less_reduced_bound for option in options]))]
 
 
-def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[GuessesWithBounds]:
+def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[GuessBounds]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.
@@ -433,7 +429,7 @@ def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[G
 
 def _above(
     levels: Floats, halves: CountArray, budget: RuleTestPlan, errors: float
-) -> list[GuessesWithBounds]:
+) -> list[GuessBounds]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
     The log-ratio of the counts of two worlds (inputs) is reduced by ``errors`` standard errors. The
@@ -450,7 +446,7 @@ def _above(
     expected = budget.predict_bound(guesses[0], guesses[1], halves.sum(), both=True)
     strength, whole = _strength(halves.mean(axis=0), errors)
     return [
-        GuessesWithBounds(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
+        GuessBounds(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
         for bound, level in zip(expected.tolist(), levels, strict=True)
     ]
 

@@ -143,7 +143,7 @@ class GuessCounts:
         counts.
         """
         share, both = self.first_probability, self.is_two_sided
-        revealed, error = count_guesses_due_to_delta(
+        revealed, error = count_delta_guesses(
             self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
         if share == 0.5:
@@ -179,25 +179,21 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def count_coin_tosses(worlds: Worlds, n_remaining: Sequence[int]) -> tuple[int, float]:
+def count_coin_tosses(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
     """Returns the number of outputs that a test uses, and the probability with which each comes
     from the first input.
 
     A coin is tossed for each used output, and chooses its input (world). If outputs are drawn
     afresh, the coin is fair and all remaining outputs are used. If outputs are stored,
-    ``count_stored_output_tosses`` gives both numbers.
+    ``count_stored_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
-    n_remaining: numbers of outputs of the two worlds that remain after the rule was selected.
+    n_left: numbers of outputs of the two worlds that remain after the rule was selected.
     """
-    return (
-        (sum(n_remaining), 0.5)
-        if worlds.stored_outputs is None
-        else count_stored_output_tosses(*n_remaining)
-    )
+    return (sum(n_left), 0.5) if worlds.stored_outputs is None else count_stored_tosses(*n_left)
 
 
-def count_stored_output_tosses(*available: int) -> tuple[int, float]:
+def count_stored_tosses(*available: int) -> tuple[int, float]:
     """Returns how many stored outputs a test may use, and the probability with which each comes
     from the first input.
 
@@ -214,7 +210,7 @@ def count_stored_output_tosses(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def count_guesses_due_to_delta(
+def count_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns a limit of the number of right guesses that are due to delta alone, and the error
@@ -245,7 +241,7 @@ def bound_epsilon_by_guesses(
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-    revealed: number of right guesses that delta alone explains (``count_guesses_due_to_delta``).
+    revealed: number of right guesses that delta alone explains (``count_delta_guesses``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,
@@ -271,7 +267,7 @@ def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float
 
     The bound is that of ``bound_epsilon_by_guesses``.
     """
-    revealed, left = count_guesses_due_to_delta(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = count_delta_guesses(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 

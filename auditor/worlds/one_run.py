@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, MeasurementResult
+from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonLimit
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import AllowedValues, Checked
 
@@ -299,9 +299,7 @@ class OneRun(Checked, base.Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def observe(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> MeasurementResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
         Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.
@@ -346,7 +344,7 @@ class OneRun(Checked, base.Estimator):
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonLimit(shown, largest, witness)
 
-        return MeasurementResult(len(included), limit, f" ({source})")
+        return BoundResult(len(included), limit, f" ({source})")
 
     def predict_limit(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

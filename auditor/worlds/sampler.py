@@ -265,9 +265,8 @@ class Sampler:
         raises an exception for some input.
         """
         alone = self.without_batches() if self.takes_size and any(map(_raised, unread)) else self
-        answers = replace(alone, has_exception_outputs=True)._examine(
-            inputs, rng, max(n_examined, _LOOKED_AT)
-        )
+        alone = replace(alone, has_exception_outputs=True)
+        answers = alone._examine(inputs, rng, max(n_examined, _LOOKED_AT))
         answers += unread
         return replace(
             alone,

@@ -28,8 +28,8 @@ from fedrec_auditor.auditor.worlds.statistics import (
     learn_scores,
     make_bit_scores,
     make_cuts,
+    make_digits_score,
     make_fixed_scores,
-    make_low_digits_score,
 )
 from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
 
@@ -351,7 +351,7 @@ class SelectionSplit:
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
         best = choose_simplest_rule(chosen)
-        if best is not None and best.rule.statistic.is_raw_value and best.expected_bound > 0:
+        if best is not None and best.rule.statistic.is_raw and best.expected_bound > 0:
             simpler = self._simplified(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
@@ -427,7 +427,7 @@ class SelectionSplit:
             return [*whole]
         numbers = make_fixed_scores(width)
         if width == 1:
-            numbers += [make_low_digits_score(as_floats(sample)[:, 0])]
+            numbers += [make_digits_score(as_floats(sample)[:, 0])]
             numbers += make_bit_scores(sample) if kind in "iu" else []
         return [*whole, *numbers]
 
@@ -545,11 +545,11 @@ def choose_simplest_rule(candidates: Sequence[_Cut]) -> _Cut | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read
-    directly from the output (``is_raw_value``) wins if its bound is at most 5% smaller. The result
+    directly from the output (``is_raw``) wins if its bound is at most 5% smaller. The result
     is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
-    entries = [each for each in candidates if each.rule.statistic.is_raw_value]
+    entries = [each for each in candidates if each.rule.statistic.is_raw]
     plain = decision_rules.choose_best_rule(entries)
     if best is None or plain is None:
         return best

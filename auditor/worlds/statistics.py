@@ -93,13 +93,13 @@ class ScalarScore:
 
     name: description of the number.
     compute: function that maps outputs (n, entries) to numbers (n,).
-    is_raw_value: whether the number is an entry of the output itself.
+    is_raw: whether the number is an entry of the output itself.
     cuts: None, because the values determine the cuts (see ``Statistic``).
     """
 
     name: str
     compute: Callable[[Values], Values]
-    is_raw_value: bool = False
+    is_raw: bool = False
     cuts: ClassVar[None] = None
 
     def evaluate(self, outputs: Values) -> Values:
@@ -153,7 +153,7 @@ class OutcomeIndex:
     ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with equal keys count as one,
     which may make a decision rule weaker but not its bound invalid.
 
-    is_raw_value: True, because the values are read directly from the output.
+    is_raw: True, because the values are read directly from the output.
     values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a
         rounding error does not make another outcome.
     weights: weight of each entry in a key.
@@ -164,7 +164,7 @@ class OutcomeIndex:
     part_names: the name of each part.
     """
 
-    is_raw_value: ClassVar[bool] = True
+    is_raw: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
@@ -227,11 +227,8 @@ class OutcomeIndex:
         sample has position -1.
         """
         flat = _columns(outputs, self.entries)
-        if (
-            len(self.values_or_cuts) == 1
-            and self.values_or_cuts[0].dtype == flat.dtype
-            and len(self.keys) <= _FEW
-        ):
+        is_single, dtype = len(self.values_or_cuts) == 1, self.values_or_cuts[0].dtype
+        if is_single and dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
         if self.values_or_cuts[0].dtype.kind == "U" and flat.dtype.kind != "U":
             flat = flat.astype(str)
@@ -274,7 +271,7 @@ Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
 ``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
-if it is None, the values determine the cuts. ``is_raw_value`` is true if the number is read from
+if it is None, the values determine the cuts. ``is_raw`` is true if the number is read from
 the output without a computation. ``describe`` describes the outputs whose number is in an interval.
 """
 
@@ -310,7 +307,7 @@ def find_grid_step(values: Floats) -> float:
     return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
-def make_low_digits_score(sample: Floats) -> ScalarScore:
+def make_digits_score(sample: Floats) -> ScalarScore:
     """Returns a statistic of the low digits of an output: the output modulo 240 grid steps.
 
     The grid of equally spaced numbers is that of ``sample`` (n,). Without a grid the statistic is
@@ -546,9 +543,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     apart = round_scaled(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield ScalarScore(
-            namer.name_entry(entry), itemgetter((slice(None), entry)), is_raw_value=True
-        )
+        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_raw=True)
     by_shift = np.argsort(-round_scaled(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])

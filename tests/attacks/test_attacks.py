@@ -23,7 +23,7 @@ from fedrec_auditor.attacks.membership_attacks import InteractionMembership, Use
 from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.attacks.readers.report_readers import _typical
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import AttackTrial, HalfTrainings
+from fedrec_auditor.auditor.games.game import HalfTrainings, Trial
 from fedrec_auditor.auditor.games.membership import run_user_attack
 from fedrec_auditor.auditor.games.metrics import get_auc, make_roc
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
@@ -269,7 +269,7 @@ def run_game(
     """Rows of the game by metric; the adversary has the devices' code if ``client`` is given."""
     made = made or train_halves(target)
     view = made.views[vantage][0]
-    game = AttackTrial(
+    game = Trial(
         target_name=target.name,
         attack_name="user-membership",
         attack=UserMembership(),

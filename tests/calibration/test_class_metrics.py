@@ -89,14 +89,12 @@ def draw_guesses(users: int, classes: int, draws: int, rng: np.random.Generator)
 def blind(case: Guesses) -> Guesses:
     """Guesses of the same users and draws by class frequencies only."""
     shares = 1 / np.arange(1, case.n_classes + 1)
-    return replace(
-        case, random_guess_probs=np.tile(shares / shares.sum(), (len(case.guessed_codes), 1))
-    )
+    return replace(case, random_probs=np.tile(shares / shares.sum(), (len(case.guessed_codes), 1)))
 
 
 def compute_metrics(case: Guesses) -> dict[str, float]:
     """Metrics of a large number of users, taken as the true values."""
-    tally, blinded = (each.right_true_guess_counts.sum(axis=1) for each in (case, blind(case)))
+    tally, blinded = (each.guess_counts.sum(axis=1) for each in (case, blind(case)))
     asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
     assert case.scores is not None
     return {

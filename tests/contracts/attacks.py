@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily, AttackResult, Background
 from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
-from fedrec_auditor.auditor.games.game import AttackTrial, HalfTrainings
+from fedrec_auditor.auditor.games.game import HalfTrainings, Trial
 from fedrec_auditor.auditor.testing.targets import iter_arrays
 from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense
@@ -231,7 +231,7 @@ def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -
     """Plays the attack's game on the view quickly, and returns its results at confidence 95%."""
     name = type(attack).__name__
     settings = {"target_name": view.public.algorithm, "is_quick": True, "confidence": 0.95, **more}
-    game = AttackTrial(attack_name=name, attack=attack, view=view, rng=rng, **settings)
+    game = Trial(attack_name=name, attack=attack, view=view, rng=rng, **settings)
     return [row for row in ATTACK_GAMES[attack.family](game) if isinstance(row, AttackRow)]
 
 

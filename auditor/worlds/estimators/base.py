@@ -59,7 +59,7 @@ class EpsilonLimit(NamedTuple):
     witness: Witness | None = None
 
 
-class MeasurementResult(NamedTuple):
+class BoundResult(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     n_draws: number of draws in all worlds (inputs) together.
@@ -67,7 +67,7 @@ class MeasurementResult(NamedTuple):
         alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
-    >>> result = MeasurementResult(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha)))
+    >>> result = BoundResult(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha)))
     >>> result.compute_bound(1.0)
     EpsilonLimit(epsilon=-0.0, largest_possible=inf, witness=None)
     """
@@ -99,9 +99,7 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def observe(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> MeasurementResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 

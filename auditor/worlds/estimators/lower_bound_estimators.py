@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.auditor.worlds import guesses, selection
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan, EpsilonLimit, MeasurementResult
+from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonLimit
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -55,9 +55,7 @@ class JointBinomial(base.Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "a decision rule, selected on separate draws, guesses the input"
 
-    def observe(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> MeasurementResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
@@ -96,7 +94,7 @@ class JointBinomial(base.Estimator):
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonLimit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return MeasurementResult(chosen.outputs_in_total + draws, limit)
+        return BoundResult(chosen.outputs_in_total + draws, limit)
 
     def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
@@ -154,9 +152,7 @@ class AllThresholds(base.Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def observe(
-        self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator
-    ) -> MeasurementResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
         """Draws one score per output, and bounds the probability that a score exceeds each
         threshold.
 
@@ -192,7 +188,7 @@ class AllThresholds(base.Estimator):
                 ),
             )
 
-        return MeasurementResult(sum(sizes), limit)
+        return BoundResult(sum(sizes), limit)
 
     def predict_limit(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

@@ -30,7 +30,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     select_rounds,
 )
 from fedrec_auditor.auditor.games import membership, metrics, reconstruction
-from fedrec_auditor.auditor.games.game import AttackTrial
+from fedrec_auditor.auditor.games.game import Trial
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Dense
@@ -65,10 +65,10 @@ def shuffle(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
 
 
 def run_game(
-    truth: np.ndarray, view: View, play: Callable[[AttackTrial], tuple[AttackRow, ...]]
+    truth: np.ndarray, view: View, play: Callable[[Trial], tuple[AttackRow, ...]]
 ) -> AttackRow:
     whole = play is membership.run_attack
-    game = AttackTrial(
+    game = Trial(
         target_name="bits",
         attack_name="made",
         attack=InteractionMembership() if whole else InteractionReconstruction(),

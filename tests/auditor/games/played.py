@@ -9,7 +9,7 @@ import numpy as np
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.games.canary import shrink_data
 from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameResult, GameSetup
-from fedrec_auditor.auditor.games.game import AttackTrial
+from fedrec_auditor.auditor.games.game import Trial
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -23,7 +23,7 @@ SURE = 1 - 1e-6
 
 def make_game(
     attack: Any, view: View, interactions: Interactions, seed: int = 0, **kw: Any
-) -> AttackTrial:
+) -> Trial:
     """A quick game at 95% confidence, with the settings ``kw`` replaced."""
     usual: dict[str, Any] = {
         "target_name": "it",
@@ -32,7 +32,7 @@ def make_game(
         "confidence": 0.95,
     }
     rng = np.random.default_rng(seed)
-    return AttackTrial(attack=attack, view=view, interactions=interactions, rng=rng, **usual | kw)
+    return Trial(attack=attack, view=view, interactions=interactions, rng=rng, **usual | kw)
 
 
 def measure(

@@ -235,7 +235,7 @@ def test_a_steering_server_reaches_the_sensitivity_of_the_proof() -> None:
     canary, number, _ = found
     assert "sets the array “items” to 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.estimate_messages(system, canary.histories, chosen, rng, 4).world_difference
+    along = projection.estimate_messages(system, canary.histories, chosen, rng, 4).world_gap
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
@@ -259,7 +259,7 @@ def test_mean_differences_of_messages_equal_noiseless_ones() -> None:
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
     broadcast = get_first_broadcast(run_round(quiet, POPULATION, rng))
     profiles = canary.histories
-    along = projection.estimate_messages(loud, profiles, broadcast, rng, 4).world_difference
+    along = projection.estimate_messages(loud, profiles, broadcast, rng, 4).world_gap
     sent = quiet.upload(profiles, broadcast, rng).components["update"].to_dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()

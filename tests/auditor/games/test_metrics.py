@@ -288,16 +288,12 @@ def test_random_guesses_have_the_mean_metric_over_guesses() -> None:
     sampled = []
     for _ in range(20):
         guesses = rng.choice(3, p=probabilities[0], size=(500, len(truth)))
-        counted = Guesses(
-            true_codes=truth, guessed_codes=guesses, n_classes=3
-        ).right_true_guess_counts
+        counted = Guesses(true_codes=truth, guessed_codes=guesses, n_classes=3).guess_counts
         tallies = counted.sum(axis=1)
         sampled.append(get_macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)
     expected = get_mean_f1(
-        Guesses(
-            true_codes=truth, guessed_codes=asked, n_classes=3, random_guess_probs=probabilities
-        )
+        Guesses(true_codes=truth, guessed_codes=asked, n_classes=3, random_probs=probabilities)
     )
     error = np.std(sampled) / np.sqrt(len(sampled))
     assert abs(np.mean(sampled) - expected) < 4 * error

@@ -13,12 +13,7 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
-from fedrec_auditor.auditor.games.canary_game import (
-    GameInputs,
-    GameSetup,
-    RemovalEstimator,
-    SkippedScopes,
-)
+from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RemovalEstimator, Skip
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator
@@ -67,7 +62,7 @@ def send_bits(history: Any, model: Any, rng: Any) -> np.ndarray:
 
 def make_setups(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
-) -> list[GameSetup | SkippedScopes]:
+) -> list[GameSetup | Skip]:
     target = wrap_system(client, claim=claim, **system)
     data = read_data_object(TABLE, None)[0]
     assert data is not None
@@ -91,7 +86,7 @@ def test_sampling_may_lower_delta_but_not_a_ratio() -> None:
     """A Gaussian message sent with probability 0.08 has 0.08 times its delta."""
     noise = Claim(epsilon=find_gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
     (none,) = make_setups("local", noisy, noise, share=0.08)
-    assert isinstance(none, SkippedScopes)
+    assert isinstance(none, Skip)
     assert "random sampling" in none.reason
     (some,) = make_setups("round", noisy, noise, share=0.08)
     assert isinstance(some, GameSetup)
@@ -128,7 +123,7 @@ def test_an_empty_history_with_an_upload_is_two_removals_away() -> None:
         # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
         (once,) = make_setups("one-run", client, claim, **model)
-        assert isinstance(once, SkippedScopes) == halved
+        assert isinstance(once, Skip) == halved
 
 
 def test_a_claim_for_n_users_is_measured_on_n_users() -> None:
@@ -158,7 +153,7 @@ def test_a_claim_that_no_game_measures_has_a_reason() -> None:
     claims = [Claim(epsilon=0.5, unit=unit, horizon="round") for unit in ("rating", "interaction")]
     for game in ("local", "round"):
         played = make_setups(game, send_bits, claims)
-        (skipped,) = [each for each in played if isinstance(each, SkippedScopes)]
+        (skipped,) = [each for each in played if isinstance(each, Skip)]
         assert [scope.unit for scope in skipped.scopes] == [Unit.RATING]
         assert len(played) == 2
 
@@ -174,7 +169,7 @@ def test_half_a_bound_for_two_removals_holds_for_one(delta: float) -> None:
         ),
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = RemovalEstimator(estimator=JointBinomial(), max_claimed_epsilon=true)
+    estimator = RemovalEstimator(estimator=JointBinomial(), max_epsilon=true)
     found = estimator.measure_bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )

@@ -165,11 +165,8 @@ def test_small_and_large_claims_need_more_draws() -> None:
     small, middle, large = (
         RefutationDraws.compute(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
     )
-    assert (
-        small.randomized_response_draws
-        > middle.randomized_response_draws
-        < large.randomized_response_draws
-    )
+    draws = [each.randomized_response_draws for each in (small, middle, large)]
+    assert draws[0] > draws[1] < draws[2]
     assert small.gaussian_noise_draws > middle.gaussian_noise_draws < large.gaussian_noise_draws
     assert RefutationDraws.compute(30.0, delta=0.0, confidence=0.95) == RefutationDraws(None, None)
 
