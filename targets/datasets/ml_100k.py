@@ -127,8 +127,7 @@ def _download() -> Path:
         if done.returncode or len(wheels) != 1:
             why = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
             raise IncompleteError(f"Expected pip to download {RECBOLE_PACKAGE}, got: {why} {hint}")
-        sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
-        if sha256 != RECBOLE_WHEEL_SHA256:
+        if (sha256 := hashlib.sha256(wheels[0].read_bytes()).hexdigest()) != RECBOLE_WHEEL_SHA256:
             raise IncompleteError(
                 f"Expected the wheel of {RECBOLE_PACKAGE} with SHA-256 {RECBOLE_WHEEL_SHA256}, "
                 f"got {sha256}. {hint}"

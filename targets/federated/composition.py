@@ -289,8 +289,7 @@ class ComposedSystem(System):
         """
         if any(self.protection.get_entry_randomizer(g) is not None for g in self.group_names):
             return None
-        others = population.n_items - 1
-        if others <= self.negatives:
+        if (others := population.n_items - 1) <= self.negatives:
             return None
         drawn = self.negatives / others
         moved = self.protection.get_row_change_probability(population.n_items)

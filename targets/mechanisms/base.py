@@ -40,8 +40,7 @@ class Domain:
 
         Raises InputError if an input is not numeric, has another shape or an entry out of range.
         """
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
+        if (array := np.asarray(value)).dtype.kind not in "biuf":
             raise InputError(f"Expected numbers as the input, got {value!r}. Encode it as numbers.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(

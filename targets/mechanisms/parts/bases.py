@@ -258,8 +258,7 @@ class Repetition(Checked, ABC):
         ``n_copies``, the number of independent uses, is ``count`` times as large as for one
         application. None if the privacy loss is unbounded.
         """
-        one = self.mechanism.worst_case()
-        if one is None:
+        if (one := self.mechanism.worst_case()) is None:
             return None
         inner = one.copy_mechanism or self.mechanism
         return replace(one, n_copies=one.n_copies * self.count, copy_mechanism=inner)
@@ -392,8 +391,7 @@ def compute_noise_probability(epsilon: float, n_outputs: int, n_favoured: int = 
     exceeds e^epsilon.
     """
     growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
-    exact = 1 / (1 + Fraction(growth) * Fraction(n_favoured, n_outputs))
-    return round_up(exact)
+    return round_up(1 / (1 + Fraction(growth) * Fraction(n_favoured, n_outputs)))
 
 
 @lru_cache(maxsize=256)

@@ -41,7 +41,7 @@ CASES = [  # (constructor, arguments, expected words of the message)
     (lambda x: DiscreteLaplace(scale=1, low=0, high=x), (0, 0.2, 2.0**60), "low < high"),
     (lambda x: DiscreteLaplace(scale=x, low=0, high=1), (1e-4,), "scale"),
     (lambda x: DiscreteGaussian(sigma=x, low=0, high=1), (1e-4,), "sigma"),
-    (lambda x: SnappedLaplace(scale=1, low=0, high=3, bound=x), (2,), "larger bound"),
+    (lambda x: SnappedLaplace(scale=1, low=0, high=3, bound=x), (2,), "within the bound"),
     (lambda x: SnappedLaplace(scale=1, low=0, high=1, bound=x), (1e6,), "Lower the bound"),
     (lambda x: EmbeddingGaussian(**ROWS, user=(1.0,) * x, item=(1.0,) * 3), (2,), "same length"),
     (lambda x: EmbeddingGaussian(**ROWS, user=x, item=x), ((),), "above 0"),
