@@ -167,9 +167,8 @@ class OutputDistribution:
         """
         if self.worst_case is not None:
             return self
-        return replace(
-            self, sampler=self.sampler.with_string_outputs(inputs, np.random.default_rng(seed))
-        )
+        sampler = self.sampler.with_string_outputs(inputs, np.random.default_rng(seed))
+        return replace(self, sampler=sampler)
 
     @property
     def encoder(self) -> OutputEncoder | None:

@@ -127,7 +127,7 @@ class CanarySet:
         of_users = len(shape) > 0 and shape[0] == users + len(self)
         return self.n_old_items if self.is_item_table(shape) else users * of_users
 
-    def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def get_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the shape that a table has after ``get_canary_rows``, which keeps only the
         rows of new items or of canaries (designed users).
 

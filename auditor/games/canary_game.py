@@ -490,9 +490,7 @@ class GameSetup:
         same = [scoped for scoped in covering if scoped.scope.unit is scope.unit]
         judged = [scoped for scoped in same if scoped.scope.horizon is scope.horizon] or same
         if delta == self.deltas_by_scope[scope][0]:
-            wider = same if is_external(self.target) else []
-            if not same:
-                wider = covering
+            wider = covering if not same else same if is_external(self.target) else []
             return judged, [scoped for scoped in wider if scoped not in judged]
         converted = (scoped.convert_to_delta(delta) for scoped in judged)
         return [claim for claim in converted if claim is not None], []

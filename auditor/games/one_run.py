@@ -93,7 +93,7 @@ class CanaryDirections:
             return cls(values, matrix, middle, (count, *sent.shape[1:]), mean)
         shape, matrix = sent.shape, values
         if canaries.is_item_table(shape):
-            shape = canaries.get_canary_rows_shape(shape)
+            shape = canaries.get_rows_shape(shape)
             places = canaries.canary_items - canaries.n_old_items
             matrix = _place_values(values, places, width, shape[0])
         total = None
@@ -225,10 +225,8 @@ class CanaryScorer:
         rows = np.flatnonzero(uploads.users >= self.canaries.other_users.n_users)
         whose = np.asarray(uploads.users[rows] - self.canaries.other_users.n_users, np.intp)
         parts = {name: part.take(rows) for name, part in uploads.components.items()}
-        pairs = self._match(
-            {name: self.canaries.get_canary_rows_shape(p.shape) for name, p in parts.items()}
-        )
-        for name, key in pairs:
+        shapes = {name: self.canaries.get_rows_shape(p.shape) for name, p in parts.items()}
+        for name, key in self._match(shapes):
             along = self.directions[key]
             start = projection.get_subtracted_model(parts[name], name, broadcast)
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):

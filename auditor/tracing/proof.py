@@ -356,8 +356,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     masses = [row.get(output, ZERO_MASS) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
-    notes = [bound.witness.note, _fraction_note(first.mass, last.mass)]
-    notes.append(_draw_names(first.cells))
+    notes = [bound.witness.note, _fraction_note(first.mass, last.mass), _draw_names(first.cells)]
     return replace(bound, witness=replace(bound.witness, note=" ".join(filter(None, notes))))
 
 
