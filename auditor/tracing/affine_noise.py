@@ -268,7 +268,7 @@ def _sum(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
     """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
 
     The sum of two normal draws is a normal draw. The difference of two equal geometric or
-    exponential draws is a two-sided geometric or Laplace draw. Raises UndecidedNoise if one draw
+    exponential draws is a two-sided geometric or Laplace draw. Raises UnfixedDrawError if a draw
     must be fixed first, and NotTraced for other sums.
     """
     constant = a.constant + b.constant
