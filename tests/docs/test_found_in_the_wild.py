@@ -73,7 +73,7 @@ def test_permanent_first_reports_keep_the_claim() -> None:
     permanent, one = (math.exp(e / 2.0) / (math.exp(e / 2.0) + 1.0) for e in (lasting, 1.0))
     again = (one + permanent - 1.0) / (2.0 * permanent - 1.0)  # after permanent, the rate is one
 
-    def spent(rounds: int, *, kept: bool) -> float:
+    def compute_epsilon(rounds: int, *, kept: bool) -> float:
         sent = {
             bits: exact.product(exact.bit(again if bit else 1.0 - again) for bit in bits)
             for bits in ((0, 0), (0, 1), (1, 0), (1, 1))
@@ -89,20 +89,20 @@ def test_permanent_first_reports_keep_the_claim() -> None:
                 laws.append(exact.product([report] * rounds))
         return exact.epsilon(laws)
 
-    assert spent(1, kept=False) == pytest.approx(1.0)
-    assert spent(reports, kept=False) == pytest.approx(finding.exact)
-    assert spent(reports, kept=True) < lasting < finding.exact
+    assert compute_epsilon(1, kept=False) == pytest.approx(1.0)
+    assert compute_epsilon(reports, kept=False) == pytest.approx(finding.exact)
+    assert compute_epsilon(reports, kept=True) < lasting < finding.exact
 
 
 def test_unrounded_conversion_of_epsilon_changes_the_epsilon() -> None:
-    def back(f: float) -> float:
+    def convert_back(f: float) -> float:
         return exact.epsilon(exact.unary(x, 2, 1.0 - f / 2.0, f / 2.0) for x in (0, 1))
 
-    assert back(2.0 / (math.exp(2.5) + 1.0)) == pytest.approx(5.0)
-    assert [back(pure_ldp.converted_f(e)) for e in (1.0, 5.0, 9.0)] == pytest.approx(
+    assert convert_back(2.0 / (math.exp(2.5) + 1.0)) == pytest.approx(5.0)
+    assert [convert_back(pure_ldp.converted_f(e)) for e in (1.0, 5.0, 9.0)] == pytest.approx(
         [0.979, 5.025, 9.19], abs=1e-3
     )
-    assert back(pure_ldp.converted_f(11.97)) < math.inf
+    assert convert_back(pure_ldp.converted_f(11.97)) < math.inf
     assert pure_ldp.converted_f(pure_ldp.LARGE) == 0.0
 
 

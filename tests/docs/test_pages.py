@@ -291,7 +291,7 @@ LIMITS = {
 }
 
 
-def limits(start: str) -> tuple[list[int], list[int]]:
+def read_limits(start: str) -> tuple[list[int], list[int]]:
     """Limits in a row of the table, for full and for quick audits."""
     ((full, quick),) = [cells for name, cells in LIMITS.items() if name.startswith(start)]
     in_full, in_quick = (
@@ -303,22 +303,22 @@ def limits(start: str) -> tuple[list[int], list[int]]:
 def test_limits_of_full_and_quick_audits() -> None:
     percent = [round(100 * share) for share in attribute.KNOWN_SHARES]
     few = [round(100 * share) for share in attribute.QUICK_KNOWN_SHARES]
-    assert limits("rounds of a training that") == ([], [tasks.MAX_QUICK_ROUNDS])
+    assert read_limits("rounds of a training that") == ([], [tasks.MAX_QUICK_ROUNDS])
     long = make_target("dp-privrec", Plan())
     full, short = (crowd_game.limit_rounds(long, quick).sizes.rounds for quick in (False, True))
-    assert limits("rounds of a `training`") == ([full], [short, full])
-    assert limits("messages of a designed pair")[0] == [DESIGNED_RUNS]
-    assert limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
+    assert read_limits("rounds of a `training`") == ([full], [short, full])
+    assert read_limits("messages of a designed pair")[0] == [DESIGNED_RUNS]
+    assert read_limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert LIMITS["runs of `round`, `training` and `local` games"][1] == "a tenth"
     assert canary_game.QUICK_RUNS_DIVISOR == 10
-    assert limits("trainings on halves") == (
+    assert read_limits("trainings on halves") == (
         [game.N_HALVES],
         [game.QUICK_N_HALVES, game.QUICK_MAX_HALVES_SECONDS],
     )
-    assert limits("users that an attack") == ([game.MAX_USERS], [game.QUICK_MAX_USERS])
-    assert limits("users that are linked") == ([linkage.MAX_USERS], [linkage.QUICK_MAX_USERS])
-    assert limits("canaries") == ([canary.N_CANARIES], [canary.QUICK_CANARIES])
-    assert limits("attribute inference: shares") == (
+    assert read_limits("users that an attack") == ([game.MAX_USERS], [game.QUICK_MAX_USERS])
+    assert read_limits("users that are linked") == ([linkage.MAX_USERS], [linkage.QUICK_MAX_USERS])
+    assert read_limits("canaries") == ([canary.N_CANARIES], [canary.QUICK_CANARIES])
+    assert read_limits("attribute inference: shares") == (
         [*percent, attribute.N_DRAWS],
         [*few, attribute.QUICK_N_DRAWS],
     )
@@ -383,7 +383,7 @@ def test_the_table_lists_all_readable_events() -> None:
     assert set(re.findall(r"`(\w+DpEvent)`", ACCOUNTANTS)) == set(EVENT_CLASSES)
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     over, _, under = text.replace(",", "").partition("/")
     return float(over) / float(under or 1)
 
@@ -391,7 +391,7 @@ def number(text: str) -> float:
 @pytest.mark.parametrize("row", PRICE.findall(ACCOUNTANTS), ids=lambda row: row[0])
 def test_the_figures_of_accountants(row: tuple[str, str, str, str]) -> None:
     """The other libraries' epsilons are at least ours, and not much larger."""
-    rate, noise, rounds, delta = settings = tuple(number(part) for part in row[0].split(", "))
+    rate, noise, rounds, delta = settings = tuple(parse_number(part) for part in row[0].split(", "))
     printed = [p for p in PRINTED if (p.rate, p.noise, p.steps, p.delta) == settings]
     found = account(gaussian=noise, rate=rate, rounds=int(rounds), delta=delta).total
     low, high = float(row[2]), float(row[3])

@@ -113,7 +113,7 @@ def test_ages_other_than_years_are_groups() -> None:
     assert found.names[-2:] == ("age_group young", "age_group ")
 
 
-def interactions(table: np.ndarray) -> Interactions:
+def make_interactions(table: np.ndarray) -> Interactions:
     n_users, n_items = table.shape
     data = Interactions.create(table)
     codes = np.arange(n_users) % 2
@@ -155,7 +155,7 @@ def test_filters_leave_the_same_as_dropping_one_by_one(
 ) -> None:
     rng = np.random.default_rng(seed)
     table = rng.integers(1, 6, shape) * (rng.random(shape) < rng.random())
-    data = interactions(table.astype(float))
+    data = make_interactions(table.astype(float))
     users, items = drop_one_by_one(table, min_user, min_item, items_first)
     one = Filter(min_user=min_user, min_item=min_item)
     if not table[np.ix_(users, items)].any() and (min_user or min_item):
@@ -177,14 +177,14 @@ def test_filters_leave_the_same_as_dropping_one_by_one(
 
 def test_filters_without_limits_keep_the_data() -> None:
     check_ranges(Filter())
-    data = interactions(np.array([[0.0, 1], [0, 0]]))
+    data = make_interactions(np.array([[0.0, 1], [0, 0]]))
     assert Filter()(data) is data
     assert Filter(min_user=1)(data).users.tolist() == [0]
     assert Filter(min_user=1)(data).items.tolist() == [0, 1]
 
 
 def test_low_ratings_are_dropped_before_interactions_are_counted() -> None:
-    data = interactions(np.array([[5.0, 4, 3, 0], [4, 1, 0, 0], [3, 2, 0, 5]]))
+    data = make_interactions(np.array([[5.0, 4, 3, 0], [4, 1, 0, 0], [3, 2, 0, 5]]))
     left = Filter(min_rating=4)(data)
     assert left.ratings.toarray().tolist() == [[5, 4, 0, 0], [4, 0, 0, 0], [0, 0, 0, 5]]
     assert Filter(min_rating=4, min_user=2)(data).users.tolist() == [0]

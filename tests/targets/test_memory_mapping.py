@@ -112,18 +112,18 @@ def test_rounds_on_disk_are_not_kept_in_memory(
     in_memory: list[int] = []
     spawn, keep = Streams.spawn, RoundStore.store
 
-    def spawned(rng: np.random.Generator, count: int) -> Streams:
+    def record_spawn(rng: np.random.Generator, count: int) -> Streams:
         in_memory.append(sum(each() is not None for each in alive))
         return spawn(rng, count)
 
-    def keeping(self: RoundStore, one: Round) -> Round:
+    def record_store(self: RoundStore, one: Round) -> Round:
         found = one.uploads.components.values()
         alive.extend(weakref.ref(c.values) for c in found if isinstance(c, Dense | SparseRows))
         return keep(self, one)
 
     monkeypatch.setattr("fedrec_auditor.targets.memory_mapping._SMALL", 0)
-    monkeypatch.setattr(Streams, "spawn", spawned)
-    monkeypatch.setattr(RoundStore, "store", keeping)
+    monkeypatch.setattr(Streams, "spawn", record_spawn)
+    monkeypatch.setattr(RoundStore, "store", record_store)
     data = Synthetic(n_users=30, n_items=20, profile=5).load()
     target.run(data, np.random.default_rng(0), None, Machine(memory=0, folder=tmp_path))
     assert len(alive) >= 8
@@ -190,12 +190,12 @@ def test_concurrent_writes_succeed_and_leave_one_copy(place: Path) -> None:
 def test_failed_writes_leave_no_files(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Path.write_bytes
 
-    def full(self: Path, data: bytes) -> int:
+    def raise_full_disk(self: Path, data: bytes) -> int:
         if self.name == "u.item":
             raise OSError(28, "No space left on device")
         return write(self, data)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", raise_full_disk)
     with pytest.raises(InputError, match="No space left on device"):
         store_data_set("set", FILES)
     assert list(place.iterdir()) == []

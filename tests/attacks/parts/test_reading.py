@@ -35,7 +35,8 @@ def get_llr(epsilon: float) -> NDArray[np.float64]:
     return np.where(truth == OWN, epsilon, -epsilon)
 
 
-def scaled(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDArray[np.float64]:
+def rescale(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDArray[np.float64]:
+    """The log-likelihood ratio after calibration to the odds of items."""
     found = calibrate(Evidence(users=np.arange(USERS), log_ratio=ratio), odds).log_ratio
     assert found is not None
     return found
@@ -44,7 +45,7 @@ def scaled(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDAr
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, MAX_LOG_RATIO])
 def test_correct_ratios_stay_unchanged(epsilon: float) -> None:
     ratio = get_llr(epsilon)
-    assert scaled(ratio) is ratio
+    assert rescale(ratio) is ratio
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
@@ -59,28 +60,28 @@ def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
 
 @pytest.mark.parametrize("scale", [3.0, MAX_LOG_RATIO])
 def test_confident_ratios_of_noise_are_scaled_to_nothing(scale: float) -> None:
-    assert np.abs(scaled(scale * np.random.default_rng(2).normal(size=OWN.shape))).max() < 0.3
+    assert np.abs(rescale(scale * np.random.default_rng(2).normal(size=OWN.shape))).max() < 0.3
 
 
 def test_reversed_evidence_is_scaled_to_nothing() -> None:
-    assert not scaled(-np.sign(get_llr(1.0)) * MAX_LOG_RATIO).any()
+    assert not rescale(-np.sign(get_llr(1.0)) * MAX_LOG_RATIO).any()
 
 
 def test_proved_entries_stay_and_items_of_unknown_share_are_scaled_too() -> None:
     ratio, odds = np.sign(get_llr(1.0)) * MAX_LOG_RATIO, ODDS.copy()
     ratio[:, :3], ratio[:, 3] = np.where(OWN[:, :3], np.inf, -np.inf), np.inf
     odds[::2] = np.nan
-    found = scaled(ratio, odds)
+    found = rescale(ratio, odds)
     np.testing.assert_array_equal(found[:, :4], ratio[:, :4])
     assert np.abs(found[:, 4:]) == pytest.approx(1.0, abs=0.3)
-    assert scaled(ratio[:, :4], odds[:4]) is not None
+    assert rescale(ratio[:, :4], odds[:4]) is not None
 
 
 def test_evidence_without_a_known_share_stays_unchanged() -> None:
     ratio = np.full((USERS, ITEMS), MAX_LOG_RATIO)
-    assert scaled(ratio, np.full(ITEMS, np.nan)) is ratio
+    assert rescale(ratio, np.full(ITEMS, np.nan)) is ratio
     proved = np.full((USERS, ITEMS), np.inf)
-    assert scaled(proved) is proved
+    assert rescale(proved) is proved
 
 
 def test_items_of_equal_shares_refute_nothing() -> None:

@@ -132,6 +132,7 @@ def draw_users() -> NDArray[np.bool_]:
 
 
 def observe(device: Device, rounds: int = 1) -> View:
+    """A view of rounds of the device, for an adversary with the device's code."""
     rng = np.random.default_rng(4)
     seen = (Round(None, device(draw_users(), None, rng)) for _ in range(rounds))
     return make_view(*seen, users=USERS, items=ITEMS, device_code=device)

@@ -97,6 +97,7 @@ def make_sums(
 
 
 def auc(view: View, truth: np.ndarray) -> float:
+    """AUC of the evidence on a view's pairs of users and items."""
     ratio = ParticipationReader().read(view, np.arange(CROWD)).log_ratio
     assert np.isfinite(ratio).all()
     return metrics.get_auc(ratio.ravel(), truth.ravel())
@@ -255,14 +256,14 @@ def test_rounds_of_one_user_are_pooled(
         part = {"v": Dense(moved, Payload.CHANGE)}
         rounds.append(send(part, {"v": np.zeros(moved.shape[1:])}, some))
 
-    def seen(*ns: int) -> np.ndarray:
+    def read_rounds(*ns: int) -> np.ndarray:
         settings = {"negatives": negatives}
         view = make_view(*(rounds[n] for n in ns), users=SENDERS, items=COLUMNS, settings=settings)
         readers, ratio = read_all(view)
         assert readers == [reader]
         return ratio
 
-    together, expected = seen(0, 1), pool(seen(0), seen(1))
+    together, expected = read_rounds(0, 1), pool(read_rounds(0), read_rounds(1))
     moved = (expected > 0) | (pool is np.add)
     np.testing.assert_allclose(together[moved], expected[moved], rtol=1e-5)
     assert (together[~moved] <= 0).all()

@@ -104,7 +104,7 @@ def test_settings_print_as_command_line_options() -> None:
     )
 
 
-def listed(
+def print_list(
     terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[LabelEnum, ...] = ()
 ) -> str:
     return capture(
@@ -120,7 +120,7 @@ def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
         verdict=Verdict.UNSUBSTANTIATED,
         claimed="the epsilon of Kasiviswanathan's composition of subsampled Gaussians",
     )
-    text = listed(True, row(), long, width=width)
+    text = print_list(True, row(), long, width=width)
     assert max(map(len, text.splitlines())) <= width
     words = [*long.statement.split(), *long.claimed.split(), *PAPER.title.split(), "12b", "wrong"]
     assert set(words) <= set(text.split())
@@ -129,11 +129,11 @@ def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_entries_left_out_are_counted(terminal: bool) -> None:
     rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
-    text = " ".join(listed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
+    text = " ".join(print_list(terminal, *rows, only=(Verdict.VIOLATED,)).split())
     assert "3b" not in text
     assert "1 printed statement: 1 false. Hidden by --only false: 1 printed" in text
     assert "Hidden by --only no-claim: 2 printed" in " ".join(
-        listed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
+        print_list(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
     )
 
 
@@ -160,7 +160,7 @@ def test_derived_entries_are_labelled_and_name_no_author() -> None:
     apart = vary(figure(2.0, False), word=NumberLabel.UNSTATED)
     derived = derived_row(figures=(apart,), finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED))
     full = " ".join(print_rows(derived, terminal=False).split())
-    brief = listed(False, derived)
+    brief = print_list(False, derived)
     assert full.startswith("3b fmf-ldp: no claim, numbers not stated, derived")
     assert "Nobody states this" in full
     assert "Reading: A statement" in full
@@ -188,14 +188,14 @@ def bound(epsilon: float, side: Side) -> Bound:
     return Bound(epsilon=epsilon, side=side, scope=SCOPE, source="a law")
 
 
-def varied(**changes: Any) -> tuple[StatedNumber, ...]:
+def vary_figure(**changes: Any) -> tuple[StatedNumber, ...]:
     return (vary(figure(2.00003, False), **changes),)
 
 
 below = tuple(vary(figure(x, x < 1.0), below=True) for x in (0.5, 0.6, 5.0))
 loose = {"claimed": math.inf, "right": 1.0, "word": NumberLabel.LOOSE}
 far = finding(Verdict.VIOLATED)
-ours = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
+computed = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
 SET = {"as_published": False}
 # An entry of every kind; its comment or key says which part of the text it shows.
 ROWS = (
@@ -203,17 +203,17 @@ ROWS = (
     row(number="3c", repeats="3b"),
     row(number="a statement counts once, a typo apart", kind=StatementKind.TYPO),
     row(number="wrong numbers first", figures=(figure(2.0, False), *[figure(1.0, True)] * 7)),
-    row(number="symbols of listed numbers", figures=varied(how="over T rounds")),
-    row(number="from above", figures=varied(side=Side.UPPER)),
-    row(number="from below", figures=varied(side=Side.LOWER)),
+    row(number="symbols of listed numbers", figures=vary_figure(how="over T rounds")),
+    row(number="from above", figures=vary_figure(side=Side.UPPER)),
+    row(number="from below", figures=vary_figure(side=Side.LOWER)),
     row(number="where a comparison holds", figures=below),
-    row(number="no infinite claim", figures=varied(**loose), arithmetic=NumberLabel.LOOSE),
+    row(number="no infinite claim", figures=vary_figure(**loose), arithmetic=NumberLabel.LOOSE),
     row(number="far settings", finding=far, computed_at="at a rate of 1e-15"),
     row(
         number="ours",
         claimed_epsilon=2.0,
         basis=Basis.COMPUTED,
-        finding=ours,
+        finding=computed,
         verdict=Verdict.VIOLATED,
     ),
     row(number="unproved", verdict=Verdict.UNSUBSTANTIATED, repaired=far, repaired_settings=SET),

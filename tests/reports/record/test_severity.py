@@ -28,6 +28,7 @@ USER = scope("user", "training")
 def judge(
     record: Record, claimed: float, proved: float | None, shown: float | None, **more: object
 ) -> Finding:
+    """A finding about all data of a user, with these claimed, proved and shown epsilons."""
     claim = Claim(epsilon=claimed, scope=USER, statement="s", source="s")
     measured = None if shown is None else lower(shown, USER, "exact")
     accounted = None if proved is None else upper(proved, USER, "a proof")
@@ -44,6 +45,7 @@ def win(record: Record, value: float, family: str = "membership inference") -> A
 def assess(
     record: Record, one: Finding | None, *attacks: AttackRow, skipped: tuple[SkippedRow, ...] = ()
 ) -> Summary:
+    """The summary of a system with this finding and these attacks."""
     rows = {"findings": () if one is None else (one,), "attacks": attacks, "utility": ()}
     (glance,) = summarize_systems(vary(record, **rows, skipped=skipped, measurements=()))
     return glance

@@ -121,14 +121,14 @@ def test_the_record_is_moved_into_place_last(
     assert moved[-1] == "report.json"
 
 
-def edited(**changes: Any) -> Callable[[dict[str, Any]], None]:
+def set_fields(**changes: Any) -> Callable[[dict[str, Any]], None]:
     def edit(raw: dict[str, Any]) -> None:
         raw.update(changes)
 
     return edit
 
 
-def whitewash(raw: dict[str, Any]) -> None:
+def set_verdict_proved(raw: dict[str, Any]) -> None:
     refuted = next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")
     refuted["verdict"] = "CONSISTENT"
 
@@ -137,7 +137,7 @@ def raise_the_claim(raw: dict[str, Any]) -> None:
     next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")["claim"]["epsilon"] = "inf"
 
 
-def belittle(raw: dict[str, Any]) -> None:
+def set_severity_low(raw: dict[str, Any]) -> None:
     raw["severity"]["targets"]["fcf"] = "Low"
 
 
@@ -146,29 +146,29 @@ def swap_scope(raw: dict[str, Any]) -> None:
     raw["findings"][1]["scope"]["horizon"] = "training"
 
 
-def negative(raw: dict[str, Any]) -> None:
+def set_negative_epsilon(raw: dict[str, Any]) -> None:
     raw["findings"][0]["claim"]["epsilon"] = -1
 
 
-def hidden_nan(raw: dict[str, Any]) -> None:
+def set_nan(raw: dict[str, Any]) -> None:
     raw["attacks"][0]["value"] = "nan"
 
 
-def impossible(raw: dict[str, Any]) -> None:
+def set_negative_probability(raw: dict[str, Any]) -> None:
     found = next(f for f in raw["findings"] if (f["measured"] or {}).get("witness"))
     found["measured"]["witness"]["probability_b"] = "-inf"
 
 
-def unsure(raw: dict[str, Any]) -> None:
+def set_confidence_0(raw: dict[str, Any]) -> None:
     raw["attacks"][0]["confidence"] = 0
 
 
-def odd_level(raw: dict[str, Any]) -> None:
+def add_unknown_quantile(raw: dict[str, Any]) -> None:
     users = next(row["users"] for row in raw["attacks"] if row["users"])
     users["quantiles"]["evil"] = users["quantiles"]["50%"]
 
 
-def deep(raw: dict[str, Any]) -> None:
+def nest_plan(raw: dict[str, Any]) -> None:
     for _ in range(300):
         raw["plan"] = {"settings": raw["plan"]}
 
@@ -176,23 +176,23 @@ def deep(raw: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (impossible, "probability_b >= 0"),
-        (unsure, "edited or damaged"),
-        (odd_level, r"users\.quantiles\.evil"),
-        (deep, "at most 32 nested levels"),
-        (whitewash, "Expected verdict VIOLATED"),
+        (set_negative_probability, "probability_b >= 0"),
+        (set_confidence_0, "edited or damaged"),
+        (add_unknown_quantile, r"users\.quantiles\.evil"),
+        (nest_plan, "at most 32 nested levels"),
+        (set_verdict_proved, "Expected verdict VIOLATED"),
         (raise_the_claim, "Expected verdict NO CLAIM"),
         (swap_scope, "finding 1"),
-        (belittle, r"Expected severity \{.*'fcf': 'Critical'"),
-        (negative, r"findings\.0\.claim: .* epsilon=-1"),
-        (hidden_nan, "got NaN"),
-        (edited(schema_version=6), "schema_version=5 in .* got 6.* run the audit again"),
-        (edited(schema_version=None), "got None"),
-        (edited(schema_version=0), "got 0"),
-        (edited(schema_version=True), "got True"),
-        (edited(schema_version=1), "schema_version=5 in .* got 1"),
-        (edited(extra=1), "extra"),
-        (edited(findings=7), "findings"),
+        (set_severity_low, r"Expected severity \{.*'fcf': 'Critical'"),
+        (set_negative_epsilon, r"findings\.0\.claim: .* epsilon=-1"),
+        (set_nan, "got NaN"),
+        (set_fields(schema_version=6), "schema_version=5 in .* got 6.* run the audit again"),
+        (set_fields(schema_version=None), "got None"),
+        (set_fields(schema_version=0), "got 0"),
+        (set_fields(schema_version=True), "got True"),
+        (set_fields(schema_version=1), "schema_version=5 in .* got 1"),
+        (set_fields(extra=1), "extra"),
+        (set_fields(findings=7), "findings"),
     ],
 )
 def test_a_tampered_record_is_refused(

@@ -85,6 +85,7 @@ DARK = "@media (prefers-color-scheme: dark)"
 
 @pytest.fixture(scope="module")
 def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Measurements of a page with 48 systems, by state and width."""
     if BROWSER is None:
         pytest.skip("needs Chromium, which is not installed here")
     folder = tmp_path_factory.mktemp("page")

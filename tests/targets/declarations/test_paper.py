@@ -111,7 +111,7 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pape
     monkeypatch.syspath_prepend(str(tmp_path))
     count = 0
 
-    def made(claims: str = CLAIMS, printed: str = TABLES, head: str = HEAD) -> Paper:
+    def make_paper(claims: str = CLAIMS, printed: str = TABLES, head: str = HEAD) -> Paper:
         nonlocal count
         count += 1
         folder = tmp_path / f"paper_{tmp_path.name}_{count}".replace("-", "_")
@@ -121,7 +121,7 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pape
         (folder / "printed.toml").write_text(printed)
         return Paper.load(folder.name)
 
-    return made
+    return make_paper
 
 
 def test_claims_follow_the_settings_of_their_entry(paper: Callable[..., Paper]) -> None:

@@ -271,6 +271,8 @@ def test_designed_pairs_detect_half_the_noise() -> None:
 
     @dataclass(frozen=True, kw_only=True)
     class HalfNoise(LaplaceProtection):
+        """Broken: half the noise that the budget needs."""
+
         def get_group_noise(self, group: str) -> object:
             right = super().get_group_noise(group)
             return replace(right, scale=right.scale / 2)
@@ -477,7 +479,7 @@ def test_table_systems_are_pickled_by_name(build: Write, dumps: Callable[[object
 
 def test_subclasses_of_table_systems_have_their_own_name() -> None:
     class Subclass(fedrec_apm.FedRec):
-        """Another."""
+        """A subclass of a table's system."""
 
     assert Subclass().name == "subclass"  # the name of its class
     assert Subclass().paper == fedrec_apm.FedRec().paper

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
-from tests.targets.recorded.test_messages import ITEMS, recorded, safetensors, trained
+from tests.targets.recorded.test_messages import ITEMS, open_log, safetensors, train
 
 ROWS = {"item": np.ones((3, 2)), "item:rows": np.array([0, 3, 1]), "item:counts": np.array([2, 1])}
 
@@ -35,7 +35,7 @@ def record_users(folder: Path) -> Path:
 
 def read(folder: Path, part: dict[str, Any] | None = None, **manifest: Any) -> None:
     """Reads all numbers of the recording."""
-    for one in trained(*recorded(folder, part or {"kind": "change"}, **manifest)).transcript.rounds:
+    for one in train(*open_log(folder, part or {"kind": "change"}, **manifest)).transcript.rounds:
         for sent in (one.uploads, one.cleartext):
             for each in sent.components.values() if sent is not None else ():
                 each.to_dense(np.arange(len(each)))
@@ -147,7 +147,7 @@ def test_senders_are_limited_by_the_given_memory(tmp_path: Path) -> None:
     place = record_users(tmp_path)
     for name in ("b", "c"):
         safetensors(place / f"uploads-{name}", np.arange(2), {"item": np.ones((2, ITEMS, 2))})
-    recorded(tmp_path, {"kind": "change"})
+    open_log(tmp_path, {"kind": "change"})
     assert len(Recording.open(tmp_path, 3 * 16).rounds[0].uploads) == 3
     with pytest.raises(InputError, match=r"a recording whose senders fit into memory.*uploads-c"):
         Recording.open(tmp_path, 2 * 16)

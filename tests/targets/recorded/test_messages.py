@@ -39,7 +39,7 @@ def save_fortran_order(path: Path, senders: NDArray[Any], arrays: dict[str, NDAr
 FORMATS = {"safetensors": safetensors, "npz": npz, "columns first": save_fortran_order}
 
 
-def recorded(
+def open_log(
     folder: Path, part: dict[str, Any], users: int = USERS, **manifest: Any
 ) -> tuple[RecordedSystem, Interactions]:
     text = Manifest.create(
@@ -57,7 +57,7 @@ def recorded(
     return system, data
 
 
-def trained(system: RecordedSystem, data: Interactions) -> TrainingRun:
+def train(system: RecordedSystem, data: Interactions) -> TrainingRun:
     return system.run(data, np.random.default_rng(0))
 
 
@@ -111,7 +111,7 @@ def test_recorded_messages_equal_those_in_memory(
         base = expected.broadcast
         model = base if expected.kind is Payload.MODEL else np.ones_like(base)
         save_file({"item": model}, folder / "broadcast.safetensors")
-    (one,) = trained(*recorded(tmp_path, part)).transcript.rounds
+    (one,) = train(*open_log(tmp_path, part)).transcript.rounds
     stored = one.uploads.components["item"]
     assert one.uploads.users.tolist() == list(range(USERS))
     assert (stored.shape, stored.kind, len(stored)) == (expected.shape, expected.kind, USERS)
@@ -133,7 +133,7 @@ def test_only_positions_are_held_in_memory(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     values = np.random.default_rng(0).random((USERS, ITEMS, 10_000))
     safetensors(folder / "uploads", np.arange(USERS), {"item": values})
-    (one,) = trained(*recorded(tmp_path, {"kind": "change"})).transcript.rounds
+    (one,) = train(*open_log(tmp_path, {"kind": "change"})).transcript.rounds
     component = one.uploads.components["item"]
     assert len(pickle.dumps(component)) < 4_000
     assert np.array_equal(component.to_dense(np.array([3])), values[[3]])
@@ -147,7 +147,7 @@ def test_reports_are_signs_of_coordinates(tmp_path: Path) -> None:
     arrays = {"item": signs, "item:rows": index, "item:counts": np.array([3, 3])}
     safetensors(folder / "uploads", np.array([1, 0]), arrays)
     part = {"kind": "reports", "shape": [ITEMS, WIDTH], "magnitude": 6.0}
-    (one,) = trained(*recorded(tmp_path, part, 2)).transcript.rounds
+    (one,) = train(*open_log(tmp_path, part, 2)).transcript.rounds
     sent = one.uploads.components["item"].to_dense(np.arange(2)).reshape(2, -1)
     expected = np.zeros((2, ITEMS * WIDTH))
     expected[0, [2, 3, 1]] = [2.0, -2.0, -2.0]
@@ -159,8 +159,8 @@ def test_logs_without_senders_start_at_the_shuffler(tmp_path: Path) -> None:
     folder = tmp_path / "rounds" / "1"
     folder.mkdir(parents=True)
     save_file({"item": np.eye(4, ITEMS)}, folder / "uploads.safetensors")
-    system, data = recorded(tmp_path, {"kind": "bits"})
-    run = trained(system, data)
+    system, data = open_log(tmp_path, {"kind": "bits"})
+    run = train(system, data)
     assert run.transcript.max_vantage is run.transcript.public.protocol_vantage is Vantage.SHUFFLED
     (seen,) = run.transcript.view(Vantage.SHUFFLED, np.random.default_rng(0)).rounds
     assert seen.uploads is None
@@ -173,7 +173,7 @@ def test_logs_of_sums_start_at_the_aggregator(tmp_path: Path) -> None:
     sums = np.arange(ITEMS * WIDTH, dtype=np.float64).reshape(ITEMS, WIDTH)
     senders = np.array([2, 0])
     save_file({"item": sums, "senders": senders}, folder / "aggregate.safetensors")
-    run = trained(*recorded(tmp_path, {"kind": "gradient"}))
+    run = train(*open_log(tmp_path, {"kind": "gradient"}))
     (seen,) = run.transcript.view(Vantage.AGGREGATE).rounds
     assert run.transcript.max_vantage is Vantage.AGGREGATE
     assert np.array_equal(seen.aggregate["item"], sums)
@@ -187,10 +187,10 @@ def test_quick_attacks_read_the_first_rounds_and_next_model(tmp_path: Path) -> N
         save_file({"item": np.full((ITEMS,), number)}, folder / "broadcast.safetensors")
         safetensors(folder / "uploads", np.arange(2), {"item": np.full((2, ITEMS), 7 * number)})
     save_file({"item": np.zeros(ITEMS)}, tmp_path / "release.safetensors")
-    system, data = recorded(tmp_path, {"kind": "change"})
+    system, data = open_log(tmp_path, {"kind": "change"})
     short, whole = (
-        trained(system.limit_rounds(2), data).transcript,
-        trained(system, data).transcript,
+        train(system.limit_rounds(2), data).transcript,
+        train(system, data).transcript,
     )
     told = [[int((t.broadcast or {})["item"][0]) for t in x.rounds] for x in (short, whole)]
     assert told == [[1, 2], [1, 2, 10]]
@@ -203,7 +203,7 @@ def test_recorded_sums_cannot_be_restricted_to_users(tmp_path: Path) -> None:
     values = np.eye(USERS, ITEMS)
     safetensors(folder / "uploads", np.arange(USERS), {"item": values})
     save_file({"item": np.full(ITEMS, 9.0)}, folder / "aggregate.safetensors")
-    (one,) = trained(*recorded(tmp_path, {"kind": "change"})).transcript.rounds
+    (one,) = train(*open_log(tmp_path, {"kind": "change"})).transcript.rounds
     item = one.uploads.components["item"]
     assert item.sum_all().tolist() == [9.0] * ITEMS
     assert item.take(np.array([2, 3])).sum_all().tolist() == [0, 0, 1, 1, 0]
@@ -220,7 +220,7 @@ def test_bfloat16_is_read_as_single_precision(tmp_path: Path) -> None:
     model = {"item": sent[0].contiguous(), "bias": torch.tensor(1.5, dtype=torch.bfloat16)}
     save_torch({"item": sent, "senders": torch.arange(USERS)}, place / "uploads-a.safetensors")
     save_torch(model, place / "broadcast.safetensors")
-    (seen,) = trained(*recorded(tmp_path, {"kind": "model"})).transcript.rounds
+    (seen,) = train(*open_log(tmp_path, {"kind": "model"})).transcript.rounds
     found = seen.uploads.components["item"].to_dense(np.array([5, 0, 6]))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, sent[[5, 0, 6]].float().numpy())

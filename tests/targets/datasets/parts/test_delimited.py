@@ -43,7 +43,7 @@ def cut_data(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-def file(
+def make_table(
     data: bytes, separator: str = ",", cuts: tuple[int, ...] = (), **rest: bool | str
 ) -> TextTable:
     def read() -> Iterator[bytes]:
@@ -66,7 +66,7 @@ def test_blocks_give_the_same_as_lines(
     rows: list[tuple[str, str]], separator: str, end: str, last: bool, header: bool, cuts: list[int]
 ) -> None:
     lines = ["a" + separator + "b"] * header + [separator.join(row) for row in rows]
-    one = file((end.join(lines) + end * last).encode(), separator, tuple(cuts), header=header)
+    one = make_table((end.join(lines) + end * last).encode(), separator, tuple(cuts), header=header)
     if not last and lines[-1] == "":  # the text after the last line end is not a line if empty
         return
     texts: list[tuple[bytes, ...]] = []
@@ -107,7 +107,7 @@ def test_blocks_give_the_same_as_lines(
 def test_the_first_line_without_two_fields_is_named(
     text: str, separator: str, cuts: list[int]
 ) -> None:
-    made = file(text.encode(), separator, tuple(cuts))
+    made = make_table(text.encode(), separator, tuple(cuts))
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fits = [line.count(separator) == 1 and "\0" not in line for line in lines]
     if not text or text in ("\n", "\r\n"):
@@ -130,13 +130,13 @@ def test_the_first_line_without_two_fields_is_named(
 def test_quoted_fields_are_read_as_in_rfc_4180(
     rows: list[tuple[str, str]], cuts: list[int]
 ) -> None:
-    def quoted(field: str) -> str:
+    def quote(field: str) -> str:
         doubled = field.replace('"', '""')
         return f'"{doubled}"' if doubled != field or "," in field else field
 
-    text = "".join(f"{quoted(a)},{quoted(b)}\n" for a, b in rows)
+    text = "".join(f"{quote(a)},{quote(b)}\n" for a, b in rows)
     found: list[tuple[bytes, bytes]] = []
-    for block in file(text.encode(), cuts=tuple(cuts), has_quotes=True).read_blocks(TEXTS):
+    for block in make_table(text.encode(), cuts=tuple(cuts), has_quotes=True).read_blocks(TEXTS):
         columns = [block.encode_texts(at).to_pylist() for at in (0, 1)]
         found += zip(*columns, strict=True)
     assert found == [(a.encode(), b.encode()) for a, b in rows]
@@ -154,15 +154,15 @@ def test_quoted_fields_are_read_as_in_rfc_4180(
 )
 def test_invalid_quotes_are_named(data: bytes, expected: str) -> None:
     with pytest.raises(InputError, match=re.escape(expected)):
-        list(file(data, has_quotes=True).read_blocks(TEXTS))
+        list(make_table(data, has_quotes=True).read_blocks(TEXTS))
 
 
 def test_column_names_are_those_of_the_first_line() -> None:
     data = b'\xef\xbb\xbfuser,"the ""item"""\r\n1,2\r\n'
-    assert file(data, header=True, has_quotes=True).read_names() == ("user", 'the "item"')
+    assert make_table(data, header=True, has_quotes=True).read_names() == ("user", 'the "item"')
     for bad in (b"", b"a,a\n", b"\xff,a\n", b'"a\n', b"\n1,2\n"):
         with pytest.raises(InputError, match=r"in t\.csv, line 1, got"):
-            file(bad, header=True, has_quotes=True).read_names()
+            make_table(bad, header=True, has_quotes=True).read_names()
 
 
 def test_endless_lines_are_refused_early() -> None:
@@ -179,10 +179,10 @@ def test_endless_lines_are_refused_early() -> None:
 def test_invalid_numbers_are_shortened_and_named_with_their_line(header: bool) -> None:
     for bad, told in (("seven", "'seven'"), ("", "''"), ("1e400", "'1e400'"), ("３", "'３'")):
         lines = ["a,b"] * header + ["1,1", f"{bad},2", ""]
-        (block,) = file("\n".join(lines).encode(), header=header).read_blocks({0: SPACED_ID})
+        (block,) = make_table("\n".join(lines).encode(), header=header).read_blocks({0: SPACED_ID})
         with pytest.raises(InputError, match=rf"in t\.csv, line {2 + header}, got {told}"):
             block.parse_numbers(0)
-    (block,) = file(b"x" * 10_000 + b",1\n").read_blocks({0: WHOLE})
+    (block,) = make_table(b"x" * 10_000 + b",1\n").read_blocks({0: WHOLE})
     with pytest.raises(InputError) as caught:
         block.parse_numbers(0)
     assert len(str(caught.value)) < 300
@@ -190,14 +190,14 @@ def test_invalid_numbers_are_shortened_and_named_with_their_line(header: bool) -
 
 def test_the_header_is_checked_and_a_row_is_required() -> None:
     with pytest.raises(InputError, match=r"the header 'a,b' in t\.csv, line 1, got 'x,b'"):
-        list(file(b"x,b\n1,2\n", header="a,b").read_blocks(TEXTS))
+        list(make_table(b"x,b\n1,2\n", header="a,b").read_blocks(TEXTS))
     for data, header in ((b"", False), (b"a,b", "a,b")):
         with pytest.raises(InputError, match=r"at least one row in t\.csv, got 'an empty file'"):
-            list(file(data, header=header).read_blocks(TEXTS))
+            list(make_table(data, header=header).read_blocks(TEXTS))
 
 
 def test_invalid_utf8_is_named() -> None:
-    (block,) = file(b"1,a\n2,\xe9\n").read_blocks(TEXTS)
+    (block,) = make_table(b"1,a\n2,\xe9\n").read_blocks(TEXTS)
     with pytest.raises(InputError, match=r"utf-8 text in t\.csv, line 2, got '\ufffd'"):
         block.decode_texts(1)
 
@@ -205,7 +205,7 @@ def test_invalid_utf8_is_named() -> None:
 def test_values_out_of_range_are_refused() -> None:
     stars = NumberColumn(entry_name="rating", low=1, high=5)
     parts = NumberColumn(entry_name="rating", low=0.5, high=5, pattern=NUMBER_REGEX)
-    (block,) = file(b"6,5.5\n").read_blocks({0: stars, 1: parts})
+    (block,) = make_table(b"6,5.5\n").read_blocks({0: stars, 1: parts})
     with pytest.raises(InputError, match=r"a rating \(a whole number from 1 to 5\) in t"):
         block.parse_numbers(0)
     with pytest.raises(InputError, match=r"a rating \(a number\) in t\.csv, line 1"):
@@ -213,7 +213,7 @@ def test_values_out_of_range_are_refused() -> None:
 
 
 def test_texts_are_neither_empty_nor_too_long() -> None:
-    (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_BYTES + 1))).read_blocks(TEXTS)
+    (block,) = make_table(b",%b\n" % (b"x" * (MAX_TEXT_BYTES + 1))).read_blocks(TEXTS)
     for at in (0, 1):
         with pytest.raises(InputError, match=r"a name \(1 to 1024 bytes of text\)"):
             block.encode_texts(at)
@@ -299,6 +299,6 @@ def test_columns_lie_in_the_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> 
         return read(*args)
 
     monkeypatch.setattr(fast, "read_csv", record_call)
-    (block,) = file(data).read_blocks({0: WHOLE})
+    (block,) = make_table(data).read_blocks({0: WHOLE})
     assert block.parse_numbers(0).tolist() == [1] * 1000
     assert held[0] >= len(data)

@@ -200,7 +200,7 @@ def test_numbers_beside_the_arrays_are_sent_on_demand(app: Callable[[], Any]) ->
     ],
 )
 def test_all_parts_of_a_reply_are_in_its_message(value: Any) -> None:
-    def telling(message: Any, context: Any, call_next: Any) -> Any:
+    def add_note(message: Any, context: Any, call_next: Any) -> Any:
         from flwr.app import ConfigRecord
 
         reply = call_next(message, context)
@@ -209,19 +209,19 @@ def test_all_parts_of_a_reply_are_in_its_message(value: Any) -> None:
         return reply
 
     held: list[Any] = []
-    client = wrap(apps.message_app([telling]), has_metadata=True)
-    told = []
+    client = wrap(apps.message_app([add_note]), has_metadata=True)
+    notes = []
     for items in ((1, 2), (1, 2), (3,), (3, 4, 5)):
         held[:] = [apps.history(*items).dense()]
-        told.append(send(client, *items)["metadata.more/note"])
-    assert len({each.shape for each in told}) == 1
-    np.testing.assert_array_equal(told[0], told[1])
-    assert not np.array_equal(told[0], told[2])
-    assert not np.array_equal(told[2], told[3])
+        notes.append(send(client, *items)["metadata.more/note"])
+    assert len({each.shape for each in notes}) == 1
+    np.testing.assert_array_equal(notes[0], notes[1])
+    assert not np.array_equal(notes[0], notes[2])
+    assert not np.array_equal(notes[2], notes[3])
 
 
 def test_names_of_records_and_the_envelope_are_in_the_message() -> None:
-    def enveloped(change: Callable[[Any], None]) -> dict[str, np.ndarray]:
+    def send_changed(change: Callable[[Any], None]) -> dict[str, np.ndarray]:
         def mod(message: Any, context: Any, call_next: Any) -> Any:
             reply = call_next(message, context)
             change(reply)
@@ -229,24 +229,24 @@ def test_names_of_records_and_the_envelope_are_in_the_message() -> None:
 
         return send(wrap(apps.message_app([mod]), has_metadata=True), 1)
 
-    def renamed(reply: Any) -> None:
+    def add_record(reply: Any) -> None:
         from flwr.app import ConfigRecord
 
         reply.content["user-37"] = ConfigRecord()
 
-    def living(reply: Any) -> None:
+    def set_ttl(reply: Any) -> None:
         reply.metadata.ttl = 37.0
 
-    def grouped(reply: Any) -> None:
+    def group(reply: Any) -> None:
         reply.metadata.group_id = "37"
 
-    usual = enveloped(lambda reply: None)
-    again = enveloped(lambda reply: None)
+    usual = send_changed(lambda reply: None)
+    again = send_changed(lambda reply: None)
     assert usual.keys() == again.keys()
     assert all(np.array_equal(usual[name], again[name]) for name in usual)
-    assert enveloped(renamed).keys() - usual.keys() == {"metadata.user-37/"}
-    for change, name in ((living, "metadata.envelope/ttl"), (grouped, "metadata.envelope/words")):
-        assert not np.array_equal(enveloped(change)[name], usual[name])
+    assert send_changed(add_record).keys() - usual.keys() == {"metadata.user-37/"}
+    for change, name in ((set_ttl, "metadata.envelope/ttl"), (group, "metadata.envelope/words")):
+        assert not np.array_equal(send_changed(change)[name], usual[name])
 
 
 def test_mods_with_an_app_factory_are_refused() -> None:
