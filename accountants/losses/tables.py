@@ -203,7 +203,7 @@ class ProbabilityTable:
             note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.n_copies}"
         chosen = by_ratio(joint)[: worst.n_outputs]
         n = len(chosen) if len(chosen) > 1 else "one"
-        text = f"of {len(joint.log_p)} outputs, the {n} with the largest probability ratio"
+        text = f"the {n} of {len(joint.log_p)} outputs with the largest probability ratio"
         if self.name_event is not None:
             text = self.name_event(chosen)
         elif self.n_copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:

@@ -274,7 +274,7 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Doc
     leaking, margin = _varied(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
     n_small = len(glance.small_leaks)
-    few = f" {n_small} other results beat guessing by less." if n_small else ""
+    few = f" {say.format_count(n_small, 'other result')} beat guessing by less." if n_small else ""
     blocks: list[Block] = [
         Paragraph(
             f"Corrected for multiple testing, {len(leaking)} of {glance.n_results:,} attack "

@@ -301,7 +301,7 @@ class OneCoordinate(Checked):
             outputs=np.stack([coordinate, bit], axis=-1),
             exhaustive=True,
             name_input=lambda vector: f"a gradient of {len(vector)} entries of {vector[0]:+g}",
-            name_output=lambda sent: f"the sign reported for entry {sent[0]} is {'-+'[sent[1]]}",
+            name_output=lambda sent: f"the report has sign {'-+'[sent[1]]} for entry {sent[0]}",
         )
 
     def event(self) -> dp.DpEvent:

@@ -149,13 +149,13 @@ def compute_probs(case: Case, witness: Witness | None) -> list[float]:
     """Probabilities of a witness's event under its first and its second input."""
     assert witness is not None
     a, b = int(witness.input_a), int(witness.input_b)
-    if found := re.fullmatch(r"of \d+ outputs, the (\w+) with the largest [^:]*", witness.output):
+    if found := re.fullmatch(r"the (\w+) of \d+ outputs with the largest [^:]*", witness.output):
         outputs = {*case.atoms(0), *case.atoms(1)}
         ordered = sorted(outputs, key=lambda y: -case.log_ratio(y, a, b))[
             : int(found[1].replace("one", "1"))
         ]
         return [sum(case.atoms(x).get(y, 0.0) for y in ordered) for x in (a, b)]
-    if witness.output.startswith("of "):
+    if " outputs with the largest " in witness.output:
         _, named, outputs = witness.output.partition("probability ratio: ")
         if named:
             ordered = [*map(float, outputs.split(" or "))]
