@@ -18,9 +18,7 @@ from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import ComponentView
 
 
-def draw_rows(
-    seed: int, whole: bool, clients: int = 4, count: int = 6
-) -> tuple[SparseRows, np.ndarray]:
+def draw(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[SparseRows, np.ndarray]:
     """Some rows of one matrix per client, and the same matrices as a dense table."""
     rng = np.random.default_rng(seed)
     touched = rng.random((clients, count)) < 0.4
@@ -35,7 +33,7 @@ def draw_rows(
 
 @given(st.integers(0, 2**32), st.booleans())
 def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
-    component, dense = draw_rows(seed, whole)
+    component, dense = draw(seed, whole)
     order = np.random.default_rng(seed).permutation(4)[:3]
     np.testing.assert_array_equal(component.to_dense(order), dense[order])
     np.testing.assert_allclose(component.sum_all(), dense.sum(axis=0), atol=1e-12)
@@ -47,7 +45,7 @@ def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
 @pytest.mark.parametrize("whole", [False, True])
 def test_rows_are_summed_by_blocks(monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
     """Blocks may end within a client, and the sum makes no copy of all values."""
-    component, dense = draw_rows(1, whole, clients=2000, count=500)
+    component, dense = draw(1, whole, clients=2000, count=500)
     monkeypatch.setattr("fedrec_auditor.targets.components._BLOCK", 10_001)
     tracemalloc.start()
     try:
@@ -73,7 +71,7 @@ def test_bits_read_as_the_table_of_their_entries(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 def test_sent_entries_are_distinguished_from_zeros(seed: int) -> None:
-    component, _ = draw_rows(seed, whole=False)
+    component, _ = draw(seed, whole=False)
     component.values[:] = 0.0
     expected = np.zeros((4, 6), dtype=bool)
     for client in range(4):
@@ -81,12 +79,12 @@ def test_sent_entries_are_distinguished_from_zeros(seed: int) -> None:
             client, component.row_ids[component.indptr[client] : component.indptr[client + 1]]
         ] = 1
     np.testing.assert_array_equal(component.flag_sent_rows(np.arange(4)), expected)
-    assert draw_rows(seed, whole=True)[0].flag_sent_rows(np.arange(4)).all()
+    assert draw(seed, whole=True)[0].flag_sent_rows(np.arange(4)).all()
 
 
 @given(st.integers(0, 2**32))
 def test_noise_is_redrawn_identically(seed: int) -> None:
-    clean, dense = draw_rows(seed, whole=True)
+    clean, dense = draw(seed, whole=True)
     streams = Streams.spawn(np.random.default_rng(seed), 4)
     noisy = components.RandomizedMessages(clean, noise_rounds.NoiseAdder(2.0), streams)
     whole = noisy.to_dense(np.arange(4))
@@ -98,7 +96,7 @@ def test_noise_is_redrawn_identically(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
-    changed, dense = draw_rows(seed, whole=True)
+    changed, dense = draw(seed, whole=True)
     noise = components.RandomizedMessages(
         Dense(np.zeros((4, 6, 2)), Payload.MODEL),
         noise_rounds.NoiseAdder(2.0),

@@ -147,9 +147,7 @@ def test_a_named_column_replaces_the_default_of_its_role_only(tmp_path: Path) ->
     assert read(path, {"user": "item", "item": "a"}) == {(0, 0): (3.5, None)}
 
 
-def test_unusable_columns_of_default_names_are_left_out_with_a_note(
-    tmp_path: Path,
-) -> None:
+def test_unusable_columns_of_default_names_are_left_out_with_a_note(tmp_path: Path) -> None:
     names = ["user", "item", "rating", "time"]
     path = write(tmp_path / "t.csv", names, [("u", "i", "good", "July 5")])
     said: dict[str, str] = {}
@@ -564,9 +562,7 @@ def test_identifiers_written_from_a_float_are_refused(tmp_path: Path, written: s
             read(path)
 
 
-def test_small_floats_are_numbers_and_hashes_stay_texts(
-    tmp_path: Path,
-) -> None:
+def test_small_floats_are_numbers_and_hashes_stay_texts(tmp_path: Path) -> None:
     rows = [("1.0", "5e3"), ("2.0", "1e18"), ("10.0", "v1.10")]
     data = Table().load(write(tmp_path / "t.csv", ["user", "item"], rows))
     assert data.users.tolist() == [1, 2, 10]

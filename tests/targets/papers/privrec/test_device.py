@@ -328,9 +328,7 @@ def test_scores_use_trained_rows_and_else_the_broadcast() -> None:
 
 
 @pytest.mark.parametrize("learn", [device.compute_reptile_update, device.compute_maml_update])
-def test_diverging_devices_change_nothing(
-    learn: type[Weights] | object,
-) -> None:
+def test_diverging_devices_change_nothing(learn: type[Weights] | object) -> None:
     _, examples, _, devices, _ = setup(5)
     assert (examples.n_examples > 0).sum() > 2
     local = LocalTrainingSettings(n_epochs=1, learning_rate=0.4, proximal_weight=0.0)

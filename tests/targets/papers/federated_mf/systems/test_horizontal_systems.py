@@ -145,9 +145,7 @@ def test_charges_by_unit_and_adjacency(kind: type[HflSgdmf | HflSynsgd]) -> None
     assert HflSgdmf().get_event(replace(scope(), horizon=Horizon.ROUND), LARGE).count == 10
 
 
-def test_an_added_user_replaces_the_gradients_of_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_added_user_replaces_the_gradients_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row per step: the new user's, then the first user's; otherwise twice the first user's."""
     table = np.array([[5.0, 1.0, 0.0], [3.0, 0.0, 4.0], [1.0, 5.0, 2.0]])
     sums = {}
