@@ -142,7 +142,9 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     places = np.einsum("nmf,nf->nm", sent, compute_directions(sent), dtype=np.float64)
     total, along = np.einsum("nmf,nmf->n", sent, sent, dtype=np.float64), np.sum(places**2, axis=1)
     hidden = np.median(along / total) < _ONE_DIRECTION
-    noise = np.sqrt(np.maximum(total - along, 0) / rows / max(1, columns - 1))
+    # The difference of two sums of squares has the rounding error of the larger sum, at least.
+    beyond = np.maximum(total - along, np.finfo(np.float64).eps * total)
+    noise = np.sqrt(beyond / rows / max(1, columns - 1))
     noise += 4 * np.finfo(sent.dtype).eps * np.abs(places).max(axis=1)
     best, most = 0.0, 0.0
     for way in ways:
