@@ -42,8 +42,8 @@ def compute_metric(name: str, case: Guesses) -> float:
 def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
     """Guesses share a shift within a draw, and users a difficulty over all draws.
 
-    The truth is the mean over both. Of 150 intervals at 95% each, no fewer cover it than 91% would
-    explain (at level 1e-3).
+    The truth is the mean over both. At 95%, 150 intervals each cover it no less often than 91%
+    would explain (at level 1e-3).
     """
     rng = np.random.default_rng(7)
     names = (MACRO_F1, "balanced accuracy", "AUC")
@@ -111,7 +111,7 @@ def compute_metrics(case: Guesses) -> dict[str, float]:
 def test_intervals_cover_rare_classes(classes: int, users: int) -> None:
     """Some of 21 classes have a user or two among 200, and some none among 30.
 
-    Of 200 intervals at 95% each, no fewer cover the truth than 93% would explain (at level 1e-3).
+    At 95%, 200 intervals each cover the truth no less often than 93% would explain (at level 1e-3).
     """
     rng = np.random.default_rng([classes, users])
     known = [compute_metrics(draw_guesses(20_000, classes, 1, rng)) for _ in range(10)]

@@ -50,7 +50,7 @@ class DatasetCase:
 
 
 def movielens(dataset: Dataset, write: Callable[[Path, written.Rows], Path]) -> DatasetCase:
-    """A case with an item without ratings and a user without interactions."""
+    """Returns a case with an item without ratings and a user without interactions."""
     return DatasetCase(dataset, lambda folder: write(folder, written.SMALL))
 
 
@@ -149,7 +149,7 @@ def test_recognition(case: DatasetCase) -> None:
             other.write(Path(folder))
             try:
                 known = case.dataset.recognises(Path(folder) / other.file)
-            except InputError:  # a file where a directory or an archive was expected
+            except InputError:  # a file instead of a directory or an archive
                 known = False
         own = type(other.dataset) is type(case.dataset)
         assert known == own, f"files of {other.dataset} recognised: {known}"
@@ -162,7 +162,7 @@ def test_recognition(case: DatasetCase) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*CASES} - {"ml-100k", "synthetic", "table"}))
-def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
+def test_the_cache_is_used_and_an_empty_one_names_the_download(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDREC_AUDITOR_CACHE", str(tmp_path))

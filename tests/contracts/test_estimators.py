@@ -72,7 +72,7 @@ def test_power(estimator: Estimator) -> None:
             worlds = worlds_of(one, other)
             found = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
             assert found >= 0.5 * world.truth(delta), f"{found} of {world.truth(delta)}"
-    # An output of one world only: infinite in that direction, ln 2 in the other.
+    # An output of world b only: infinite in that direction, ln 2 in the other.
     for one, other in ((coin(1.0), coin(0.5)), (coin(0.5), coin(1.0))):
         found = estimate(estimator, worlds_of(one, other), samples=20_000).epsilon
         assert found >= 3.0, "one direction is not tried"
@@ -101,8 +101,8 @@ def test_largest(estimator: Estimator) -> None:
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
         largest = estimator.find_max_bound(samples, **asked)
-        shown = estimate(estimator, answers, samples=samples, **asked).epsilon
-        assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
+        bound = estimate(estimator, answers, samples=samples, **asked).epsilon
+        assert abs(bound - largest) <= 1e-9, f"{bound} of at most {largest} at {samples} samples"
         needed = estimator.find_min_samples(largest, **asked)
         assert needed is not None, f"no samples show more than {largest}"
         assert needed > samples, f"{needed} samples for more than {samples} can show"
@@ -117,8 +117,8 @@ def test_foreseen(estimator: Estimator) -> None:
     leak = gaussian(1.0)
     foreseen = estimator.predict_limit(20_000, rates, delta=delta, alpha=0.05)
     worlds = worlds_of(leak.a, leak.b)
-    shown = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
-    assert 0.7 * foreseen < shown < 1.3 * foreseen, f"{shown}, and {foreseen} was foreseen"
+    measured = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
+    assert 0.7 * foreseen < measured < 1.3 * foreseen, f"{measured}, and {foreseen} was foreseen"
 
 
 def test_draws(estimator: Estimator) -> None:
@@ -205,7 +205,7 @@ def test_statement(estimator: Estimator) -> None:
     assert estimator.reference, "the estimator has no reference"
 
 
-class _Held(AllThresholds):
+class _Correct(AllThresholds):
     """A correct estimator; each subclass makes one fault."""
 
     def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
@@ -221,7 +221,7 @@ def _scores(worlds: Worlds, asked: dict[str, Any]) -> list[Any]:
     return [worlds.sample(w, asked["samples"], rng) for w, rng in enumerate(streams)]
 
 
-class ChoosesOnItsScores(_Held):
+class ChoosesOnItsScores(_Correct):
     """Faulty estimator: chooses the best threshold on the scores that also give the bound."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
@@ -238,7 +238,7 @@ class ChoosesOnItsScores(_Held):
         return replace(sound, epsilon=float(max(found)))
 
 
-class PointEstimate(_Held):
+class PointEstimate(_Correct):
     """Faulty estimator: the log-ratio of two observed shares, without confidence limits."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
@@ -248,7 +248,7 @@ class PointEstimate(_Held):
         return replace(sound, epsilon=max(found, sound.epsilon))
 
 
-class ForgetsDelta(_Held):
+class ForgetsDelta(_Correct):
     """Faulty estimator: measures at delta 0, but states the requested delta."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
@@ -256,7 +256,7 @@ class ForgetsDelta(_Held):
         return replace(AllThresholds().measure_bounds(worlds, **rest)[0], delta=asked["delta"])
 
 
-class OneConfidence(_Held):
+class OneConfidence(_Correct):
     """Faulty estimator: measures at confidence 1/2, but states the requested confidence."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
@@ -264,14 +264,14 @@ class OneConfidence(_Held):
         return replace(found, confidence=sound.confidence)
 
 
-class FindsNothing(_Held):
+class FindsNothing(_Correct):
     """Faulty estimator: always returns 0."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return replace(sound, epsilon=0.0)
 
 
-class OneDirection(_Held):
+class OneDirection(_Correct):
     """Faulty estimator: returns 0 if world b has the larger probability of the event."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
@@ -279,14 +279,14 @@ class OneDirection(_Held):
         return replace(sound, epsilon=0.0) if swapped else sound
 
 
-class OwnChoices(_Held):
+class OwnChoices(_Correct):
     """Faulty estimator: draws from the operating system's generator instead of ``rng``."""
 
     def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         return super().measure_bounds(worlds, **{**asked, "rng": np.random.default_rng()})
 
 
-class SwallowsNan(_Held):
+class SwallowsNan(_Correct):
     """Faulty estimator: replaces a score of NaN by zero."""
 
     def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
@@ -297,7 +297,7 @@ class SwallowsNan(_Held):
         return super().measure_bounds(replace(worlds, draw=draw), **asked)
 
 
-class SortsInPlace(_Held):
+class SortsInPlace(_Correct):
     """Faulty estimator: sorts the scores that it was given in place."""
 
     def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
@@ -310,7 +310,7 @@ class SortsInPlace(_Held):
         return super().measure_bounds(replace(worlds, draw=draw), **asked)
 
 
-class AllAtOnce(_Held):
+class AllAtOnce(_Correct):
     """Faulty estimator: draws all scores at once instead of in blocks."""
 
     def measure_bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
@@ -318,14 +318,14 @@ class AllAtOnce(_Held):
         return super().measure_bounds(worlds, **asked)
 
 
-class Boasts(_Held):
+class Boasts(_Correct):
     """Faulty estimator: states a larger largest bound than its draws can reach."""
 
     def find_max_bound(self, samples: int, *, delta: float, confidence: float) -> float:
         return super().find_max_bound(2 * samples, delta=delta, confidence=confidence)
 
 
-class ForeseesTooMuch(_Held):
+class ForeseesTooMuch(_Correct):
     """Faulty estimator: expects twice the bound if there are several thresholds."""
 
     def predict_limit(
@@ -335,7 +335,7 @@ class ForeseesTooMuch(_Held):
         return found if len(rates[0]) == 1 else 2.0 * found
 
 
-class UpperSide(_Held):
+class UpperSide(_Correct):
     """Faulty estimator: marks its lower bound as an upper bound."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
@@ -358,6 +358,6 @@ class UpperSide(_Held):
     (test_statement, UpperSide()),
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_the_law_catches(law: Callable[[Any], None], broken: _Held) -> None:
+def test_the_law_catches(law: Callable[[Any], None], broken: _Correct) -> None:
     with pytest.raises(BROKEN):
         law(broken)

@@ -30,7 +30,7 @@ learner = each(LEARNERS)
 
 
 def _clients() -> Clients:
-    """Devices with random items, of which the first has none and the second all."""
+    """Devices with random items; the first has none and the second has all items."""
     rng = np.random.default_rng(0)
     held = rng.random((USERS, ITEMS)) < 0.3
     held[0], held[1] = False, True
@@ -50,7 +50,7 @@ def _dense(trained: dict[str, Component], user: int) -> Arrays:
 
 
 def _trained(learner: Learner, user: int, clients: Clients | None = None) -> Arrays:
-    """The model that device ``user`` returns if it trains the first model, as arrays by name."""
+    """Model, as arrays by name, that device ``user`` returns after training the first model."""
     sent = learner.train(_model(learner), clients or _clients(), LOCAL, Machine())
     return _dense(sent, user)
 
@@ -149,7 +149,7 @@ def test_user_vectors(learner: Learner) -> None:
         np.testing.assert_array_equal(two, one, err_msg=f"{what}: vectors move, scores move")
 
 
-def test_own(learner: Learner) -> None:
+def test_own_embeddings(learner: Learner) -> None:
     """Checks devices with own user embeddings: they train and score as if these were broadcast."""
     clients = replace(_clients(), features=np.ones((USERS, 1), dtype=np.float32))
     own = learner.init_user_vectors(clients.streams)

@@ -61,7 +61,7 @@ _RATINGS = np.array([-1.0, 0.0, 1.3, 2.0])
 def _joint_normal(mechanism: NoiseReplacement) -> Callable[[NDArray[Any], Any], NDArray[Any]]:
     """Returns the conditional distribution function of all outputs, from the noises' covariance."""
     m, k = mechanism.masked, mechanism.replaced
-    # Rows: S, R_1 ... R_k. Columns: the first noises of all m, then what stands in for k of them.
+    # Rows: S, R_1 ... R_k. Columns: the first noises of all m, then the replacements of k of them.
     rows = np.zeros((1 + k, m + k))
     rows[0, :m] = 1.0
     first = np.r_[np.full(m, mechanism.round_1_variance), np.full(k, mechanism.round_2_variance)]
@@ -105,7 +105,7 @@ def _replacements() -> tuple[Case, ...]:
 _UNIT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0])
 
 
-def _on_pieces(mechanism: Piecewise) -> Case:
+def _piecewise_case(mechanism: Piecewise) -> Case:
     """A case with one output per interval on which the density is constant for all inputs."""
     half = math.exp(mechanism.epsilon / 2.0)
     reach = (half + 1.0) / (half - 1.0)
@@ -115,7 +115,7 @@ def _on_pieces(mechanism: Piecewise) -> Case:
     return Case(mechanism, _UNIT, outputs, edges=edges)
 
 
-def _told(mechanism: RevealedGaussian) -> Case:
+def _revealed_case(mechanism: RevealedGaussian) -> Case:
     """A case for Gaussian noise whose sampling coin is visible: outputs are (coin, sum)."""
     rate, z = mechanism.sampling_probability, mechanism.noise_multiplier
 
@@ -126,7 +126,7 @@ def _told(mechanism: RevealedGaussian) -> Case:
     return Case(mechanism, np.array([0.0, 0.4, 1.0]), cdf=cdf)
 
 
-def _untold(mechanism: SampledGaussian) -> Case:
+def _hidden_case(mechanism: SampledGaussian) -> Case:
     """A case for Gaussian noise with hidden sampling: a mixture over the number of draws."""
     counts = np.arange(mechanism.local_steps + 1)
     law = stats.binom.pmf(counts, mechanism.local_steps, mechanism.sampling_probability)
@@ -139,9 +139,9 @@ def _untold(mechanism: SampledGaussian) -> Case:
     return Case(mechanism, np.array([0.0, 1.0]), cdf=cdf)
 
 
-# Beyond the papers: bounded numbers, noise on grids, combinators.
+# Mechanisms beyond the papers: bounded numbers, noise on grids, combinators.
 _FURTHER: dict[str, tuple[Case, ...]] = {
-    "piecewise": (_on_pieces(Piecewise(0.3)), _on_pieces(Piecewise(4.0))),
+    "piecewise": (_piecewise_case(Piecewise(0.3)), _piecewise_case(Piecewise(4.0))),
     "discrete-laplace": (
         Case(DiscreteLaplace(scale=1.3, low=-1, high=2), _NUMBERS, np.arange(-60.0, 61)),
         Case(
@@ -285,11 +285,11 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         Case(Shuffled(2.5, 1), np.array([-1.0, 0.25, 1.0]), np.arange(2)),
     ),
     "revealed-gaussian": tuple(
-        _told(RevealedGaussian(noise_multiplier=z, sampling_probability=rate, count=3))
+        _revealed_case(RevealedGaussian(noise_multiplier=z, sampling_probability=rate, count=3))
         for z, rate in ((0.2, 0.7), (0.9, 0.3))
     ),
     "sampled-gaussian": tuple(
-        _untold(
+        _hidden_case(
             SampledGaussian(
                 noise_multiplier=z,
                 sampling_probability=rate,
@@ -306,8 +306,8 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     ),
 }
 # Further cases of mechanisms with a density, from the third on; their samples take seconds.
-FURTHER = [case for cases in CASES.values() for case in cases[2:] if case.outputs is None]
-OF_MANY_DRAWS = ("test_frequencies", "test_curve", "test_event")
+SLOW_CASES = [case for cases in CASES.values() for case in cases[2:] if case.outputs is None]
+SLOW_TESTS = ("test_frequencies", "test_curve", "test_event")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -319,7 +319,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = [case for case in cases if isinstance(case.mechanism, PrivacyCurve)]
     metafunc.parametrize(
         "case",
-        [later(c) if law in OF_MANY_DRAWS and any(c is f for f in FURTHER) else c for c in cases],
+        [later(c) if law in SLOW_TESTS and any(c is f for f in SLOW_CASES) else c for c in cases],
         ids=[repr(case.mechanism) for case in cases],
     )
 

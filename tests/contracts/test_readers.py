@@ -30,10 +30,10 @@ from fedrec_auditor.targets.transcript import View
 from tests.contracts.laws import BROKEN
 from tests.contracts.trainings import TARGETS, data, plain, rewritten, training
 
-OF_NO_INTERACTIONS = ("FirstLayerReader", "RatingRowsReader")
+OTHER_READERS = ("FirstLayerReader", "RatingRowsReader")
 UNREAD = ("gd-dr",)
 LAST_DIGIT = 2e-7  # twice the precision of float32
-ALIKE = 0.01  # of a log-ratio: rounding moves one by 2e-4 at most in all targets
+TOLERANCE = 0.01  # tolerance of a log-ratio: rounding changes one by at most 2e-4 in all targets
 ERRORS = 5.0  # standard errors over users, below which a mean of gains may be chance
 
 
@@ -53,8 +53,8 @@ class ReaderCase:
         return np.arange(data().n_users)
 
 
-def told(evidence: Evidence) -> set[str]:
-    """The names of the kinds of evidence that are present, such as "log_ratio"."""
+def list_kinds(evidence: Evidence) -> set[str]:
+    """Names of the kinds of evidence that are present, such as "log_ratio"."""
     names = {field.name for field in fields(evidence)} - {"users"}
     return {name for name in names if getattr(evidence, name) is not None}
 
@@ -91,22 +91,22 @@ def check_last_digits(case: ReaderCase) -> None:
 
 
 def check_threads(case: ReaderCase) -> None:
-    """Evidence is the same to the bit in any number of threads."""
-    with patch.object(uploads, "MAX_BLOCK_NUMBERS", 2**10):  # many blocks
+    """Checks that evidence is equal to the bit in any number of threads."""
+    with patch.object(uploads, "MAX_BLOCK_NUMBERS", 2**10):  # so that there are many blocks
         before = case.reader.read(case.view, case.users)
         with compute.use_threads(3):
             after = case.reader.read(case.view, case.users)
-    for name in told(before) | told(after):
+    for name in list_kinds(before) | list_kinds(after):
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
 
 
 def _check_alike(some: Evidence, every: Evidence, users: NDArray[np.int64], what: str) -> None:
-    assert told(some) == told(every), f"kinds of evidence change with {what}"
-    for name in told(some) & {"log_ratio", "vectors", "ratings"}:
+    assert list_kinds(some) == list_kinds(every), f"kinds of evidence change with {what}"
+    for name in list_kinds(some) & {"log_ratio", "vectors", "ratings"}:
         one, other = getattr(some, name), getattr(every, name)[users]
-        if name == "log_ratio":  # beyond is certain
+        if name == "log_ratio":  # larger values are certain
             one, other = np.clip(one, -15.0, 15.0), np.clip(other, -15.0, 15.0)
-        same = np.allclose(one, other, rtol=ALIKE, atol=ALIKE)
+        same = np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE)
         assert same, f"{name} of users changes with {what}"
 
 
@@ -176,14 +176,14 @@ def test_readers_keep_the_law(law: Callable[[ReaderCase], None], target: str) ->
         ReaderCase(reader, target)
         for reader in reading.find_readers(view)
         if law is not check_evidence_beside_the_true_prior
-        or type(reader).__name__ not in OF_NO_INTERACTIONS
+        or type(reader).__name__ not in OTHER_READERS
     ]
     assert cases
     for case in cases:
         law(case)
 
 
-def test_all_members_of_the_family_are_asked() -> None:
+def test_all_readers_of_the_family_are_used() -> None:
     asked = {type(reader).__name__ for reader in reading.get_all_readers()}
     family = FAMILIES["readers"]
     assert asked == {family.load_class(name).__name__ for name in family.list_names()}
@@ -191,42 +191,42 @@ def test_all_members_of_the_family_are_asked() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("vantage", Vantage)
-def test_no_two_readers_tell_the_same_but_of_interactions(target: str, vantage: Vantage) -> None:
+def test_other_kinds_of_evidence_have_one_reader(target: str, vantage: Vantage) -> None:
     """Checks that each kind of evidence but log-odds of interactions has one reader only."""
     view = training(target).transcript.view(vantage, np.random.default_rng(0))
     users = np.array([3, 17, 40])
-    found = [told(reader.read(view, users)) for reader in reading.find_readers(view)]
+    found = [list_kinds(reader.read(view, users)) for reader in reading.find_readers(view)]
     others = [kinds - {"log_ratio"} for kinds in found]
     assert sum(map(len, others)) == len(set().union(*others))
 
 
 @pytest.mark.parametrize("target", UNREAD)
-def test_no_reader_applies_to_the_targets_that_are_left_out(target: str) -> None:
+def test_no_reader_applies_to_omitted_targets(target: str) -> None:
     assert not reading.find_readers(training(target).transcript.view(Vantage.SERVER))
 
 
 @pytest.mark.parametrize("target", ["fedncf", "fmf-lfl", "fofl-self"])
-def test_readers_of_no_interactions_say_nothing_of_them(target: str) -> None:
+def test_other_readers_give_no_log_ratio(target: str) -> None:
     view = training(target).transcript.view(Vantage.SERVER)
-    some = [one for one in reading.find_readers(view) if type(one).__name__ in OF_NO_INTERACTIONS]
-    assert [told(each.read(view, np.arange(5))) & {"log_ratio"} for each in some] == [set()]
+    some = [one for one in reading.find_readers(view) if type(one).__name__ in OTHER_READERS]
+    assert [list_kinds(each.read(view, np.arange(5))) & {"log_ratio"} for each in some] == [set()]
 
 
-def test_nothing_is_read_where_nothing_is_linked() -> None:
+def test_unlinked_messages_are_not_read() -> None:
     for target in TARGETS:
         view = training(target).transcript.view(Vantage.SERVER).drop_uploads()
         assert not reading.find_readers(view)
         assert "no message with a known sender" in reading.explain_refusal(view)
 
 
-class Silent(FlippedBitsReader):
+class BadRefusal(FlippedBitsReader):
     """Faulty reader: its reason for not running is not a sentence."""
 
     def refusal(self, view: View) -> str:
         return super().refusal(view) and "no"
 
 
-class OfTheCrowd(FlippedBitsReader):
+class SubtractsMean(FlippedBitsReader):
     """Faulty reader: subtracts from each log-ratio the mean over the given users."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -257,7 +257,7 @@ class LastDigits(RankOneGradientsReader):
 
 
 class Hasty(FlippedBitsReader):
-    """Adds the number of threads to the evidence."""
+    """Faulty reader: adds the number of threads to the evidence."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         activity = np.full(len(users), compute._threads.get())
@@ -267,8 +267,8 @@ class Hasty(FlippedBitsReader):
 @pytest.mark.parametrize(
     ("law", "broken", "target"),
     [
-        (check_statement, Silent(), "dplcf-sp"),
-        (check_who_else_is_asked_about, OfTheCrowd(), "dplcf-sp"),
+        (check_statement, BadRefusal(), "dplcf-sp"),
+        (check_who_else_is_asked_about, SubtractsMean(), "dplcf-sp"),
         (check_evidence_beside_the_true_prior, Popularity(), "dplcf-sp"),
         (check_last_digits, LastDigits(), "fcf"),
         (check_threads, Hasty(), "dplcf-sp"),

@@ -32,8 +32,8 @@ CHECKED = [
 UNDECLARED = {"announced": "a number that depends on that of the survivors, or None"}
 
 
-def plain(hint: Any) -> bool:
-    """Whether a type hint is a number, a text, or given as a string."""
+def is_plain(hint: Any) -> bool:
+    """Whether a type hint is a number or a string, or is given as a string."""
     parts = get_args(hint) or (hint,)
     return isinstance(hint, str) or {*parts} <= {int, float, bool, str, NoneType}
 
@@ -42,25 +42,25 @@ def plain(hint: Any) -> bool:
 def test_every_number_and_choice_declares_its_range(family: str, name: str) -> None:
     member = FAMILIES[family].load_class(name)
     known = settings.get_field_types(member)
-    named = {field.name for field in fields(member) if plain(known[field.name])}
+    named = {field.name for field in fields(member) if is_plain(known[field.name])}
     assert named <= settings.get_allowed_values(member).keys() | UNDECLARED.keys()
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].list_names())
-def test_every_setting_of_a_target_says_what_it_is(name: str) -> None:
+def test_every_setting_of_a_target_is_described(name: str) -> None:
     kind = FAMILIES["targets"].load_class(name)
     names = [each.name for each in fields(kind) if each.init]
     assert [each for each in names if not settings.describe_setting(kind, each)] == []
 
 
 @pytest.mark.parametrize(("family", "name"), CHECKED)
-def test_no_setting_is_taken_outside_its_range(family: str, name: str) -> None:
+def test_settings_outside_their_range_are_refused(family: str, name: str) -> None:
     mechanism = family == "mechanisms"
     check_ranges(CASES[name][0].mechanism if mechanism else FAMILIES[family].load_class(name)())
 
 
 class Contract:
-    """A contract with one test, which applies to texts and passes for "sound"."""
+    """A contract with one test, which applies to strings and passes for "sound"."""
 
     subject: object
 
@@ -70,7 +70,7 @@ class Contract:
         assert self.subject == "sound"
 
 
-def test_a_law_that_does_not_apply_is_no_pass() -> None:
+def test_a_contract_test_that_does_not_apply_does_not_pass() -> None:
     hold(Contract, "sound")
     with pytest.raises(AssertionError):
         hold(Contract, "broken")

@@ -34,14 +34,14 @@ from tests.contracts.trainings import narrow
 from tests.points import later
 
 NAMES = FAMILIES["targets"].list_names()
-# Asked of statements alone, of every system; other laws train it.
+# Tests of statements alone, which run on every system; other tests train it.
 STATED = (
     "test_scoped_claims",
     "test_exact_bounds_stay_below_proofs",
     "test_wider_scopes_prove_no_smaller_epsilon",
     "test_events_compose_in_every_scope",
 )
-# Laws of messages of users, or of any; targets that send none, or only parties'.
+# Tests of users' messages, or of any messages; targets that send none, or only those of parties.
 OF_USERS = (
     "test_exact_bounds_are_of_what_is_sent",
     "test_batches_send_what_single_clients_send",
@@ -56,19 +56,19 @@ PARTIES = (
 
 
 @functools.cache
-def stated(name: str) -> TargetCase:
-    """The named system with its default settings."""
+def make_stated(name: str) -> TargetCase:
+    """Case of the named system with its default settings."""
     return TargetCase(FAMILIES["targets"].load_class(name)())
 
 
 @functools.cache
-def trained(name: str) -> TargetCase:
-    """The named system with small embeddings, whose training all tests share."""
+def make_trained(name: str) -> TargetCase:
+    """Case of the named system with small embeddings, whose training all tests share."""
     return TargetCase(narrow(name))
 
 
-def parts(target: FederatedSystem) -> set[tuple[object, ...]]:
-    """The learner, protection and route of a system, each as a tuple that ignores numbers."""
+def list_components(target: FederatedSystem) -> set[tuple[object, ...]]:
+    """Learner, protection and route of a system, each as a tuple that ignores numbers."""
     return {
         (type(part), *(v for v in vars(part).values() if isinstance(v, bool | str)))
         for part in (target.learner, target.protection, target.route)
@@ -76,21 +76,21 @@ def parts(target: FederatedSystem) -> set[tuple[object, ...]]:
 
 
 @functools.cache
-def composed_again() -> set[str]:
+def list_recomposed() -> set[str]:
     """Names of systems whose learner, protection and route all occur in earlier systems."""
-    # Their trainings are tested by ``make calibrate`` only.
+    # Only ``make calibrate`` tests their trainings.
     known: set[tuple[object, ...]] = set()
     again = set()
     for name in NAMES:
-        target = stated(name).target
+        target = make_stated(name).target
         if isinstance(target, FederatedSystem):
-            again |= {name} if parts(target) <= known else set()
-            known |= parts(target)
+            again |= {name} if list_components(target) <= known else set()
+            known |= list_components(target)
     return again
 
 
-def unsent(case: TargetCase) -> list[Unit]:
-    """The units (attribute, rating) whose values do not change the users' first messages.
+def list_unsent_units(case: TargetCase) -> list[Unit]:
+    """Units (attribute, rating) whose values do not change the users' first messages.
 
     The random generator is the same.
     """
@@ -119,7 +119,7 @@ def unsent(case: TargetCase) -> list[Unit]:
 
 def applies(law: str, name: str) -> bool:
     """Whether the contract test ``law`` applies to the system ``name``."""
-    target = stated(name).target
+    target = make_stated(name).target
     if law == "test_sampled_uploads_agree_with_the_stated_distribution":
         return bool(target.design_pairs())
     if law == "test_exact_bounds_stay_below_proofs":
@@ -128,7 +128,7 @@ def applies(law: str, name: str) -> bool:
         known = (target.get_mechanism(scope, TEST_POPULATION) for scope in targets.ALL_SCOPES)
         return any(mechanism is not None for mechanism in known)
     if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, FederatedSystem):
-        return False  # attributes and values are features of what it learns from
+        return False  # attributes and values are features of the learner
     return not (law in OF_USERS and name in PARTIES) and not (law in OF_MESSAGES and name in SILENT)
 
 
@@ -138,7 +138,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     law = metafunc.function.__name__
     names = [name for name in NAMES if applies(law, name)]
-    waiting = () if law in STATED else composed_again()
+    waiting = () if law in STATED else list_recomposed()
     points = [later(name) if name in waiting else name for name in names]
     metafunc.parametrize("name", points, ids=names)
 
@@ -146,7 +146,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 class TestTargets(targets.TargetContract):
     @pytest.fixture(autouse=True)
     def _given(self, name: str, request: pytest.FixtureRequest) -> None:
-        self.subject = (stated if request.function.__name__ in STATED else trained)(name)
+        self.subject = (make_stated if request.function.__name__ in STATED else make_trained)(name)
 
     def test_scores(self) -> None:
         """Checks that scores are finite, cover all items, and do not depend on other users."""
@@ -167,7 +167,7 @@ class TestTargets(targets.TargetContract):
 
     def test_exact_bounds_are_of_what_is_sent(self) -> None:
         """Checks that no mechanism is stated for attributes or rating values that are not sent."""
-        units = unsent(self.subject)
+        units = list_unsent_units(self.subject)
         for scope in targets.ALL_SCOPES:
             if scope.unit in units and scope.adjacency is Adjacency.REPLACE:
                 mechanism = self.subject.target.get_mechanism(scope, TEST_POPULATION)
@@ -175,7 +175,7 @@ class TestTargets(targets.TargetContract):
 
     def test_odd_data_are_handled_or_refused(self) -> None:
         """Checks that unusual data end in a training, or in an InputError with a remedy."""
-        for name, interactions in odd(make_interactions()).items():
+        for name, interactions in make_unusual_data(make_interactions()).items():
             try:
                 run = targets.train(self.subject.short_target, interactions)
             except InputError as error:
@@ -192,7 +192,7 @@ class TestTargets(targets.TargetContract):
 PLAIN = ("an idle user", "a user with all items", "implicit")
 
 
-def odd(full: Interactions) -> dict[str, Interactions]:
+def make_unusual_data(full: Interactions) -> dict[str, Interactions]:
     """Unusual data by name, such as one user, no interactions, or all interactions."""
     ratings = full.ratings.toarray()
     idle, busy = ratings.copy(), ratings.copy()
@@ -224,20 +224,20 @@ def check_finite(target: Target, run: TrainingRun, interactions: Interactions, n
             assert np.isfinite(values).all(), f"{name}: {part} is not finite"
 
 
-def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
-    public = {name: trained(name).run.transcript for name in {*SILENT, *PARTIES}}
+def test_omitted_targets_send_nothing_or_are_parties() -> None:
+    public = {name: make_trained(name).run.transcript for name in {*SILENT, *PARTIES}}
     assert all(public[name].public.n_silos is not None for name in PARTIES)
     assert not any(public[name].rounds for name in SILENT)
     for name in sorted({*SILENT} - {*PARTIES}):
-        sent = stated(name).target.upload(
+        sent = make_stated(name).target.upload(
             make_interactions(), None, np.random.default_rng(0), messages_per_client=2
         )
         assert sent.components == {}
         np.testing.assert_array_equal(sent.users, np.repeat(np.arange(targets.USERS), 2))
 
 
-def test_every_target_is_called_as_it_is_found() -> None:
-    assert all(stated(name).target.name == name for name in NAMES)
+def test_every_target_has_the_name_of_its_file() -> None:
+    assert all(make_stated(name).target.name == name for name in NAMES)
 
 
 @pytest.mark.parametrize(
@@ -252,14 +252,14 @@ def test_every_target_is_called_as_it_is_found() -> None:
     ],
     ids=repr,
 )
-def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> None:
+def test_uploads_of_parties_depend_on_one_user_only(target: Target) -> None:
     targets.assert_batch_sends_same(target, make_interactions(), None)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
+def test_messages_take_their_predicted_memory(name: str) -> None:
     """Checks the predicted memory of messages: within a factor of 2, plus 64 bytes per message."""
-    short = trained(name)
+    short = make_trained(name)
     cost = estimate_cost(short.short_target, short.interactions)
     rounds = short.run.transcript.rounds
     messages = sum(len(one.uploads.users) for one in rounds)
@@ -268,7 +268,7 @@ def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
     kept = sum(count_bytes(part, shared) for part in parts)
     assert cost.n_messages == pytest.approx(messages, abs=2)
     assert kept <= cost.n_messages * (2 * cost.message_bytes + 64)
-    if name != "hfl-synsgd":  # its noise is drawn when it is read
+    if name != "hfl-synsgd":  # its noise is drawn on reading
         assert cost.n_messages * cost.message_bytes <= 2 * kept + 64 * messages
 
 
@@ -285,7 +285,7 @@ class WatchedCompute:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
+def test_the_device_is_used_as_declared(name: str) -> None:
     target: Target = FAMILIES["targets"].load_class(name)()
     compute: Any = WatchedCompute()
     target.limit_rounds(1).run(make_interactions(), np.random.default_rng(0), compute=compute)
@@ -449,5 +449,5 @@ def test_the_law_catches(law: str, broken: Target) -> None:
         hold(TestTargets, TargetCase(broken), f"test_{law}")
 
 
-def test_the_contract_passes_the_sound_one() -> None:
+def test_the_contract_passes_a_correct_system() -> None:
     hold(TestTargets, TargetCase(Short()))

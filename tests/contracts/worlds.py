@@ -1,4 +1,4 @@
-"""Pairs of distributions of scores with a known least epsilon, for tests of estimators.
+"""Pairs of distributions of scores with known smallest epsilon, for tests of estimators.
 
 The epsilon is computed without an estimator.
 """

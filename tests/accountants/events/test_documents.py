@@ -1,4 +1,4 @@
-"""Events as JSON: all kinds are read, and invalid documents are refused in one line."""
+"""Tests of events as JSON: all kinds are read, and invalid documents are refused in one line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.contracts.events import LADDERS, USES
 NOISE = {"type": "GaussianDpEvent", "noise_multiplier": 1.1}
 
 
-def document(event: DpEvent) -> dict[str, Any]:
-    """The event as a user would write it."""
+def write_document(event: DpEvent) -> dict[str, Any]:
+    """Document of an event, as a user would write it."""
     fields = {field.name: getattr(event, field.name) for field in attr.fields(type(event))}
     return {"type": type(event).__name__} | {
-        name: document(value)
+        name: write_document(value)
         if isinstance(value, DpEvent)
-        else [document(part) for part in value]
+        else [write_document(part) for part in value]
         if name == "events"
         else value
         for name, value in fields.items()
@@ -37,17 +37,17 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=str)
-def test_an_event_comes_back_from_its_document(event: DpEvent) -> None:
-    assert read_event(json.dumps(document(event))) == event
+def test_events_are_read_from_their_documents(event: DpEvent) -> None:
+    assert read_event(json.dumps(write_document(event))) == event
 
 
-def test_every_kind_that_accountants_are_tried_on_is_read() -> None:
+def test_every_tested_kind_of_event_is_read() -> None:
     tried = {type(event).__name__ for events in LADDERS.values() for event in events}
     assert tried <= set(EVENT_CLASSES)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "Expected an event as JSON"),
         ("[]", "Add the key type"),
@@ -74,8 +74,8 @@ def test_every_kind_that_accountants_are_tried_on_is_read() -> None:
     ],
     ids=lambda text: text[:60],
 )
-def test_what_is_no_event_is_refused(text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said) as caught:
+def test_documents_that_are_not_events_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
         read_event(text)
     assert "\n" not in str(caught.value)
 

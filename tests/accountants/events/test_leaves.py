@@ -47,20 +47,20 @@ TREES = st.recursive(
 )
 
 
-def unrolled(event: DpEvent) -> list[DpEvent]:
-    """The list of all uses, one entry per use."""
+def list_uses(event: DpEvent) -> list[DpEvent]:
+    """All uses of mechanisms in an event, one entry per use."""
     if isinstance(event, NoOpDpEvent):
         return []
     if isinstance(event, SelfComposedDpEvent):
-        return unrolled(event.event) * event.count
+        return list_uses(event.event) * event.count
     if isinstance(event, ComposedDpEvent):
-        return [leaf for part in event.events for leaf in unrolled(part)]
+        return [leaf for part in event.events for leaf in list_uses(part)]
     return [event]
 
 
 @given(TREES)
-def test_counts_are_those_of_the_tree_unrolled(event: DpEvent) -> None:
-    uses = unrolled(event)
+def test_counts_of_leaves_equal_those_of_uses(event: DpEvent) -> None:
+    uses = list_uses(event)
     found = list_leaves(event)
     assert sum(count for _, count in found) == len(uses)
     for leaf, count in found:
@@ -68,7 +68,7 @@ def test_counts_are_those_of_the_tree_unrolled(event: DpEvent) -> None:
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
-def test_a_senseless_rate_is_refused(rate: float) -> None:
+def test_a_rate_outside_0_to_1_is_refused(rate: float) -> None:
     with pytest.raises(InputError, match="sampling_probability"):
         RevealedSamplingDpEvent(rate, GaussianDpEvent(1.0))
 
@@ -81,12 +81,12 @@ def test_a_senseless_rate_is_refused(rate: float) -> None:
         RevealedSamplingDpEvent(0.3, BitFlipDpEvent(0.7, 0.1)),
     ],
 )
-def test_our_leaves_go_through_the_librarys_serialization(event: DpEvent) -> None:
+def test_built_in_leaves_are_serialized_by_the_library(event: DpEvent) -> None:
     assert attr.has(type(event))
     assert DpEvent.from_named_tuple(event.to_named_tuple()) == event
 
 
-def test_gaussians_on_one_sample_are_one() -> None:
+def test_gaussians_on_one_sample_are_merged() -> None:
     adaptive = ComposedDpEvent([GaussianDpEvent(3.0), SelfComposedDpEvent(GaussianDpEvent(8.0), 4)])
     ((leaf, count),) = list_leaves(SelfComposedDpEvent(PoissonSampledDpEvent(0.1, adaptive), 7))
     assert count == 7
@@ -101,13 +101,13 @@ def test_gaussians_on_one_sample_are_one() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan])
-def test_a_senseless_noise_is_refused_inside_a_sample(wrong: float) -> None:
+def test_invalid_noise_inside_a_sample_is_refused(wrong: float) -> None:
     several = ComposedDpEvent([GaussianDpEvent(wrong), GaussianDpEvent(1.0)])
     with pytest.raises(InputError, match="noise_multiplier"):
         list_leaves(PoissonSampledDpEvent(0.1, several))
 
 
-def test_other_compositions_in_a_sample_stay_as_they_are() -> None:
+def test_other_compositions_in_a_sample_are_unchanged() -> None:
     for several in (
         SelfComposedDpEvent(LAPLACE, 2),
         ComposedDpEvent([LAPLACE, GaussianDpEvent(1)]),

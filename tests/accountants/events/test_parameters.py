@@ -1,4 +1,4 @@
-"""Parameters outside their range are refused by name; the ends of the range are not."""
+"""Tests of parameters: values outside the range are refused by name, its ends are accepted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SENSIBLE = [
 
 
 @pytest.mark.parametrize("event", SENSELESS, ids=str)
-def test_a_senseless_parameter_is_refused_by_name(event: DpEvent) -> None:
+def test_a_parameter_outside_its_range_is_refused_by_name(event: DpEvent) -> None:
     with pytest.raises(InputError) as caught:
         check_parameters(event)
     named = re.match(r"Expected (\w+) .*, got (\1=.*)\. Correct the event", str(caught.value))
@@ -49,5 +49,5 @@ def test_a_senseless_parameter_is_refused_by_name(event: DpEvent) -> None:
 
 
 @pytest.mark.parametrize("event", SENSIBLE, ids=str)
-def test_the_ends_of_a_range_are_in_it(event: DpEvent) -> None:
+def test_the_ends_of_a_range_are_accepted(event: DpEvent) -> None:
     check_parameters(event)

@@ -1,4 +1,4 @@
-"""Composed losses against closed forms, dp-accounting, and bounds from both sides."""
+"""Tests of composed losses against closed forms, dp-accounting, and bounds from both sides."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ responses = AtomicPair.from_epsilon
 @pytest.mark.parametrize(
     ("mu", "count"), [(1.0, 1), (0.2, 300), (0.01, 10), (10.0, 1), (1.0, 1000), (1e-3, 10**5)]
 )
-def test_gaussians_are_bracketed_however_rare_the_event(
-    mu: float, count: int, delta: float
-) -> None:
+def test_gaussians_are_bracketed_at_any_delta(mu: float, count: int, delta: float) -> None:
     uses = ((GaussianPair(mu), count),)
     truth = find_gaussian_epsilon(delta, mu * math.sqrt(count))
     above, below = compute_upper_epsilon(uses, delta), compute_lower_epsilon(uses, delta)
@@ -85,7 +83,7 @@ def test_laplace_noise_agrees_with_the_library(rate: float) -> None:
     assert_equal_costs(slow, PoissonPair(LaplacePair(1 / 1.5), rate), 40)
 
 
-def test_unlike_leaves_agree_with_the_library() -> None:
+def test_different_leaves_agree_with_the_library() -> None:
     slow = library.from_laplace_mechanism(3.0, value_discretization_interval=STEP).self_compose(40)
     slow = slow.compose(library.from_gaussian_mechanism(1.3, value_discretization_interval=STEP))
     uses = ((LaplacePair(1 / 3.0), 40), (GaussianPair(1 / 1.3), 1))
@@ -115,7 +113,7 @@ PAIRS = st.sampled_from(
     uses=st.lists(st.tuples(PAIRS, st.integers(1, 60)), min_size=1, max_size=3).map(tuple),
     delta=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]),
 )
-def test_the_two_ends_meet(uses: PairCounts, delta: float) -> None:
+def test_lower_and_upper_bounds_are_close(uses: PairCounts, delta: float) -> None:
     below, above = compute_lower_epsilon(uses, delta), compute_upper_epsilon(uses, delta)
     assert below <= above
     assert above - below <= 0.05 * above + 0.05
@@ -142,7 +140,7 @@ def test_extremes_are_bracketed(uses: PairCounts) -> None:
     assert compute_lower_epsilon(uses, 1e-6) <= above < math.inf
 
 
-def test_an_impossible_output_is_told_with_its_probability() -> None:
+def test_an_impossible_output_leaks_with_its_probability() -> None:
     pair = AtomicPair.from_atoms((0.0, 0.99), infinite=0.01)
     assert math.isinf(compute_upper_epsilon(((pair, 3),), 0.0297))
     assert math.isinf(compute_lower_epsilon(((pair, 3),), 0.0297))
@@ -154,7 +152,7 @@ def test_an_impossible_output_is_told_with_its_probability() -> None:
     st.floats(0.01, 0.7),
     st.floats(0, 3),
 )
-def test_the_grid_dominates_and_keeps_both_masses(
+def test_the_grid_dominates_and_keeps_mass_and_moment(
     outputs: list[tuple[int, float]], step: float, epsilon: float
 ) -> None:
     mass = np.array([float(w) for w, _ in outputs])
@@ -178,8 +176,8 @@ def test_the_grid_dominates_and_keeps_both_masses(
         ((AtomicPair.from_atoms((0.0, 0.9), (0.3, 0.09), infinite=0.01), 3),),
     ],
 )
-def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: PairCounts) -> None:
-    """Below the proof at the same delta, and within 2% of the bound for this delta alone."""
+def test_the_lower_curve_agrees_with_bounds_at_every_delta(uses: PairCounts) -> None:
+    """The curve is below the proof at the same delta, and within 2% of the bound for that delta."""
     curve = compute_lower_curve(uses)
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
         above, below = compute_upper_epsilon(uses, delta), compute_lower_epsilon(uses, delta)
@@ -195,10 +193,10 @@ def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: PairCounts) 
     st.integers(1, 5),
     st.integers(-3, 3),
 )
-def test_sums_of_integers_have_the_convolved_law(
-    one: list[float], two: list[float], count: int, low: int
+def test_sums_of_integers_have_convolved_distributions(
+    weights_a: list[float], weights_b: list[float], count: int, low: int
 ) -> None:
-    first, second = np.array(one) / sum(one), np.array(two) / sum(two)
+    first, second = np.array(weights_a) / sum(weights_a), np.array(weights_b) / sum(weights_b)
     slow = second
     for _ in range(count):
         slow = np.convolve(slow, first)
@@ -212,8 +210,10 @@ def test_sums_of_integers_have_the_convolved_law(
 @pytest.mark.parametrize(
     "pair", [GaussianPair(0.7), LaplacePair(2.0), PoissonPair(GaussianPair(1.0), 0.1)]
 )
-def test_masses_are_those_of_many_draws(pair: GaussianPair | LaplacePair | PoissonPair) -> None:
-    """Masses of cells against a histogram of draws; a miss by six deviations has chance 1e-8."""
+def test_masses_of_losses_equal_those_of_draws(
+    pair: GaussianPair | LaplacePair | PoissonPair,
+) -> None:
+    """Masses of cells equal a histogram of draws; six standard deviations are allowed (1e-8)."""
     rng, n = np.random.default_rng(5), 400_000
     if isinstance(pair, LaplacePair):
         x = rng.laplace(size=n)

@@ -1,4 +1,4 @@
-"""Log-ratios and divergences of distributions against closed forms, grids and enumeration."""
+"""Tests of log-ratios and divergences of mixtures against closed forms, grids and enumeration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INF = math.inf
 E = math.e
 
 
-def of(*pieces: MixturePart, **points: float) -> Mixture:
+def mix(*pieces: MixturePart, **points: float) -> Mixture:
     return Mixture(pieces, {float(name[1:]): mass for name, mass in points.items()})
 
 
@@ -41,7 +41,7 @@ def uniform(low: float, high: float, weight: float = 1.0) -> tuple[MixturePart, 
 def laplace(
     loc: float, scale: float = 1.0, weight: float = 1.0, low: float = -INF, high: float = INF
 ) -> tuple[MixturePart, ...]:
-    """Cut to [low, high] and normalized."""
+    """Laplace distribution, cut to [low, high] and normalized."""
     left, right = (-math.expm1(-abs(end - loc) / scale) for end in (low, high))
     share = weight / (left + right)
     return (
@@ -55,7 +55,7 @@ def normal(loc: float, sd: float = 1.0, weight: float = 1.0) -> tuple[MixturePar
 
 
 def falling(low: float, scale: float) -> Mixture:
-    return of(MixturePart(1.0, low, INF, rate=-1.0 / scale))
+    return mix(MixturePart(1.0, low, INF, rate=-1.0 / scale))
 
 
 def geometric(
@@ -71,7 +71,7 @@ def geometric(
 
 
 def piecewise(epsilon: float, x: float) -> Mixture:
-    """The piecewise mechanism of Wang et al. (ICDE 2019)."""
+    """Piecewise mechanism of Wang et al. (ICDE 2019)."""
     s = math.exp(epsilon / 2.0)
     c = (s + 1.0) / (s - 1.0)
     low = (c + 1.0) / 2.0 * x - (c - 1.0) / 2.0
@@ -83,7 +83,7 @@ def piecewise(epsilon: float, x: float) -> Mixture:
 
 
 def square_wave(epsilon: float, x: float) -> Mixture:
-    """The square wave of Li et al. (SIGMOD 2020)."""
+    """Square wave mechanism of Li et al. (SIGMOD 2020)."""
     e = math.exp(epsilon)
     b = (epsilon * e - e + 1.0) / (2.0 * e * (e - 1.0 - epsilon))
     far = 1.0 / (2.0 * b * e + 1.0)
@@ -93,7 +93,7 @@ def square_wave(epsilon: float, x: float) -> Mixture:
 
 
 def clipped(loc: float) -> Mixture:
-    """Laplace noise on ``loc`` in [0, 1], the sum clipped to [0, 1]."""
+    """Laplace noise on ``loc`` in [0, 1], with the sum clipped to [0, 1]."""
     ends = {0.0: math.exp(-loc) / 2.0, 1.0: math.exp(loc - 1.0) / 2.0}
     inner = []
     if loc > 0.0:
@@ -104,7 +104,7 @@ def clipped(loc: float) -> Mixture:
 
 
 def hybrid(x: float, epsilon: float) -> Mixture:
-    """Half of the time two points (Duchi's in one dimension), else the piecewise mechanism."""
+    """Two points with probability 1/2 (Duchi's, in one dimension), else the piecewise mechanism."""
     other = piecewise(epsilon, x)
     pieces = tuple(MixturePart(p.weight / 2.0, p.low, p.high) for p in other.pieces)
     e = math.exp(epsilon)
@@ -113,95 +113,95 @@ def hybrid(x: float, epsilon: float) -> Mixture:
     return Mixture(pieces, {end: up / 2.0, -end: (1.0 - up) / 2.0})
 
 
-UNIT = of(*laplace(0.0, 1.0, low=-2.0, high=3.0))
-CUT_AT_1 = of(*laplace(1.0, 1.0, low=-2.0, high=3.0))
-THREE = of(*laplace(0.0, 1.0, 0.5), *laplace(3.0, 2.0, 0.5))
+UNIT = mix(*laplace(0.0, 1.0, low=-2.0, high=3.0))
+CUT_AT_1 = mix(*laplace(1.0, 1.0, low=-2.0, high=3.0))
+THREE = mix(*laplace(0.0, 1.0, 0.5), *laplace(3.0, 2.0, 0.5))
 LONG = MixturePart(1.0, 0.0, 1e5, step=1.0)
 
 
 @pytest.mark.parametrize(
     ("p", "q", "expected"),
     [
-        (of(*laplace(0.0)), of(*laplace(1.0)), 1.0),
-        (of(*laplace(0.0, 0.5)), of(*laplace(1.0, 0.5)), 2.0),
-        (of(*laplace(0.0)), of(*laplace(1e6)), 1e6),
-        (of(*laplace(0.0)), of(*laplace(0.0, 2.0)), math.log(2.0)),
-        (of(*laplace(0.0)), of(*laplace(0.5, 2.0)), math.log(2.0) + 0.25),
-        (of(*laplace(0.0, 2.0)), of(*laplace(0.0)), INF),
+        (mix(*laplace(0.0)), mix(*laplace(1.0)), 1.0),
+        (mix(*laplace(0.0, 0.5)), mix(*laplace(1.0, 0.5)), 2.0),
+        (mix(*laplace(0.0)), mix(*laplace(1e6)), 1e6),
+        (mix(*laplace(0.0)), mix(*laplace(0.0, 2.0)), math.log(2.0)),
+        (mix(*laplace(0.0)), mix(*laplace(0.5, 2.0)), math.log(2.0) + 0.25),
+        (mix(*laplace(0.0, 2.0)), mix(*laplace(0.0)), INF),
         # Normalizers 2 - e^-2 - e^-3 and 2 - e^-3 - e^-2, and those of [0, 3] around 0 and 1.
         (UNIT, CUT_AT_1, 1.0),
         (
-            of(MixturePart(1.0, 0.0, 3.0, rate=-1.0)),
-            of(*laplace(1.0, low=0.0, high=3.0)),
+            mix(MixturePart(1.0, 0.0, 3.0, rate=-1.0)),
+            mix(*laplace(1.0, low=0.0, high=3.0)),
             1.0 + math.log((2.0 - 1.0 / E - E**-2.0) / (1.0 - E**-3.0)),
         ),
-        (of(*laplace(0.0, low=-1.0, high=1.0)), of(*laplace(0.0, low=-1.0, high=0.999)), INF),
+        (mix(*laplace(0.0, low=-1.0, high=1.0)), mix(*laplace(0.0, low=-1.0, high=0.999)), INF),
         (
-            of(*laplace(0.0, low=-1.0, high=1.0)),
-            of(*laplace(0.0, low=-1.0, high=2.0)),
+            mix(*laplace(0.0, low=-1.0, high=1.0)),
+            mix(*laplace(0.0, low=-1.0, high=2.0)),
             math.log((2.0 - 1.0 / E - E**-2.0) / (2.0 - 2.0 / E)),
         ),
-        (of(*uniform(0.0, 1.0)), of(*uniform(0.0, 4.0)), math.log(4.0)),
-        (of(*uniform(0.0, 4.0)), of(*uniform(0.0, 1.0)), INF),
+        (mix(*uniform(0.0, 1.0)), mix(*uniform(0.0, 4.0)), math.log(4.0)),
+        (mix(*uniform(0.0, 4.0)), mix(*uniform(0.0, 1.0)), INF),
         (piecewise(1.3, 0.2), piecewise(1.3, -0.7), 1.3),
         (square_wave(0.7, 0.1), square_wave(0.7, 0.9), 0.7),
         (falling(0.0, 1.0), falling(0.0, 2.0), math.log(2.0)),
         (falling(0.0, 2.0), falling(0.0, 1.0), INF),
         (falling(1.0, 2.0), falling(0.0, 2.0), 0.5),
-        (of(*normal(0.0)), of(*normal(0.0)), 0.0),
-        (of(*normal(0.0)), of(*normal(1e-3)), INF),
-        (of(*normal(0.0, 2.0)), of(*normal(0.0, 1.0)), INF),
-        (of(*normal(0.0, 1.0)), of(*normal(1.0, 2.0)), math.log(2.0) + 1.0 / 6.0),
-        (of(*normal(0.0, 1.0, 0.25)), of(*normal(0.0, 1.0, 0.75)), -math.log(3.0)),
-        (of(*normal(0.0)), of(*laplace(0.0)), 0.5 + math.log(2.0 / math.sqrt(2.0 * math.pi))),
-        (of(*laplace(0.0)), of(*normal(0.0)), INF),
+        (mix(*normal(0.0)), mix(*normal(0.0)), 0.0),
+        (mix(*normal(0.0)), mix(*normal(1e-3)), INF),
+        (mix(*normal(0.0, 2.0)), mix(*normal(0.0, 1.0)), INF),
+        (mix(*normal(0.0, 1.0)), mix(*normal(1.0, 2.0)), math.log(2.0) + 1.0 / 6.0),
+        (mix(*normal(0.0, 1.0, 0.25)), mix(*normal(0.0, 1.0, 0.75)), -math.log(3.0)),
+        (mix(*normal(0.0)), mix(*laplace(0.0)), 0.5 + math.log(2.0 / math.sqrt(2.0 * math.pi))),
+        (mix(*laplace(0.0)), mix(*normal(0.0)), INF),
         (
-            of(MixturePart(1.0, 0.0, 1.0, sd=1.0)),
-            of(MixturePart(1.0, 0.0, 1.0, mean=1.0, sd=1.0)),
+            mix(MixturePart(1.0, 0.0, 1.0, sd=1.0)),
+            mix(MixturePart(1.0, 0.0, 1.0, mean=1.0, sd=1.0)),
             0.5,
         ),
-        (  # cut 1,000 deviations out
-            of(MixturePart(1.0, 0.0, 1.0, mean=-1e5, sd=100.0)),
-            of(MixturePart(1.0, 0.0, 1.0, rate=-10.0)),
+        (  # cut 1,000 standard deviations out
+            mix(MixturePart(1.0, 0.0, 1.0, mean=-1e5, sd=100.0)),
+            mix(MixturePart(1.0, 0.0, 1.0, rate=-10.0)),
             math.log(-math.expm1(-10.0) / 10.0)
             - math.log(quad(lambda y: math.exp(-10.0 * y - 5e-5 * y * y), 0.0, 1.0)[0]),
         ),
-        (of(*geometric(0.0, 0.7)), of(*geometric(3.0, 0.7)), 2.1),
-        (of(*geometric(0.05, 0.7, step=0.1)), of(*geometric(0.35, 0.7, step=0.1)), 2.1),
-        (of(*geometric(0.0, 0.7)), of(*geometric(0.5, 0.7)), INF),
-        (of(*geometric(0.0, 0.7)), of(*laplace(0.0)), INF),
-        (of(LONG), of(MixturePart(0.5, 0.0, 1e5, step=1.0), v7=0.5), math.log(2.0)),
-        (of(MixturePart(0.5, 0.0, 1e5, step=1.0), v7=0.5), of(LONG), math.log(0.5 + 50_000.5)),
+        (mix(*geometric(0.0, 0.7)), mix(*geometric(3.0, 0.7)), 2.1),
+        (mix(*geometric(0.05, 0.7, step=0.1)), mix(*geometric(0.35, 0.7, step=0.1)), 2.1),
+        (mix(*geometric(0.0, 0.7)), mix(*geometric(0.5, 0.7)), INF),
+        (mix(*geometric(0.0, 0.7)), mix(*laplace(0.0)), INF),
+        (mix(LONG), mix(MixturePart(0.5, 0.0, 1e5, step=1.0), v7=0.5), math.log(2.0)),
+        (mix(MixturePart(0.5, 0.0, 1e5, step=1.0), v7=0.5), mix(LONG), math.log(0.5 + 50_000.5)),
         (
-            of(MixturePart(1.0, 0.0, 3.0, step=1.0)),
-            of(v0=0.1, v1=0.2, v2=0.3, v3=0.4),
+            mix(MixturePart(1.0, 0.0, 3.0, step=1.0)),
+            mix(v0=0.1, v1=0.2, v2=0.3, v3=0.4),
             math.log(2.5),
         ),
-        (of(v0=0.75, v1=0.25), of(v0=0.25, v1=0.75), math.log(3.0)),
-        (of(v0=0.75, v1=0.25), of(v0=1.0), INF),
-        (of(v0=1.0), of(*uniform(-1.0, 1.0)), INF),
+        (mix(v0=0.75, v1=0.25), mix(v0=0.25, v1=0.75), math.log(3.0)),
+        (mix(v0=0.75, v1=0.25), mix(v0=1.0), INF),
+        (mix(v0=1.0), mix(*uniform(-1.0, 1.0)), INF),
         (clipped(0.0), clipped(1.0), 1.0),
         (clipped(0.25), clipped(0.5), 0.25),
         (hybrid(0.5, 1.0), hybrid(-1.0, 1.0), 1.0),
-        # Narrow: where differences of cumulative probabilities cancel.
-        (of(MixturePart(1.0, 0.0, 1e-9, sd=1.0)), of(*uniform(0.0, 1e-9)), 0.0),
-        # A mean far outside of the support makes no two places equal.
+        # Narrow supports, on which differences of cumulative probabilities cancel.
+        (mix(MixturePart(1.0, 0.0, 1e-9, sd=1.0)), mix(*uniform(0.0, 1e-9)), 0.0),
+        # A mean far outside the support makes no two positions equal.
         (
-            of(MixturePart(1.0, 0.0, 1e-3, mean=-1e12, sd=1e9)),
-            of(*uniform(0.0, 1e-3 + 1e-9)),
+            mix(MixturePart(1.0, 0.0, 1e-3, mean=-1e12, sd=1e9)),
+            mix(*uniform(0.0, 1e-3 + 1e-9)),
             math.log1p(1e-6) + 5e-10,
         ),
         (THREE, THREE, 0.0),
-        (of(*normal(0.0, 1.0, 0.5), *normal(3.0, 2.0, 0.5)),) * 2 + (0.0,),
+        (mix(*normal(0.0, 1.0, 0.5), *normal(3.0, 2.0, 0.5)),) * 2 + (0.0,),
         (
-            of(*laplace(0.0, 1.0, 0.5), *laplace(1e6, 2.0, 0.5)),
-            of(*laplace(0.5, 1.0, 0.5), *laplace(1e6 + 0.5, 2.0, 0.5)),
+            mix(*laplace(0.0, 1.0, 0.5), *laplace(1e6, 2.0, 0.5)),
+            mix(*laplace(0.5, 1.0, 0.5), *laplace(1e6 + 0.5, 2.0, 0.5)),
             0.5,
         ),
-        (Mixture(), of(v0=1.0), -INF),
+        (Mixture(), mix(v0=1.0), -INF),
     ],
 )
-def test_the_log_ratio_is_the_closed_form(p: Mixture, q: Mixture, expected: float) -> None:
+def test_the_log_ratio_equals_the_closed_form(p: Mixture, q: Mixture, expected: float) -> None:
     found = bound_log_ratio(p, q)
     slack = 1e-12 * max(1.0, abs(expected)) if math.isfinite(expected) else 0.0
     assert found.lower <= expected + slack
@@ -213,14 +213,14 @@ def test_the_log_ratio_is_the_closed_form(p: Mixture, q: Mixture, expected: floa
 
 
 def valley(bottom: float, low: float, high: float, rate: float, step: float = 0.0) -> Mixture:
-    """Proportional to cosh(rate (y - bottom))."""
+    """Mixture proportional to cosh(rate (y - bottom))."""
     masses = [
         np.exp(r * (np.arange(low, high + step, step) - bottom)).sum()
         if step
         else (math.exp(r * (high - bottom)) - math.exp(r * (low - bottom))) / r
         for r in (rate, -rate)
     ]
-    return of(
+    return mix(
         *(
             MixturePart(mass / sum(masses), low, high, rate=r, step=step)
             for r, mass in zip((rate, -rate), masses, strict=True)
@@ -231,11 +231,11 @@ def valley(bottom: float, low: float, high: float, rate: float, step: float = 0.
 @pytest.mark.parametrize(
     ("p", "q", "place"),
     [
-        (of(*uniform(0.0, 1.0)), valley(0.7, 0.0, 1.0, 20.0), 0.7),
-        (of(MixturePart(1.0, 0.0, 5e3, step=1.0)), valley(1233.0, 0.0, 5e3, 0.01, 1.0), 1233.0),
+        (mix(*uniform(0.0, 1.0)), valley(0.7, 0.0, 1.0, 20.0), 0.7),
+        (mix(MixturePart(1.0, 0.0, 5e3, step=1.0)), valley(1233.0, 0.0, 5e3, 0.01, 1.0), 1233.0),
         (
-            of(MixturePart(1.0, 0.0, 3.0, rate=-2.0)),
-            of(MixturePart(0.5, 0.0, 3.0, sd=1.0), MixturePart(0.5, 0.0, 3.0, sd=0.3)),
+            mix(MixturePart(1.0, 0.0, 3.0, rate=-2.0)),
+            mix(MixturePart(0.5, 0.0, 3.0, sd=1.0), MixturePart(0.5, 0.0, 3.0, sd=0.3)),
             None,
         ),
     ],
@@ -258,14 +258,14 @@ def balle_wang(epsilon: float, shift: float) -> float:
     return float(-math.exp(log_ndtr(a)) * math.expm1(epsilon + log_ndtr(b) - log_ndtr(a)))
 
 
-def two_scales(epsilon: float) -> float:
-    """Laplace noise of scale 1 against scale 2: the densities cross at +-t."""
+def wider(epsilon: float) -> float:
+    """Divergence of Laplace noise of scale 1 from scale 2, whose densities cross at +-t."""
     t = 2.0 * (math.log(2.0) - epsilon)
     return -math.expm1(-t) + math.exp(epsilon) * math.expm1(-t / 2.0)
 
 
 def two_sided(epsilon: float) -> float:
-    """Geometric noise of rate 0.7 around 0 against 3, summed."""
+    """Divergence of geometric noise of rate 0.7 around 0 from that around 3, summed."""
     r = math.exp(-0.7)
     k = np.arange(-200, 200)
     one, other = ((1.0 - r) / (1.0 + r) * r ** np.abs(k - loc) for loc in (0, 3))
@@ -276,99 +276,99 @@ def two_sided(epsilon: float) -> float:
     ("p", "q", "epsilon", "expected"),
     [
         *[
-            (of(*laplace(0.0)), of(*laplace(1.0)), e, -math.expm1((e - 1.0) / 2.0))
+            (mix(*laplace(0.0)), mix(*laplace(1.0)), e, -math.expm1((e - 1.0) / 2.0))
             for e in (0.0, 0.3, 0.999, 1.0)
         ],
-        *[(of(*laplace(0.0)), of(*laplace(1e6)), e, 1.0) for e in (0.0, 3.0)],
-        *[(of(*laplace(0.0)), of(*laplace(0.0, 2.0)), e, two_scales(e)) for e in (0.0, 0.4, 0.69)],
+        *[(mix(*laplace(0.0)), mix(*laplace(1e6)), e, 1.0) for e in (0.0, 3.0)],
+        *[(mix(*laplace(0.0)), mix(*laplace(0.0, 2.0)), e, wider(e)) for e in (0.0, 0.4, 0.69)],
         *[
-            (of(*normal(0.0)), of(*normal(shift)), e, balle_wang(e, shift))
+            (mix(*normal(0.0)), mix(*normal(shift)), e, balle_wang(e, shift))
             for e, shift in [(0, 1), (1, 1), (5, 1), (7, 1), (0.1, 0.02), (30, 5)]
         ],
-        (of(*uniform(0.0, 4.0)), of(*uniform(0.0, 1.0)), INF, 0.75),
-        (of(*uniform(0.0, 4.0)), of(*uniform(0.0, 1.0)), 1.0, 0.75),
-        (of(*uniform(0.0, 1.0)), of(*uniform(0.0, 4.0)), 1.0, 1.0 - E / 4.0),
+        (mix(*uniform(0.0, 4.0)), mix(*uniform(0.0, 1.0)), INF, 0.75),
+        (mix(*uniform(0.0, 4.0)), mix(*uniform(0.0, 1.0)), 1.0, 0.75),
+        (mix(*uniform(0.0, 1.0)), mix(*uniform(0.0, 4.0)), 1.0, 1.0 - E / 4.0),
         (falling(0.0, 1.0), falling(1.0, 1.0), 0.0, 1.0 - 1.0 / E),
         (falling(1.0, 1.0), falling(0.0, 1.0), 0.5, 1.0 - E**-0.5),
-        (of(v0=0.75, v1=0.25), of(v0=0.25, v1=0.75), 0.5, 0.75 - math.exp(0.5) / 4.0),
-        (of(v0=0.75, v1=0.25), of(v0=1.0), 1.0, 0.25),
+        (mix(v0=0.75, v1=0.25), mix(v0=0.25, v1=0.75), 0.5, 0.75 - math.exp(0.5) / 4.0),
+        (mix(v0=0.75, v1=0.25), mix(v0=1.0), 1.0, 0.25),
         *[
-            (of(*geometric(0.0, 0.7)), of(*geometric(3.0, 0.7)), e, two_sided(e))
+            (mix(*geometric(0.0, 0.7)), mix(*geometric(3.0, 0.7)), e, two_sided(e))
             for e in (0.0, 1.0, 2.0)
         ],
-        (of(*geometric(0.5, 0.7, 0.5), v9=0.5), of(v9=1.0), 0.0, 0.5),
+        (mix(*geometric(0.5, 0.7, 0.5), v9=0.5), mix(v9=1.0), 0.0, 0.5),
         (clipped(0.0), clipped(1.0), 0.0, 1.0 - E**-0.5),
         (
-            of(MixturePart(0.5, 0.0, 1e5, step=1.0), *geometric(0.0, 1.0, 0.5)),
-            of(v7=1.0),
+            mix(MixturePart(0.5, 0.0, 1e5, step=1.0), *geometric(0.0, 1.0, 0.5)),
+            mix(v7=1.0),
             INF,
             1.0 - 0.5 / 100_001 - 0.5 * math.tanh(0.5) * math.exp(-7.0),
         ),
         (THREE, THREE, 0.0, 0.0),
-        (Mixture(), of(v0=1.0), 0.0, 0.0),
+        (Mixture(), mix(v0=1.0), 0.0, 0.0),
     ],
 )
-def test_the_divergence_is_the_closed_form(
+def test_the_divergence_equals_the_closed_form(
     p: Mixture, q: Mixture, epsilon: float, expected: float
 ) -> None:
     found = bound_divergence(p, q, epsilon)
-    rounding = 1e-12 * expected  # of the closed form
+    rounding = 1e-12 * expected  # rounding of the closed form
     assert found.lower - rounding <= expected <= found.upper + rounding
     assert found.upper - found.lower <= min(1e-13, 1e-9 * expected)
     counted = found.mass_p - (math.exp(epsilon) * found.mass_q if epsilon < INF else 0.0)
     assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_places_and_sizes_that_differ_by_rounding_are_equal() -> None:
+def test_positions_that_differ_by_rounding_are_equal() -> None:
     third = 0.1 + 0.2
     assert third != 0.3
     for p, q in [
-        (of(*uniform(0.0, 0.3)), of(*uniform(0.0, third))),
-        (of(*laplace(third)), of(*laplace(0.3))),
-        (of(*laplace(0.0, third)), of(*laplace(0.0, 0.3))),
-        (of(*normal(third)), of(*normal(0.3))),
-        (of(*normal(0.0, third)), of(*normal(0.0, 0.3))),
+        (mix(*uniform(0.0, 0.3)), mix(*uniform(0.0, third))),
+        (mix(*laplace(third)), mix(*laplace(0.3))),
+        (mix(*laplace(0.0, third)), mix(*laplace(0.0, 0.3))),
+        (mix(*normal(third)), mix(*normal(0.3))),
+        (mix(*normal(0.0, third)), mix(*normal(0.0, 0.3))),
         (Mixture((), {third: 1.0}), Mixture((), {0.3: 1.0})),
-        (of(*geometric(third, 1.0, step=0.1)), of(*geometric(0.3, 1.0, step=0.1))),
-        (of(*geometric(1.0, 1.0, step=third)), of(*geometric(1.0, 1.0, step=0.3))),
-        (of(*geometric(0.0, 1.0, step=third), v9=0.0), of(*geometric(0.9, 1.0, step=0.3))),
+        (mix(*geometric(third, 1.0, step=0.1)), mix(*geometric(0.3, 1.0, step=0.1))),
+        (mix(*geometric(1.0, 1.0, step=third)), mix(*geometric(1.0, 1.0, step=0.3))),
+        (mix(*geometric(0.0, 1.0, step=third), v9=0.0), mix(*geometric(0.9, 1.0, step=0.3))),
     ]:
         expected = 3.0 if p.points.get(9.0) == 0.0 else 0.0
         for one, other in ((p, q), (q, p)):
             assert bound_log_ratio(one, other).upper == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_sliver_between_such_places_counts_nothing() -> None:
+def test_a_sliver_between_equal_positions_is_ignored() -> None:
     sliver = Mixture((*uniform(0.0, 1.0), MixturePart(1e-15, 1.0, 1.0 + 1e-15)))
-    assert bound_log_ratio(sliver, of(*uniform(0.0, 1.0))).upper == 0.0
+    assert bound_log_ratio(sliver, mix(*uniform(0.0, 1.0))).upper == 0.0
 
 
 @pytest.mark.parametrize("low", [-1e-13, 0.5, 3.0])
-def test_a_sliver_that_no_density_goes_on_into_is_refused(low: float) -> None:
+def test_a_sliver_without_adjacent_density_is_refused(low: float) -> None:
     """A leak with a probability of 1e-13 is not rounding: inside, denser, or far away."""
     sliver = Mixture(
         (*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9), MixturePart(1e-13, low, low + 1e-13))
     )
     with pytest.raises(InputError, match="Expected density pieces wider"):
-        bound_log_ratio(sliver, of(*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9)))
+        bound_log_ratio(sliver, mix(*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9)))
 
 
-def test_the_event_is_where_the_bound_is_attained() -> None:
+def test_the_event_attains_the_bound() -> None:
     def ends(p: Mixture, q: Mixture) -> tuple[float, float]:
         found = find_distinguishing_event(p, q)
         return found.low, found.high
 
-    assert ends(of(*uniform(0.0, 2.0)), of(*uniform(0.0, 1.0))) == (1.0, 2.0)
-    assert ends(of(v0=0.75, v1=0.25), of(v0=0.25, v1=0.75)) == (0.0, 0.0)
-    assert ends(of(*laplace(0.0)), of(*laplace(1.0))) == (-INF, 0.0)
-    low, high = ends(of(*laplace(0.0)), of(*laplace(0.0, 2.0)))
+    assert ends(mix(*uniform(0.0, 2.0)), mix(*uniform(0.0, 1.0))) == (1.0, 2.0)
+    assert ends(mix(v0=0.75, v1=0.25), mix(v0=0.25, v1=0.75)) == (0.0, 0.0)
+    assert ends(mix(*laplace(0.0)), mix(*laplace(1.0))) == (-INF, 0.0)
+    low, high = ends(mix(*laplace(0.0)), mix(*laplace(0.0, 2.0)))
     assert -1e-6 < low < high < 1e-6
-    assert ends(of(*normal(0.0)), of(*normal(1.0))) == (-INF, pytest.approx(-2.0, abs=1.0))
+    assert ends(mix(*normal(0.0)), mix(*normal(1.0))) == (-INF, pytest.approx(-2.0, abs=1.0))
 
 
 @dataclass(frozen=True)
-class Law:
-    """A distribution twice: as a mixture, and by densities or masses that others wrote."""
+class Dist:
+    """A distribution twice: as a mixture, and by densities or masses of scipy."""
 
     mixture: Mixture
     parts: list[tuple[float, Any]]
@@ -417,7 +417,7 @@ MASSES = ("geometric", "short")
 
 
 @st.composite
-def laws(draw: st.DrawFn, kinds: tuple[str, ...]) -> Law:
+def dists(draw: st.DrawFn, kinds: tuple[str, ...]) -> Dist:
     shares = st.integers(1, 20)
     part = st.tuples(*map(st.sampled_from, (kinds, LOCS, SCALES)), shares)
     parts = draw(st.lists(part, min_size=1, max_size=3))
@@ -425,18 +425,18 @@ def laws(draw: st.DrawFn, kinds: tuple[str, ...]) -> Law:
     weights = [part[-1] / total for part in parts]
     both = [component(*part[:3], w) for part, w in zip(parts, weights, strict=True)]
     pieces = [piece for pieces, _ in both for piece in pieces]
-    return Law(
+    return Dist(
         Mixture(tuple(pieces)), [(w, log) for w, (_, log) in zip(weights, both, strict=True)]
     )
 
 
-def log_ratios(p: Law, q: Law, y: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_ratios(p: Dist, q: Dist, y: NDArray[np.float64]) -> NDArray[np.float64]:
     one, other = p.log(y), q.log(y)
     return np.where(one > -INF, one - np.where(one > -INF, other, 0.0), -INF)
 
 
-@given(laws(DENSITIES) | laws(MASSES), laws(DENSITIES) | laws(MASSES), st.floats(0.0, 0.999))
-def test_no_ratio_is_beyond_the_bounds_of_its_cell(p: Law, q: Law, start: float) -> None:
+@given(dists(DENSITIES) | dists(MASSES), dists(DENSITIES) | dists(MASSES), st.floats(0.0, 0.999))
+def test_no_ratio_exceeds_the_bounds_of_its_cell(p: Dist, q: Dist, start: float) -> None:
     for pair in _supports(p.mixture, q.mixture):
         j = np.flatnonzero((pair.log_terms > -INF).any(axis=1).all(axis=0))
         low = np.where(np.isfinite(pair.low[j]), pair.low[j], pair.high[j] - 9.0)
@@ -459,23 +459,23 @@ def test_the_log_prob_at_a_jump_is_the_larger_limit() -> None:
     expected = [-INF, 0.25, 0.25, 0.5, 0.5, 0.25]
     found = np.exp(log_prob(jumps, np.array([-0.1, 0.0, 0.5, 1.0, 2.0, 3.0])))
     np.testing.assert_allclose(found, np.maximum(expected, 0.0))
-    assert log_prob(of(*laplace(0.0)), np.array(0.0)) == pytest.approx(math.log(0.5))
+    assert log_prob(mix(*laplace(0.0)), np.array(0.0)) == pytest.approx(math.log(0.5))
 
 
 def log_prob(mixture: Mixture, y: Any) -> Any:
-    """ln of the mass where there is one, else of the density."""
+    """Log of the mass where it is positive, else of the density."""
     mass = mixture.compute_log_mass(y)
     return np.where(mass > -INF, mass, mixture.compute_log_density(y))
 
 
 EPSILONS = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0])
-# The places that are compared exclude those at which a density may jump.
+# Compared positions exclude those at which a density may jump.
 EDGES = np.unique([-60.0, -3.0, 60.0, *(loc + off for loc in LOCS for off in (-4.0, 0.0, 4.0))])
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)
 
 
-@given(laws(DENSITIES), laws(DENSITIES), EPSILONS)
-def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None:
+@given(dists(DENSITIES), dists(DENSITIES), EPSILONS)
+def test_random_densities_equal_a_grid(p: Dist, q: Dist, epsilon: float) -> None:
     grids = np.linspace(-60.0, 60.0, 2_401), np.linspace(-8, 8, 8_001)
     cells = np.unique(np.concatenate([*grids, EDGES]))
     half = np.diff(cells)[:, None] / 2.0
@@ -500,8 +500,8 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
     assert enclosed.lower - 1e-5 <= whole <= enclosed.upper + 1e-5
 
 
-@given(laws(DENSITIES), laws(DENSITIES))
-def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law, q: Law) -> None:
+@given(dists(DENSITIES), dists(DENSITIES))
+def test_the_event_of_a_ratio_excludes_separate_points(p: Dist, q: Dist) -> None:
     apart = [-0.75, 0.5, 2.25]
     ratio = bound_log_ratio(p.mixture, q.mixture)
     event = find_distinguishing_event(p.mixture, q.mixture, apart)
@@ -518,8 +518,8 @@ def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law
         assert event.log_p - event.log_q == pytest.approx(ratio.lower, rel=1e-6, abs=1e-6)
 
 
-@given(laws(MASSES), laws(MASSES))
-def test_the_event_of_a_ratio_of_masses_is_a_point(p: Law, q: Law) -> None:
+@given(dists(MASSES), dists(MASSES))
+def test_the_event_of_a_ratio_of_masses_is_a_point(p: Dist, q: Dist) -> None:
     found = bound_log_ratio(p.mixture, q.mixture)
     event = find_distinguishing_event(p.mixture, q.mixture)
     assert event.low == event.high
@@ -531,8 +531,8 @@ def test_the_event_of_a_ratio_of_masses_is_a_point(p: Law, q: Law) -> None:
         assert event.log_p - event.log_q == pytest.approx(found.lower, abs=1e-9)
 
 
-@given(laws(MASSES), laws(MASSES), EPSILONS)
-def test_random_lattices_against_enumeration(p: Law, q: Law, epsilon: float) -> None:
+@given(dists(MASSES), dists(MASSES), EPSILONS)
+def test_random_lattices_equal_enumeration(p: Dist, q: Dist, epsilon: float) -> None:
     y = np.arange(-400, 401) / 4.0
     one, other = p.log(y), q.log(y)
     np.testing.assert_allclose(log_prob(p.mixture, y), one, rtol=1e-9)
@@ -561,11 +561,11 @@ def test_random_lattices_against_enumeration(p: Law, q: Law, epsilon: float) -> 
         lambda: MixturePart(1.0, 0.0, math.nan),
         lambda: bound_divergence(THREE, THREE, -0.1),
         lambda: MixturePart(1.0, 0.0, 1.0, sd=1e200),
-        lambda: bound_log_ratio(of(*uniform(0.0, 1e-14)), of(v9=1.0)),
-        lambda: bound_log_ratio(of(*geometric(1e9, 1.0, step=1e-3)), of(v9=1.0)),
-        lambda: bound_log_ratio(of(*geometric(0.0, 1.0)), of(*geometric(0.0, 1.0, step=2.0))),
+        lambda: bound_log_ratio(mix(*uniform(0.0, 1e-14)), mix(v9=1.0)),
+        lambda: bound_log_ratio(mix(*geometric(1e9, 1.0, step=1e-3)), mix(v9=1.0)),
+        lambda: bound_log_ratio(mix(*geometric(0.0, 1.0)), mix(*geometric(0.0, 1.0, step=2.0))),
     ],
 )
-def test_what_is_no_distribution_is_refused(refused: Callable[[], object]) -> None:
+def test_invalid_distributions_are_refused(refused: Callable[[], object]) -> None:
     with pytest.raises(InputError, match="Expected"):
         refused()

@@ -1,4 +1,4 @@
-"""The inverse of the Gaussian curve against 700 digits."""
+"""Tests of the inverse of the Gaussian privacy curve, against 700 digits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def curve(epsilon: float, mu: float) -> mpmath.mpf:
     st.floats(-5, 4).map(lambda x: 10**x),
     st.one_of(st.floats(-300, -1e-3).map(lambda x: 10**x), st.floats(1e-3, 0.999)),
 )
-def test_the_inverse_is_right(mu: float, delta: float) -> None:
+def test_the_inverse_is_accurate(mu: float, delta: float) -> None:
     epsilon = find_gaussian_epsilon(delta, mu)
     off = 1e-12 + 1e-12 * mu + 1e-15 * epsilon
     with mpmath.workdps(700):
@@ -35,7 +35,7 @@ def test_the_inverse_is_right(mu: float, delta: float) -> None:
             assert curve(epsilon - off, mu) >= mpmath.mpf(delta) * (1 - mpmath.mpf(10) ** -12)
 
 
-def test_the_ends() -> None:
+def test_the_inverse_at_the_ends() -> None:
     assert find_gaussian_epsilon(0.0, 0.0) == find_gaussian_epsilon(1e-9, 0.0) == 0.0
     assert math.isinf(find_gaussian_epsilon(0.0, 1.0))
     assert math.isinf(find_gaussian_epsilon(1e-9, math.inf))

@@ -1,4 +1,4 @@
-"""A reason is given if an epsilon is infinite, and in no other case."""
+"""Tests of reasons of infinite epsilons: there is a reason exactly if an epsilon is infinite."""
 
 from __future__ import annotations
 
@@ -60,16 +60,14 @@ def test_the_reason_names_the_part(event: DpEvent, delta: float, words: str) -> 
 
 
 @pytest.mark.parametrize(("event", "delta"), FINITE, ids=str)
-def test_no_reason_where_an_epsilon_holds(event: DpEvent, delta: float) -> None:
+def test_finite_epsilons_have_no_reason(event: DpEvent, delta: float) -> None:
     assert explain_infinite_epsilon(event, delta) == ""
     assert math.isfinite(Pld().bound(event, delta=delta, scope=SCOPE).epsilon)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("name", USES)
-def test_there_is_a_reason_just_where_the_loss_accountant_says_infinite(
-    name: str, delta: float
-) -> None:
+def test_infinite_epsilons_of_the_accountant_have_a_reason(name: str, delta: float) -> None:
     event = USES[name].event
     if Pld().supports(event):
         found = Pld().bound(event, delta=delta, scope=scope_of(event)).epsilon
@@ -80,8 +78,8 @@ def test_there_is_a_reason_just_where_the_loss_accountant_says_infinite(
     "drawn", [GaussianDpEvent(0.0), LaplaceDpEvent(0.0), BitFlipDpEvent(1.0, 0.3)], ids=str
 )
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01])
-def test_what_is_drawn_rarely_enough_is_hidden_in_delta(drawn: DpEvent, delta: float) -> None:
-    """One of a thousand records: at a delta of 1e-3 or more there is no reason to state."""
+def test_rare_samples_are_covered_by_delta(drawn: DpEvent, delta: float) -> None:
+    """One of a thousand records is sampled: at a delta of 1e-3 or more there is no reason."""
     by_count = SampledWithoutReplacementDpEvent(1000, 1, drawn)
     by_chance = PoissonSampledDpEvent(1e-3, drawn)
     for event, adjacency in (

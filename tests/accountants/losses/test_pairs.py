@@ -1,6 +1,6 @@
-"""Pairs that neighbours attain: shuffled bits and flips against their enumeration.
+"""Tests of attained pairs: shuffled bits and flips against their enumeration.
 
-A group of records in a Poisson sample: against another library, and against closed forms.
+A group of records in a Poisson sample is compared with another library, and with closed forms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.losses.pairs import (
 )
 
 
-def enumerated(missed: float, unlikely: float, n_users: int) -> tuple[np.ndarray, np.ndarray]:
+def enumerate_counts(missed: float, unlikely: float, n_users: int) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of the number of ones, by adding one report at a time."""
     found = []
     for one in (1.0 - missed, unlikely):
@@ -47,10 +47,10 @@ def enumerated(missed: float, unlikely: float, n_users: int) -> tuple[np.ndarray
     n_users=st.integers(1, 40),
     delta=st.sampled_from([1e-6, 1e-3, 0.1]),
 )
-def test_shuffled_bits_are_those_enumerated(
+def test_shuffled_bits_equal_their_enumeration(
     missed: float, unlikely: float, n_users: int, delta: float
 ) -> None:
-    p, q = enumerated(missed, unlikely, n_users)
+    p, q = enumerate_counts(missed, unlikely, n_users)
     for pair, (one, other) in zip(
         make_shuffled_pairs(missed, unlikely, n_users), ((p, q), (q, p)), strict=True
     ):
@@ -61,8 +61,8 @@ def test_shuffled_bits_are_those_enumerated(
         assert found == pytest.approx(exact, rel=1e-3, abs=1e-5)
 
 
-def test_a_flip_has_its_own_pair_either_way() -> None:
-    """The pair is not the symmetric one that dominates both directions at once."""
+def test_a_flip_has_a_pair_per_direction() -> None:
+    """Neither is the symmetric pair that dominates both directions."""
     pairs = find_attained_pairs(BitFlipDpEvent(0.9, 0.2))
     for pair, (p, q) in zip(pairs, ((0.9, 0.2), (0.2, 0.9)), strict=True):
         exact = max(math.log((a - 0.05) / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0.05)
@@ -71,7 +71,7 @@ def test_a_flip_has_its_own_pair_either_way() -> None:
     assert [pair.infinite_mass for pair in certain] == [0.0, pytest.approx(0.8)]
 
 
-def test_a_report_alone_is_not_hidden() -> None:
+def test_a_single_report_is_not_hidden_by_shuffling() -> None:
     pairs = find_attained_pairs(ShuffledDpEvent(1.0, 1))
     assert compute_lower_epsilon(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
 
@@ -79,7 +79,7 @@ def test_a_report_alone_is_not_hidden() -> None:
 @pytest.mark.parametrize(
     "event", [ZCDpEvent(0.1), PoissonSampledDpEvent(0.1, ComposedDpEvent([]))], ids=str
 )
-def test_of_others_none_is_known(event: object) -> None:
+def test_other_events_have_no_attained_pair(event: object) -> None:
     assert find_attained_pairs(event) is None
 
 
@@ -97,10 +97,12 @@ def group(rate: float, size: int, noise: float) -> GaussianMixturePair:
         (0.1, 3, 2, 20, 1e-2),
     ],
 )
-def test_it_costs_what_another_library_says(
+def test_groups_have_the_epsilon_of_another_library(
     rate: float, size: int, noise: float, uses: int, step: float
 ) -> None:
-    """dp-accounting's mixture of Gaussians (Choquette-Choo et al. 2023), rounded up."""
+    """The reference is dp-accounting's mixture of Gaussians (Choquette-Choo et al. 2023), rounded
+    up.
+    """
     other = library.from_mixture_gaussian_mechanism(
         noise,
         np.arange(size + 1.0),
@@ -139,17 +141,17 @@ def test_a_group_of_one_is_a_sampled_record(rate: float, noise: float, edges: li
     noise=st.floats(0.3, 10.0),
     at=st.floats(-5.0, 5.0),
 )
-def test_the_interval_below_a_loss_is_that_of_its_output(
+def test_masses_below_a_loss_are_those_below_its_output(
     rate: float, size: int, noise: float, at: float
 ) -> None:
-    """The loss at x by its definition; the mass of losses below it is the mass below x."""
+    """The reference computes the loss at x by its definition, and the mass of outputs below x."""
     pair = group(rate, size, noise)
     drawn = np.arange(size + 1)
     weights = stats.binom.pmf(drawn, size, rate)
     centres = drawn / noise
     ratios = weights * np.exp(centres * at - centres**2 / 2)
     loss = math.log(float(ratios.sum()))
-    # Weights are right to some 1e-13, which is a step of the output where the loss is flat.
+    # Weights have errors near 1e-13, which is a step of the output where the loss is flat.
     blur = 1e-13 * float(ratios.sum()) / float(centres @ ratios)
     p, q = (float(np.exp(part[0])) for part in pair.bin_losses(np.array([-np.inf, loss, np.inf])))
     for found, below, density in (
@@ -163,8 +165,8 @@ def test_the_interval_below_a_loss_is_that_of_its_output(
         assert found == pytest.approx(below, rel=1e-6, abs=1e-12 + blur * density)
 
 
-def test_any_group_within_the_norms_is_dominated() -> None:
-    """Records of norm at most 1 in the plane, by integration: no pair is distinguished better."""
+def test_every_group_within_the_norm_is_dominated() -> None:
+    """Two records of norm at most 1 in the plane are never better distinguished (integration)."""
     rng = np.random.default_rng(0)
     grid = np.linspace(-9.0, 11.0, 401)
     x, y = np.meshgrid(grid, grid)

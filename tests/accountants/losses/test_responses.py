@@ -1,4 +1,4 @@
-"""Composed responses against enumeration in exact arithmetic, and the grid against enumeration."""
+"""Tests of composed responses against enumeration in exact arithmetic, and of the grid."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ EPSILONS = st.floats(-7, 4.5).map(math.exp)
 DELTAS = st.one_of(st.floats(-300, -0.01).map(lambda x: 10.0**x), st.floats(1e-6, 0.999))
 
 
-def kinds_of(most_kinds: int, most_uses: int) -> st.SearchStrategy[EpsilonCounts]:
-    one = st.tuples(EPSILONS, st.integers(1, most_uses))
-    return st.lists(one, min_size=1, max_size=most_kinds, unique_by=lambda kind: kind[0]).map(
-        lambda kinds: tuple(sorted(kinds))
-    )
+def draw_kinds(most_kinds: int, most_uses: int) -> st.SearchStrategy[EpsilonCounts]:
+    kind_and_uses = st.tuples(EPSILONS, st.integers(1, most_uses))
+    return st.lists(
+        kind_and_uses, min_size=1, max_size=most_kinds, unique_by=lambda kind: kind[0]
+    ).map(lambda kinds: tuple(sorted(kinds)))
 
 
-def enumerated(kinds: EpsilonCounts, delta: float) -> float:
-    """The largest ln((P(S) - delta)/Q(S)) over leading sets of numbers of flips, in 400 digits."""
+def slow_truth(kinds: EpsilonCounts, delta: float) -> float:
+    """Largest ln((P(S) - delta)/Q(S)) over leading sets of numbers of flips, in 400 digits."""
     with mpmath.workdps(400):
         laws = [(mpmath.mpf(1), mpmath.mpf(0))]
         for epsilon, count in kinds:
@@ -49,9 +49,9 @@ def enumerated(kinds: EpsilonCounts, delta: float) -> float:
 
 
 @settings(max_examples=25)
-@given(kinds_of(3, 5), DELTAS)
-def test_few_responses_are_their_enumeration(kinds: EpsilonCounts, delta: float) -> None:
-    truth = enumerated(kinds, delta)
+@given(draw_kinds(3, 5), DELTAS)
+def test_few_responses_equal_their_enumeration(kinds: EpsilonCounts, delta: float) -> None:
+    truth = slow_truth(kinds, delta)
     found = compose_pure_epsilons(kinds, delta)
     assert found >= truth * (1 - 1e-12) - 1e-14
     assert found <= truth + 1e-9 * max(1.0, truth)
@@ -59,14 +59,14 @@ def test_few_responses_are_their_enumeration(kinds: EpsilonCounts, delta: float)
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-3, 0.9])
 @pytest.mark.parametrize(("epsilon", "count"), [(0.02, 400), (1.0, 300), (9.0, 150)])
-def test_many_responses_are_their_enumeration(epsilon: float, count: int, delta: float) -> None:
+def test_many_responses_equal_their_enumeration(epsilon: float, count: int, delta: float) -> None:
     kinds = ((epsilon, count),)
-    assert compose_pure_epsilons(kinds, delta) == pytest.approx(enumerated(kinds, delta), rel=1e-10)
+    assert compose_pure_epsilons(kinds, delta) == pytest.approx(slow_truth(kinds, delta), rel=1e-10)
 
 
 @settings(max_examples=25)
-@given(kinds_of(3, 60), DELTAS)
-def test_the_grid_is_above_the_enumeration_by_little(kinds: EpsilonCounts, delta: float) -> None:
+@given(draw_kinds(3, 60), DELTAS)
+def test_the_grid_is_slightly_above_the_enumeration(kinds: EpsilonCounts, delta: float) -> None:
     exact = compose_pure_epsilons(kinds, delta)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_responses, "_MOST_TOGETHER", 0)
@@ -76,17 +76,17 @@ def test_the_grid_is_above_the_enumeration_by_little(kinds: EpsilonCounts, delta
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.1, 1e-6])
-def test_the_answer_may_lie_below_all_that_a_window_holds(delta: float) -> None:
+def test_epsilon_may_be_below_the_losses_of_a_window(delta: float) -> None:
     kinds = ((math.exp(-1), 1), (math.exp(4), 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_responses, "_MOST_TOGETHER", 0)
         grid = compose_pure_epsilons.__wrapped__(kinds, delta)
-    assert grid == pytest.approx(enumerated(kinds, delta), rel=1e-6)
+    assert grid == pytest.approx(slow_truth(kinds, delta), rel=1e-6)
 
 
 @settings(max_examples=20)
 @given(EPSILONS, st.integers(1, 10**7), DELTAS)
-def test_chernoff_is_the_last_resort_and_above(epsilon: float, count: int, delta: float) -> None:
+def test_chernoff_bounds_are_above_exact_ones(epsilon: float, count: int, delta: float) -> None:
     exact = compose_pure_epsilons(((epsilon, count),), delta)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_responses, "_MOST_ALONE", 0)
@@ -94,8 +94,8 @@ def test_chernoff_is_the_last_resort_and_above(epsilon: float, count: int, delta
     assert exact * (1 - 1e-12) - 1e-12 <= rough <= epsilon * count * (1 + 1e-12)
 
 
-def test_splitting_a_kind_into_two_of_almost_its_epsilon_changes_nothing() -> None:
-    """Two computations of one number: different kinds are enumerated, or put on the grid."""
+def test_two_kinds_of_nearly_one_epsilon_equal_one_kind() -> None:
+    """The two numbers are computed differently: different kinds are enumerated, or on the grid."""
     for count in (400, 40_000):
         whole = compose_pure_epsilons(((0.5, 2 * count),), 1e-7)
         halves = compose_pure_epsilons(((0.5, count), (0.5 + 1e-13, count)), 1e-7)
@@ -116,7 +116,7 @@ def test_splitting_a_kind_into_two_of_almost_its_epsilon_changes_nothing() -> No
     ],
     ids=lambda kinds: f"{len(kinds)} kinds, {kinds[0]}",
 )
-def test_extremes_are_finite_quick_and_below_the_sum(kinds: EpsilonCounts) -> None:
+def test_extremes_are_finite_fast_and_below_the_sum(kinds: EpsilonCounts) -> None:
     for delta in (1e-300, 1e-6, 0.5):
         started = time.process_time()
         found = compose_pure_epsilons(kinds, delta)
@@ -136,17 +136,15 @@ def test_the_ends_of_delta() -> None:
     ("count", "left", "truth"),
     [(1000, 1e-9, 287.8291479587296), (1000, 1e-12, 257.224277641), (10**5, 1e-12, 44230.6469416)],
 )
-def test_a_delta_of_nearly_one_is_never_answered_from_below(
-    count: int, left: float, truth: float
-) -> None:
-    """The truth in 40 digits, of responses of epsilon 1 at delta = 1 - left."""
+def test_bounds_at_a_delta_near_1_are_upper_bounds(count: int, left: float, truth: float) -> None:
+    """The references have 40 digits, for responses of epsilon 1 at delta = 1 - left."""
     assert compose_pure_epsilons(((1.0, count),), 1.0 - left) >= truth
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 @pytest.mark.parametrize("count", [10**11, 10**14, 10**16, 10**18, 10**20])
-def test_any_number_of_uses_is_bounded_by_the_normal_law(epsilon: float, count: int) -> None:
-    """The normal law is far closer than Chernoff's bound, which loses half a deviation."""
+def test_huge_numbers_of_uses_are_near_the_normal_approximation(epsilon: float, count: int) -> None:
+    """Chernoff's bound would be half a deviation larger."""
     deviation = math.sqrt(count) * epsilon / math.cosh(epsilon / 2.0)
     normal = count * epsilon * math.tanh(epsilon / 2.0) + 4.753424 * deviation
     found = compose_pure_epsilons(((epsilon, count),), 1e-6)

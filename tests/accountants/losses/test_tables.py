@@ -1,4 +1,4 @@
-"""Masses of densities on cells, and copies of a table against exact sums."""
+"""Tests of masses of densities on cells, and of copies of a table, against exact sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.losses.tables import (
     make_loss_pair,
 )
 
-LAWS = {
+DISTS = {
     "normal": stats.norm(3.0, 0.01),
     "laplace, with a kink": stats.laplace(0.3, 2.0),
     "cauchy, with heavy tails": stats.cauchy(),
@@ -32,15 +32,15 @@ LAWS = {
 }
 
 
-def _cells(law: Any, seed: int = 0) -> Any:
+def _make_cells(law: Any, seed: int = 0) -> Any:
     draws = law.rvs(1000, random_state=np.random.default_rng(seed))
     return integrate_cells(lambda x: np.exp(law.logpdf(x))[None], make_integration_edges(draws))
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_every_cell_kept_has_its_mass(name: str) -> None:
-    law = LAWS[name]
-    cells = _cells(law)
+@pytest.mark.parametrize("name", DISTS)
+def test_every_cell_has_its_mass(name: str) -> None:
+    law = DISTS[name]
+    cells = _make_cells(law)
     known = law.cdf(cells.high) - law.cdf(cells.low)
     seen = known > 1e-3  # where the difference of two numbers near 1 still has digits
     np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * MAX_RELATIVE_ERROR)
@@ -49,9 +49,9 @@ def test_every_cell_kept_has_its_mass(name: str) -> None:
     assert (cells.low[1:] != cells.low[:-1]).all()
 
 
-def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
+def test_cells_are_disjoint_and_inside_their_interval() -> None:
     edges = np.array([-40.0, -1.0, 0.3, 2.0, 40.0])
-    cells = integrate_cells(lambda x: np.exp(LAWS["laplace, with a kink"].logpdf(x))[None], edges)
+    cells = integrate_cells(lambda x: np.exp(DISTS["laplace, with a kink"].logpdf(x))[None], edges)
     order = np.argsort(cells.low)
     assert (cells.high[order][:-1] <= cells.low[order][1:]).all()
     assert (edges[cells.interval_index] <= cells.low).all()
@@ -60,8 +60,8 @@ def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
 
 @given(at=st.floats(-3.0, 3.0), height=st.floats(0.1, 5.0))
 @settings(max_examples=60, database=None, derandomize=True)
-def test_no_jump_hides(at: float, height: float) -> None:
-    """The mass that is kept of a density with a jump anywhere is almost all of it, and no more."""
+def test_densities_with_jumps_keep_their_mass(at: float, height: float) -> None:
+    """The cells of a density with a jump have almost all of its mass, and not more."""
     cells = integrate_cells(
         lambda x: np.where(x < at, height, 0.0)[None], np.linspace(-4.0, 4.0, 9)
     )
@@ -71,15 +71,15 @@ def test_no_jump_hides(at: float, height: float) -> None:
     assert abs(cells.masses.sum() - height * (at + 4.0)) <= cells.lost_mass[0] + 1e-9
 
 
-def test_a_density_that_is_nan_somewhere_is_left_out_there() -> None:
+def test_cells_omit_positions_with_nan_densities() -> None:
     cells = integrate_cells(
         lambda x: np.where(x < 0, np.nan, 1.0)[None], np.array([-1.0, 0.0, 1.0])
     )
     assert cells.masses.sum() == pytest.approx(1.0)
 
 
-def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
-    """100 copies of losses +-10 and 0: the exact value is a sum over the numbers of each."""
+def test_losses_beyond_doubles_have_a_lower_bound() -> None:
+    """For 100 copies of losses +-10 and 0 the exact value is a sum over the numbers of each."""
     high, low = 0.85, 0.85 * math.exp(-10.0)
     laws = np.log([[high, low, 1 - high - low], [low, high, 1 - high - low]])
     one = np.array([low, 1 - high - low, high])
@@ -96,10 +96,10 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
 
 
 @pytest.mark.parametrize("count", [200_000, 2_000_000])
-def test_millions_of_copies_from_below_against_an_exact_sum(
+def test_lower_bounds_of_millions_of_copies_equal_an_exact_sum(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bits of rates 0.5 and 0.55: on a grid, and with the likely counts instead of all."""
+    """Bits of rates 0.5 and 0.55, on a grid, and with the likely counts instead of all counts."""
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
     on_grid = compute_lower_epsilon(((make_loss_pair(*pair), count),), 1e-6)
     monkeypatch.setattr(tables, "_MANY_COPIES", 0)

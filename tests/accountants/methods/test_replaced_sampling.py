@@ -1,4 +1,4 @@
-"""Poisson samples with one record replaced: the pair and its proof, by independent routes."""
+"""Tests of Poisson samples with one record replaced: the pair and its proof."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import ma
 REPLACED = make_claim_scope("user", adjacency=Adjacency.REPLACE)
 
 
-def epsilon(rate: float, z: float, count: int, delta: float) -> float:
+def compute_epsilon(rate: float, z: float, count: int, delta: float) -> float:
     event = SelfComposedDpEvent(ReplacedSamplingDpEvent(rate, GaussianDpEvent(z)), count)
     return Pld().bound(event, delta=delta, scope=REPLACED).epsilon
 
@@ -41,23 +41,23 @@ def test_the_library_has_the_same_pair(rate: float, z: float, count: int) -> Non
         value_discretization_interval=1e-4,
     ).self_compose(count)
     for delta in (1e-8, 1e-5, 1e-2):
-        found = epsilon(rate, z, count, delta)
+        found = compute_epsilon(rate, z, count, delta)
         assert found == pytest.approx(other.get_epsilon_for_delta(delta), rel=2e-3)
 
 
-def test_two_removals_bound_it() -> None:
-    """A replacement is a removal and an addition: group privacy, which is looser."""
+def test_two_removals_bound_a_replacement() -> None:
+    """A replacement is a removal and an addition; group privacy gives a larger epsilon."""
     for rate, z, count in ((0.01, 1.2, 500), (0.3, 5.0, 40)):
         event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(z)), count)
         once = Pld().bound(event, delta=1e-5, scope=make_claim_scope("user")).epsilon
         far, delta = GroupPrivacyRule(2).convert_to_whole(once, 1e-5)
-        assert once < epsilon(rate, z, count, delta) < far
+        assert once < compute_epsilon(rate, z, count, delta) < far
 
 
 @pytest.mark.parametrize("mu", [0.4, 2.5])
 @pytest.mark.parametrize("rate", [0.02, 0.4])
-def test_no_two_records_are_told_apart_better_than_opposite_ones(mu: float, rate: float) -> None:
-    """x and x' anywhere in the ball of radius mu, in the plane, by summing over a grid."""
+def test_opposite_records_are_the_worst_pair(mu: float, rate: float) -> None:
+    """The records x and x' are anywhere in the disc of radius mu; a grid is summed."""
     edges = np.concatenate([[-np.inf], np.linspace(-12, 12, 240_001), [np.inf]])
     p, q = (np.exp(part) for part in ReplacedGaussianPair(mu, rate).bin_losses(edges))
     assert (p.sum(), q.sum()) == (pytest.approx(1), pytest.approx(1))
@@ -78,26 +78,26 @@ def test_no_two_records_are_told_apart_better_than_opposite_ones(mu: float, rate
         for t in (0.5, 0.9, 1.0, 1.1, 1.5, 4.0):
             reached = np.maximum(here - t * there, 0).sum()
             most = np.maximum(p - t * q, 0).sum()
-            assert reached <= most + 1e-5  # what the grid is off by
+            assert reached <= most + 1e-5  # error of the grid
             if number == 0:
                 assert reached == pytest.approx(most, abs=1e-5)
 
 
-def test_it_is_not_what_presence_costs() -> None:
+def test_the_event_needs_replace_adjacency() -> None:
     event = ReplacedSamplingDpEvent(0.1, GaussianDpEvent(2.0))
     with pytest.raises(InputError, match="replace adjacency"):
         Pld().bound(event, delta=1e-5, scope=make_claim_scope("user"))
-    assert math.isinf(epsilon(0.1, 0.0, 1, 0.05))
-    assert epsilon(0.1, 0.0, 1, 0.11) == epsilon(0.1, 1e-9, 1, 0.11) == 0.0
-    assert epsilon(0.1, math.inf, 10, 1e-5) == 0.0
+    assert math.isinf(compute_epsilon(0.1, 0.0, 1, 0.05))
+    assert compute_epsilon(0.1, 0.0, 1, 0.11) == compute_epsilon(0.1, 1e-9, 1, 0.11) == 0.0
+    assert compute_epsilon(0.1, math.inf, 10, 1e-5) == 0.0
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.7, 3.0, 1e4])
 @pytest.mark.parametrize("rate", [1e-6, 0.1, 0.6, 1.0])
-def test_under_laplace_noise_it_is_the_largest_ratio_of_two_densities(
-    scale: float, rate: float
-) -> None:
-    """x and x' in [-1, 1] and outputs on grids; group privacy would give twice, which is looser."""
+def test_laplace_noise_has_the_largest_ratio_of_two_densities(scale: float, rate: float) -> None:
+    """The records are in [-1, 1], and outputs on a grid; group privacy would give twice the
+    epsilon.
+    """
     x = np.linspace(-1, 1, 41)
     outputs = np.linspace(-3, 3, 601)[:, None]
     with np.errstate(divide="ignore"):
@@ -115,10 +115,8 @@ def test_under_laplace_noise_it_is_the_largest_ratio_of_two_densities(
 
 
 @pytest.mark.parametrize(("rate", "scale"), [(0.05, 0.7), (0.6, 2.0)])
-def test_under_laplace_noise_no_delta_is_below_that_of_opposite_records(
-    rate: float, scale: float
-) -> None:
-    """The exact divergence of one use, by a sum over a fine grid."""
+def test_laplace_noise_at_delta_covers_opposite_records(rate: float, scale: float) -> None:
+    """The reference is the exact divergence of one use, by a sum over a fine grid."""
     outputs, step = np.linspace(-60, 60, 1_200_001, retstep=True)
 
     def density(x: float) -> np.ndarray:

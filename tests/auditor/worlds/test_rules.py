@@ -262,7 +262,7 @@ def test_items_are_counted_at_any_position() -> None:
     ids=["alike", "shifted", "wider"],
 )
 def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen: range) -> None:
-    """Of thirty pairs of worlds, without a margin trees would win half of the equal pairs."""
+    """Without a margin, trees would win in half of thirty pairs of equal worlds."""
     trees = 0
     for rng in np.random.default_rng(0).spawn(30):
         first, second = rng.normal(shift, scale, (120, 4)), rng.normal(size=(120, 4))
