@@ -236,7 +236,7 @@ def move_repeats_to_notes(whole: DocSection) -> DocSection:
 
     The numbered notes are listed in a new last section.
 
-    >>> whole = Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))
+    >>> whole = DocSection("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))
     >>> move_repeats_to_notes(whole).blocks[-1].blocks
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block_kind='facts'),)
     """

@@ -183,9 +183,9 @@ def test_every_kind_gives_the_change_of_the_model(wire: ComponentView, sign: int
     [
         (
             ComponentView.create(np.zeros((3, 5, 3)), Payload.MODEL),
-            "sent (kind model, size 5 x 3)",
+            "“sent” (an array of size 5 x 3 and kind “model”)",
         ),  # an unknown part
-        (ComponentView.create(STEP, "hashes"), "sent (kind hashes, size 5 x 2)"),
+        (ComponentView.create(STEP, "hashes"), "“sent” (an array of size 5 x 2 and kind “hashes”)"),
     ],
 )
 def test_messages_of_unknown_form_are_refused(wire: ComponentView, expected: str) -> None:

@@ -108,10 +108,10 @@ def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert mark in found[1]
     for claim, reason in (
         ("nothing", "number or PACKAGE.MODULE:CALLABLE"),
-        ("accountant_of_the_tests:of_more", "got the parameter batches"),
+        ("accountant_of_the_tests:of_more", "got its parameter batches"),
         ("accountant_of_the_tests:broken", "got ValueError: not so"),
         ("accountant_of_the_tests:with_order", "Expected a number from claimed_epsilon"),
-        ("-1", "at least 0"),
+        ("-1", ">= 0, got -1.0"),
     ):
         assert reason in refusal(*words, "--claimed-epsilon", claim)
     assert "got both" in refusal(*words, "--claimed-epsilon", "3", "--target-epsilon", "3")

@@ -261,7 +261,7 @@ def test_a_target_is_listed_with_its_settings_and_their_values() -> None:
     assert said.startswith("fmf-ldp: FMF-LDP: federated matrix factorization with randomized")
     assert "\nPaper  Minto" in said
     line = next(line for line in said.splitlines() if line.startswith("  reports "))
-    meaning = "number k of reports per user and round"
+    meaning = "number k of reports that each user sends per round"
     assert line.startswith(f"  reports         100; a whole number of at least 1; {meaning}")
     settings = json.loads(cli("list", "fedrec-apm", "--json")[1])
     assert settings["share"].items() >= {"default": 0.0, "may be": "in [0, 1]"}.items()

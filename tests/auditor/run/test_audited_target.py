@@ -143,7 +143,7 @@ def test_a_linked_attack_names_the_party_that_breaks_the_protocol(target: str, p
         ("hfl-sgdmf", "interaction-reconstruction", "only rank items"),
         ("vfl-sgdmf", "interaction-reconstruction", "parties"),
         ("mf-np", "interaction-reconstruction", "only rank items"),
-        ("fofl-self", "attribute-rows", "its categories"),
+        ("fofl-self", "attribute-rows", "of rows or columns can encode it"),
     ],
 )
 def test_an_attack_that_does_not_run_has_a_reason(target: str, attack: str, reason: str) -> None:
@@ -157,7 +157,7 @@ def test_an_attack_that_does_not_run_has_a_reason(target: str, attack: str, reas
 
 def test_uploads_of_parties_have_a_reason_that_names_users() -> None:
     for target, reason in (
-        ("fmf-vfl", "have one row per user (users)"),
+        ("fmf-vfl", "have one row per user (in users)"),
         ("fmf-hfl", "several users"),
     ):
         (row,) = make_target(target, "attribute-rows", users=40).run_step("attribute-rows").skipped
