@@ -121,8 +121,7 @@ def combine_tables(tables: Iterable[MassTable]) -> MassTable:
             raise NotTraced(f"the random draws combine to more than {MAX_KEYS:,} outputs")
         joint = {
             one + other: replace(
-                a.combine_with(b.mass, b.cells),
-                has_underflow=a.has_underflow or b.has_underflow,
+                a.combine_with(b.mass, b.cells), has_underflow=a.has_underflow or b.has_underflow
             )
             for (one, a) in joint.items()
             for (other, b) in table.items()

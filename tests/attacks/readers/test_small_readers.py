@@ -15,10 +15,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts.uploads import read_item_messages
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence
 from fedrec_auditor.attacks.readers.first_layer import FirstLayerReader
-from fedrec_auditor.attacks.readers.rank_one_gradients import (
-    compute_directions,
-    find_gradient_sign,
-)
+from fedrec_auditor.attacks.readers.rank_one_gradients import compute_directions, find_gradient_sign
 from fedrec_auditor.attacks.readers.small_readers import (
     InputWeightsReader,
     ParticipationReader,

@@ -138,8 +138,7 @@ def test_attacks_under_another_seed_are_neither_worse_nor_better(record: Record)
 def test_rises_up_to_guessing_are_not_leaks(record: Record) -> None:
     assert (
         compare(
-            with_rows(record, attack(record, 0.5, 0.0)),
-            with_rows(record, attack(record, 0.3, 0.0)),
+            with_rows(record, attack(record, 0.5, 0.0)), with_rows(record, attack(record, 0.3, 0.0))
         ).regressions
         == ()
     )

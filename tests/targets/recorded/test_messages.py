@@ -188,10 +188,7 @@ def test_quick_attacks_read_the_first_rounds_and_next_model(tmp_path: Path) -> N
         safetensors(folder / "uploads", np.arange(2), {"item": np.full((2, ITEMS), 7 * number)})
     save_file({"item": np.zeros(ITEMS)}, tmp_path / "release.safetensors")
     system, data = open_log(tmp_path, {"kind": "change"})
-    short, whole = (
-        train(system.limit_rounds(2), data).transcript,
-        train(system, data).transcript,
-    )
+    short, whole = (train(system.limit_rounds(2), data).transcript, train(system, data).transcript)
     told = [[int((t.broadcast or {})["item"][0]) for t in x.rounds] for x in (short, whole)]
     assert told == [[1, 2], [1, 2, 10]]
     assert (short.published_model["item"][0], whole.published_model["item"][0]) == (10, 0)
