@@ -1,8 +1,8 @@
-"""Epsilons that others published or that closed forms give, each with its source.
+"""Published epsilons, and epsilons of closed forms, each with its source.
 
-Data only: ``test_published.py`` computes each of them again without the accountants, so that a
-figure remembered wrongly shows, and then asks the accountants. "From memory" in a source says that
-the text was not at hand when the row was written; the figure counts because it is recomputed.
+Data only: ``test_published.py`` computes each again without the accountants, so that a wrongly
+remembered number shows, and then compares the accountants. "From memory" in a source says that the
+text was not at hand when the row was written; the number counts because it is recomputed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.contracts.events import PRESENCE, SCOPE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """The exact epsilon: tight accountants give it, and all other accountants no less."""
+    """An exact epsilon, which tight accountants attain and no accountant undercuts."""
 
     event: DpEvent
     delta: float
@@ -36,10 +36,10 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """An epsilon by the moments accountant: n Poisson-sampled Gaussians, classic conversion.
+    """An epsilon of the moments accountant: n Poisson-sampled Gaussians, classic conversion.
 
-    ``printed`` has ``digits`` decimals. Tight accountants must stay at or below it and above what
-    the losses, rounded down, prove from below.
+    ``printed`` has ``digits`` decimals. Tight accountants are at most as large, and at least the
+    lower bound by losses rounded down.
     """
 
     rate: float
@@ -88,7 +88,7 @@ GAUSSIANS = tuple(
             "Balle and Wang 2018, calibration of their published code at (1, 1e-5), from memory",
         ),
         (37.30631634816464, 100, 1e-5, 1.0, "the same, a hundred times at ten times the noise"),
-        # sqrt(2 ln(1.25/delta))/eps is more than enough below eps = 1, and not enough above.
+        # sqrt(2 ln(1.25/delta))/eps is more than enough below eps = 1, and too little above.
         (_CLASSIC, 1, 1e-5, 0.7509769568672047, f"classic noise for 1; {_BALLE_WANG}"),
         (2 * _CLASSIC, 1, 1e-5, 0.3525724918666094, f"classic noise for 0.5; {_BALLE_WANG}"),
         (_CLASSIC / 10, 1, 1e-5, 10.39388238122228, f"classic noise for 10; {_BALLE_WANG}"),
@@ -96,7 +96,7 @@ GAUSSIANS = tuple(
     )
 )
 
-# (uses, epsilon of each, i): (k - 2 i) eps holds at the delta_i of the theorem, and no less holds.
+# (uses, epsilon of each, i): the epsilon at the delta_i of the theorem is exactly (k - 2 i) eps.
 # Kairouz, Oh and Viswanath 2015, Theorem 3.3, eq. 9 at delta 0.
 KAIROUZ_OH_VISWANATH = (
     (10, 0.5, 1),
@@ -145,9 +145,9 @@ MOMENTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """An upper bound of another library for n Poisson-sampled Gaussians, present or absent.
+    """An upper bound of another library for n Poisson-sampled Gaussians, under add-remove.
 
-    ``error`` is by how much it is above the truth, at most, as it says itself; None for Renyi's.
+    ``error``: largest excess over the exact epsilon that the library states; None for Rényi bounds.
     """
 
     rate: float
@@ -230,7 +230,7 @@ PRINTED = (
     ),
 )
 
-# Steps, and the noise that keeps epsilon 8 at rate 0.04, delta 1e-5, by PRV and by Renyi; the same
+# Steps, and the noise for epsilon 8 at rate 0.04 and delta 1e-5, by PRV and by Rényi; from the same
 # file, test_get_noise_multiplier_{prv,rdp}_{epochs,steps}.
 OPACUS_NOISE = ((2250, 1.34765625, 1.416), (2000, 1.2915, 1.3562))
 
@@ -255,7 +255,7 @@ LIBRARY = (
     ),
 )
 
-# k, delta, and the epsilon of each that Dwork and Roth say keeps the composition within 1.
-# Dwork and Roth 2014, section 3.5.2: Bob's 10,000 databases, from memory. Their Theorem 3.20 itself
-# gives 1.0143 there, a little over the 1 they say; Kairouz, Oh and Viswanath's keeps it.
+# k, delta, and the epsilon of each part that is said to keep the composition within 1. Dwork and
+# Roth 2014, section 3.5.2: Bob's 10,000 databases, from memory. Their Theorem 3.20 gives 1.0143,
+# slightly above 1; that of Kairouz, Oh and Viswanath gives less than 1.
 DWORK_ROTH = (10_000, math.exp(-32), 1 / 801)

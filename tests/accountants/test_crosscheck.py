@@ -1,4 +1,4 @@
-"""The independent floor is right, and an accountant below it raises an error."""
+"""Tests of the cross-check: its floor is correct, and an accountant below it is an error."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ COMPOSED = st.lists(st.tuples(MECHANISMS, st.integers(1, 3000)), min_size=1, max
 
 @settings(max_examples=25)
 @given(COMPOSED, st.one_of(st.just(0.0), st.floats(-11, -0.3).map(lambda x: 10**x)))
-def test_accountants_agree_with_each_other_and_with_the_floor(event: DpEvent, delta: float) -> None:
+def test_accountants_agree_with_each_other_and_the_floor(event: DpEvent, delta: float) -> None:
     """An accountant that uses less of an event never proves more; the loss accountant uses all."""
     bounds = {
         type(a): a.bound(event, delta=delta, scope=SCOPE) for a in ACCOUNTANTS if a.supports(event)
@@ -72,14 +72,14 @@ def test_accountants_agree_with_each_other_and_with_the_floor(event: DpEvent, de
     cross_check(event, bounds.values())
     for less, more in ((Optimal, Pure), (Pld, Optimal), (Pld, Rdp)):
         if less in bounds and more in bounds:
-            # The loss accountant works on a grid, which may put it above an enumerated epsilon by
-            # that much.
+            # The loss accountant works on a grid, and may exceed an enumerated epsilon by this
+            # much.
             slack = 1e-2 if less is Pld else 1e-6
             low, high = bounds[less].epsilon, bounds[more].epsilon
             assert low <= high * (1 + slack) + slack, f"{less.__name__} is above {more.__name__}"
 
 
-def test_the_floor_is_the_closed_form() -> None:
+def test_the_floor_equals_closed_forms() -> None:
     for name, form in (
         ("gaussians", gaussian(5.0)(30, 1e-5)),
         ("responses", response(0.25)(2000, 1e-5)),
@@ -89,7 +89,7 @@ def test_the_floor_is_the_closed_form() -> None:
     assert math.isinf(compute_min_epsilon(LOOSE["mixture"], 0.0))
 
 
-def test_where_nothing_is_known_the_floor_is_zero() -> None:
+def test_the_floor_of_other_events_is_0() -> None:
     for event in (
         PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)),
         ShuffledDpEvent(1.0, 100),
@@ -113,7 +113,7 @@ def test_a_bound_below_the_floor_stops_the_audit(event: DpEvent, wrong: float) -
 
 
 @pytest.mark.parametrize("event", MILLIONS, ids=str)
-def test_extremes_do_not_trip_it(event: DpEvent) -> None:
+def test_extremes_pass_the_cross_check(event: DpEvent) -> None:
     for delta in (0.0, 1e-300, 1e-6, 0.9):
         bounds = [
             a.bound(event, delta=delta, scope=SCOPE) for a in ACCOUNTANTS if a.supports(event)

@@ -1,4 +1,4 @@
-"""Only ``accountants/verdict.py`` makes verdicts and the labels of numbers."""
+"""Tests that only ``accountants/verdict.py`` makes verdicts and labels of numbers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ KINDS = ("Verdict", "NumberLabel")
 WORDS = {str(word) for kind in (Verdict, NumberLabel) for word in kind}
 
 
-def made(source: str) -> list[int]:
+def find_makers(source: str) -> list[int]:
     """Lines that make a judgement or use a verdict as a value.
 
-    Comparing with a verdict, looking one up, ordering them and reading their meaning do not count.
+    Comparisons, lookups, orderings and meanings of verdicts do not count.
     """
     if not any(word in source for word in ("Judgement", *KINDS, *WORDS)):
         return []
     tree = ast.parse(source)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
-    def harmless(node: ast.AST) -> bool:
+    def is_harmless(node: ast.AST) -> bool:
         parent = parents[node]
         if isinstance(parent, ast.Tuple | ast.Set | ast.List):
             top = isinstance(parents.get(parents[parent]), ast.Module)
-            return top or harmless(parent)
+            return top or is_harmless(parent)
         if isinstance(parent, ast.Dict):
             return node in parent.keys
         return isinstance(parent, ast.Compare | ast.Subscript | ast.Attribute | ast.Expr)
@@ -52,14 +52,14 @@ def made(source: str) -> list[int]:
                 and node.value.id in KINDS
             )
             word = isinstance(node, ast.Constant) and node.value in WORDS
-            if (member or word) and not harmless(node):
+            if (member or word) and not is_harmless(node):
                 yield node.lineno
 
     return sorted(set(judging_lines()))
 
 
 def test_no_verdict_is_made_elsewhere() -> None:
-    lines = {str(path): made(path.read_text(encoding="utf-8")) for path in SOURCES}
+    lines = {str(path): find_makers(path.read_text(encoding="utf-8")) for path in SOURCES}
     assert {path: found for path, found in lines.items() if found} == {}
 
 
@@ -77,8 +77,8 @@ def test_no_verdict_is_made_elsewhere() -> None:
         "def both():\n    return [Verdict.VIOLATED]",
     ],
 )
-def test_a_second_maker_is_caught(source: str) -> None:
-    assert made(source)
+def test_a_second_maker_is_found(source: str) -> None:
+    assert find_makers(source)
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def test_a_second_maker_is_caught(source: str) -> None:
         "text = Verdict.NO_CLAIM.meaning\nfor word in tuple(Verdict): pass",
     ],
 )
-def test_to_read_a_verdict_is_to_make_none(source: str) -> None:
-    assert not made(source)
+def test_reading_a_verdict_is_not_making_one(source: str) -> None:
+    assert not find_makers(source)

@@ -1,4 +1,4 @@
-"""Published epsilons, computed again without the accountants and then by the accountants."""
+"""Tests of published epsilons, computed again without the accountants and then by them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_gaussian_values(row: Exact) -> None:
     assert row.epsilon <= epsilon(Rdp(), row.event, row.delta) <= 1.6 * row.epsilon
 
 
-def test_the_classic_noise_is_enough_below_one_and_not_far_above() -> None:
+def test_classic_noise_suffices_only_up_to_epsilon_1() -> None:
     for claimed, holds in ((0.1, True), (0.5, True), (1.0, True), (10.0, False), (100.0, False)):
         noise = math.sqrt(2 * math.log(1.25e5)) / claimed
         assert (epsilon(Pld(), GaussianDpEvent(noise), 1e-5) <= claimed) is holds
@@ -108,7 +108,7 @@ def composed(*epsilons: float) -> DpEvent:
     return ComposedDpEvent([PureDpEvent(eps) for eps in epsilons])
 
 
-def test_dwork_and_roth_on_bob() -> None:
+def test_dwork_and_roth_example_of_bob() -> None:
     count, delta, eps = DWORK_ROTH
     event = SelfComposedDpEvent(PureDpEvent(eps), count)
     old = math.sqrt(2 * count * 32) * eps + count * eps * math.expm1(eps)
@@ -124,7 +124,7 @@ def test_dwork_and_roth_on_bob() -> None:
 
 
 def bound_sampled_renyi(rate: float, noise: float, order: int) -> float:
-    """Mironov, Talwar and Zhang 2019, section 3.3: whole orders, a sum of positive terms."""
+    """Mironov, Talwar and Zhang 2019, section 3.3: integer orders, a sum of positive terms."""
     k = np.arange(order + 1)
     terms = special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
     terms = terms + k * math.log(rate) + (order - k) * math.log1p(-rate)
@@ -133,7 +133,7 @@ def bound_sampled_renyi(rate: float, noise: float, order: int) -> float:
 
 @pytest.mark.parametrize("order", [2, 3, 8, 20])
 @pytest.mark.parametrize(("rate", "noise"), [(0.01, 4.0), (0.3, 1.0), (256 / 60_000, 1.12)])
-def test_the_sum_over_whole_orders_is_the_integral(rate: float, noise: float, order: int) -> None:
+def test_the_sum_of_integer_orders_is_the_integral(rate: float, noise: float, order: int) -> None:
     def term(x: float) -> float:
         ratio = 1 - rate + rate * math.exp((2 * x - 1) / (2 * noise**2))
         return float(stats.norm.pdf(x, scale=noise)) * ratio**order
@@ -146,12 +146,12 @@ def test_the_sum_over_whole_orders_is_the_integral(rate: float, noise: float, or
     )
 
 
-def from_below(
+def bound_below(
     cdf: Callable[[Vector], Vector], count: int, delta: float, step: float, reach: float
 ) -> float:
-    """An epsilon that ``count`` uses exceed at ``delta``: losses rounded down and convolved.
+    """Lower bound on the epsilon of ``count`` uses at ``delta``: losses rounded down, convolved.
 
-    ``cdf`` is that of one loss under the first law; only losses within +-reach count.
+    ``cdf`` is that of one loss under the first distribution; only losses within +-reach count.
     """
     size = 2 ** math.ceil(math.log2(2 * reach / step))
     grid = step * (np.arange(size) - size // 2)
@@ -166,7 +166,7 @@ def from_below(
 
 
 def sampled_cdf(rate: float, noise: float) -> Callable[[Vector], Vector]:
-    """The distribution function of ln((1 - q) + q e^((2x - 1)/(2 z^2))), x from the mixture."""
+    """Distribution function of ln((1 - q) + q e^((2x - 1)/(2 z^2))), with x from the mixture."""
 
     def cdf(loss: Vector) -> Vector:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -183,11 +183,11 @@ def sampled_cdf(rate: float, noise: float) -> Callable[[Vector], Vector]:
 def sampled_from_below(
     rate: float, noise: float, steps: int, delta: float, reach: float = 4.0
 ) -> float:
-    return from_below(sampled_cdf(rate, noise), steps, delta, 4e-6, reach)
+    return bound_below(sampled_cdf(rate, noise), steps, delta, 4e-6, reach)
 
 
 def classic(row: Moments | Printed) -> float:
-    """The epsilon of the moments accountant, at integer orders."""
+    """Epsilon of the moments accountant, at integer orders."""
     return min(
         row.steps * bound_sampled_renyi(row.rate, row.noise, order)
         + math.log(1 / row.delta) / (order - 1)
@@ -198,17 +198,17 @@ def classic(row: Moments | Printed) -> float:
 @pytest.mark.parametrize("row", MOMENTS, ids=lambda row: row.source)
 def test_moments_accountants(row: Moments) -> None:
     assert round(classic(row), row.digits) == row.printed, row.source
-    shown = sampled_from_below(row.rate, row.noise, row.steps, row.delta)
+    lower = sampled_from_below(row.rate, row.noise, row.steps, row.delta)
     tight = epsilon(Pld(), row.event, row.delta, PRESENCE)
-    assert 0 < shown <= tight <= classic(row) + 1e-9
-    assert tight <= shown * 1.06 + 0.02, "the tight accountant is not tight"
+    assert 0 < lower <= tight <= classic(row) + 1e-9
+    assert tight <= lower * 1.06 + 0.02, "the tight accountant is not tight"
 
 
 @pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.source)
-def test_what_other_libraries_print(row: Printed) -> None:
-    """A lower bound without our accountants; the printed epsilon must be slightly above it."""
-    shown = sampled_from_below(row.rate, row.noise, row.steps, row.delta, 4 + 4 * (row.epsilon > 3))
-    assert shown <= row.epsilon <= max(classic(row), shown) * 1.02
+def test_printed_epsilons_are_upper_bounds(row: Printed) -> None:
+    """The printed epsilon is slightly above a lower bound without our accountants."""
+    lower = sampled_from_below(row.rate, row.noise, row.steps, row.delta, 4 + 4 * (row.epsilon > 3))
+    assert lower <= row.epsilon <= max(classic(row), lower) * 1.02
 
 
 # --- Rényi curves -----------------------------------------------------------------------------
@@ -230,7 +230,8 @@ def test_zcdp_is_below_bun_and_steinke() -> None:
 def test_shuffles_are_below_their_closed_forms(local: float, users: int) -> None:
     """Feldman, McMillan and Talwar 2021, Theorem 3.1, and Erlingsson et al. 2019, from memory.
 
-    The second needs a local epsilon below 1/2. Both are upper bounds, so ours must be below.
+    The second needs a local epsilon below 1/2. Both are upper bounds that the accountant must not
+    exceed.
     """
     delta, growth = 1e-6, math.exp(local)
     assert local <= math.log(users / (16 * math.log(2 / delta)))
@@ -253,5 +254,5 @@ def test_the_library_agrees(row: Exact) -> None:
         found = epsilon(accountant, row.event, row.delta, row.scope)
         assert found >= row.epsilon * (1 - 1e-12)
     assert LIBRARY[1].epsilon == pytest.approx(2.46964, abs=5e-6)
-    # At a delta as small as in their tests, the loss accountant gives the closed form.
+    # At a delta as small as in the library's tests, the loss accountant gives the closed form.
     assert epsilon(Pld(), row.event, 1e-12, row.scope) == pytest.approx(row.epsilon, rel=2e-3)

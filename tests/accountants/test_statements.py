@@ -45,14 +45,14 @@ def test_covers_is_a_partial_order_over_all_scopes(covers: np.ndarray) -> None:
     assert not (through & ~covers).any(), "transitive"
 
 
-def test_one_scope_covers_all_but_presence_and_nothing_covers_it(covers: np.ndarray) -> None:
+def test_the_widest_scope_covers_all_but_presence(covers: np.ndarray) -> None:
     position = ALL_SCOPES.index(WIDEST)
     presence = [s.unit is Unit.USER and s.adjacency is Adjacency.ADD_REMOVE for s in ALL_SCOPES]
     assert (covers[position] == ~np.array(presence)).all()
     assert covers[:, position].sum() == 1
 
 
-# (wider, narrower), in the words of the field: protection at the wider value implies the narrower.
+# (wider, narrower): protection at the wider value implies protection at the narrower one.
 PAIRS = [
     ("unit", Unit.USER, Unit.REPORT),
     ("unit", Unit.USER, Unit.ATTRIBUTE),
@@ -85,9 +85,9 @@ def test_a_narrower_scope_never_covers_a_wider_one(
     for scope in ALL_SCOPES:
         wide, narrow = _with(scope, name, wider), _with(scope, name, narrower)
         if wide.unit is Unit.USER != narrow.unit and wide.adjacency is Adjacency.ADD_REMOVE:
-            continue  # see the test of users who stay
+            continue  # see the test of present users
         if narrow.unit is Unit.USER and narrowed_to_presence(wide, narrow):
-            continue  # see the test of who takes part
+            continue  # see the test of participation
         assert wide.covers(narrow)
         assert not narrow.covers(wide)
         assert narrow.list_uncovered(wide) == (name,)
@@ -102,12 +102,12 @@ def test_a_narrower_scope_never_covers_a_wider_one(
         ("adjacency", Adjacency.REPLACE, Adjacency.ADD_REMOVE),
     ],
 )
-def test_unlike_things_are_not_compared(name: str, one: object, two: object) -> None:
+def test_unrelated_values_are_not_covered(name: str, one: object, two: object) -> None:
     for a, b in ((one, two), (two, one)):
         assert not _with(WIDEST, name, a).covers(_with(WIDEST, name, b))
 
 
-def test_hiding_whether_a_user_is_there_hides_half_of_what_a_user_who_stays_changes() -> None:
+def test_add_remove_does_not_cover_changes_of_present_users() -> None:
     # A noisy sum of contributions in [-1, 1]: removing a user changes it by at most 1, but a user
     # of one item who swaps it may change it from -1 to 1.
     leaves = find_exact_bound(Laplace(scale=1.0, low=0.0, high=1.0), WIDEST)
@@ -119,7 +119,7 @@ def test_hiding_whether_a_user_is_there_hides_half_of_what_a_user_who_stays_chan
     assert there.covers(_with(there, "horizon", Horizon.ROUND))
 
 
-def test_hiding_what_a_user_sends_does_not_hide_who_takes_part() -> None:
+def test_any_pair_does_not_cover_participation() -> None:
     there = _with(WIDEST, "adjacency", Adjacency.ADD_REMOVE)
     assert WIDEST.list_uncovered(there) == ("adjacency",)
     for unit in set(Unit) - {Unit.USER}:
@@ -140,7 +140,7 @@ def test_a_scope_covers_field_by_field() -> None:
         assert all(alone) or not one.covers(two)
 
 
-def test_it_reads_as_the_four_words() -> None:
+def test_a_scope_is_printed_as_four_words() -> None:
     assert str(WIDEST) == "user / any pair / server / training"
 
 
@@ -166,11 +166,11 @@ def bound(**changes: object) -> Bound:
         (math.inf, math.inf, math.inf),
     ],
 )
-def test_what_is_told_of_a_bound_is_on_the_side_on_which_it_holds(
-    epsilon: float, least: float, most: float
-) -> None:
-    for side, told in ((Side.LOWER, least), (Side.UPPER, most)):
-        assert bound(epsilon=epsilon, side=side).rounded_epsilon == pytest.approx(told, rel=1e-12)
+def test_bounds_are_rounded_to_their_valid_side(epsilon: float, least: float, most: float) -> None:
+    for side, expected in ((Side.LOWER, least), (Side.UPPER, most)):
+        assert bound(epsilon=epsilon, side=side).rounded_epsilon == pytest.approx(
+            expected, rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, -1.0, -math.inf, math.nan, "1", None])
@@ -195,7 +195,7 @@ def test_confidence_is_in_the_open_unit_interval_or_one(confidence: Any) -> None
         bound(confidence=confidence)
 
 
-def test_every_error_is_of_the_one_family() -> None:
+def test_errors_are_audit_errors() -> None:
     with pytest.raises(AuditError):
         bound(epsilon=-1.0)
     with pytest.raises(ValueError, match="epsilon"):
@@ -203,7 +203,7 @@ def test_every_error_is_of_the_one_family() -> None:
 
 
 @given(st.floats(0, 30), st.floats(0, 0.999))
-def test_the_guess_is_where_both_errors_of_the_trade_off_meet(epsilon: float, delta: float) -> None:
+def test_both_errors_are_equal_at_the_guess_probability(epsilon: float, delta: float) -> None:
     """At error rate x = 1 - guess on both sides, x + e^eps x = 1 - delta (the region's corner)."""
     error = 1 - compute_guess_probability(epsilon, delta)
     rounding = 2.0**-51 * (1 + math.exp(epsilon))

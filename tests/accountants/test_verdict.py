@@ -66,7 +66,7 @@ def lower(
 
 CONDITIONAL = replace(lower(5.0, sure=1 - 1e-9), assumptions=("scores are Gaussian",))
 
-# claim, scope in question, accounted, measured, verdict, words in the reason
+# Claim, scope in question, accounted bound, measured bound, verdict, words in the reason.
 CASES = [
     (claimed(1), ROUND, upper(1), CONDITIONAL, Verdict.CONSISTENT, "if scores are Gaussian"),
     (claimed(1), ROUND, None, CONDITIONAL, Verdict.UNSUBSTANTIATED, "decides nothing"),
@@ -102,7 +102,7 @@ CASES = [
     (claimed(1), TRAINING, None, lower(3), Verdict.VIOLATED, "covers"),
     (claimed(math.inf), ROUND, upper(math.inf), lower(9), Verdict.NO_CLAIM, "No epsilon"),
     (claimed(math.inf), ROUND, upper(1), lower(9, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
-    # The authors promise nothing in any scope.
+    # The authors claim nothing in any scope.
     (claimed(math.inf), TRAINING, None, lower(9), Verdict.NO_CLAIM, "No epsilon"),
     # A sample that could not have refuted the claim does not test it.
     (claimed(10), ROUND, None, lower(8.2, largest=8.3), Verdict.INCONCLUSIVE, "at most 8.3"),
@@ -111,7 +111,7 @@ CASES = [
     (claimed(10), ROUND, upper(10), lower(8.2, largest=8.3), Verdict.CONSISTENT, "The proved"),
     (claimed(10), TRAINING, None, lower(8.2, largest=8.3), Verdict.INCOMPARABLE, "horizon"),
     (claimed(1), ROUND, upper(1), lower(1.5, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
-    # Below the alarm's confidence a measurement above a proof is due to chance, capped by the
+    # Below the alarm's confidence, a measurement above a proof counts as chance, capped by the
     # proof.
     (claimed(1), ROUND, upper(1), lower(1.5), Verdict.CONSISTENT, "counts as chance"),
     (claimed(1), ROUND, upper(1.2), lower(1.5), Verdict.VIOLATED, "at least 1.2"),
@@ -137,9 +137,7 @@ def test_the_table_of_cases(
 
 
 @pytest.mark.parametrize(("delta", "speaks"), [(0.0, False), (1e-6, False), (1e-5, True)])
-def test_a_bound_at_a_smaller_delta_is_not_quoted_against_a_reading(
-    delta: float, speaks: bool
-) -> None:
+def test_bounds_at_a_smaller_delta_are_not_quoted(delta: float, speaks: bool) -> None:
     """Gaussian noise has no epsilon at delta 0, even if it has one at the claim's delta."""
     measured = lower(math.inf, delta, TRAINING, 1.0)
     judgement = judge_claim(claimed(1, 1e-5), scope=TRAINING, measured=measured)
@@ -147,8 +145,8 @@ def test_a_bound_at_a_smaller_delta_is_not_quoted_against_a_reading(
     assert ("is wrong" in judgement.reason) is speaks
 
 
-def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
-    """T rounds of it; twice epsilon and (1 + e^eps) delta; or nothing, with the reason."""
+def test_reasons_state_the_claim_in_another_scope() -> None:
+    """T rounds have T times epsilon, a pair twice epsilon and (1 + e^eps) delta; or a reason."""
 
     def reason(claim: Claim, scope: Scope, delta: float | None = None) -> str:
         sizes = SystemSizes(rounds=20)
@@ -225,7 +223,7 @@ def test_refutation_needs_a_delta_no_smaller(
 
 
 @given(EPSILONS, EPSILONS, EPSILONS, st.sampled_from([0.95, 1.0]), st.sampled_from(list(Basis)))
-def test_what_nobody_claims_is_never_refuted(
+def test_claims_that_nobody_makes_are_never_refuted(
     claim: float, proof: float, shown: float, sure: float, basis: Basis
 ) -> None:
     """Claims that authors state, or have a formula for, are judged as before."""
@@ -264,7 +262,7 @@ def test_a_claim_that_lets_one_bit_be_guessed_is_vacuous(epsilon: float, vacuous
     assert judge_claim(claimed(epsilon), scope=ROUND).is_vacuous is vacuous
 
 
-def test_a_large_epsilon_is_written_out_as_the_reports_have_it() -> None:
+def test_a_large_epsilon_is_written_as_in_reports() -> None:
     reason = judge_claim(claimed(1_102_110.0), scope=ROUND, accounted=upper(1_102_109.75)).reason
     assert "upper bound is 1,102,110 " in reason
 
@@ -278,13 +276,13 @@ def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
             judge_claim(claimed(1), scope=ROUND, measured=measured)
 
 
-def test_a_claim_that_is_asked_in_a_wider_scope_is_refuted_in_its_own() -> None:
+def test_a_claim_is_refuted_in_its_own_narrower_scope() -> None:
     judgement = judge_claim(claimed(1), scope=TRAINING, measured=lower(3))
     assert judgement.verdict is Verdict.VIOLATED
     assert f"in [{ROUND}], a scope that the claim covers" in judgement.reason
 
 
-def test_what_no_claim_speaks_of_refutes_none() -> None:
+def test_bounds_outside_the_model_do_not_refute() -> None:
     judgement = judge_claim(
         claimed(1),
         scope=ROUND,
@@ -315,7 +313,7 @@ def test_a_level_includes_those_before_it(verdict: Verdict) -> None:
     assert tuple(Gate(level).exit_code([verdict]) for level in FailOn) == CODES[verdict]
 
 
-def test_what_is_refuted_outranks_what_could_not_be_tested() -> None:
+def test_refuted_claims_outrank_untested_ones() -> None:
     gate = Gate(allow=("inconclusive",))
     assert gate.exit_code([]) == gate.exit_code([Verdict.INCONCLUSIVE]) == 0
     assert gate.exit_code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
@@ -327,7 +325,7 @@ def test_what_is_refuted_outranks_what_could_not_be_tested() -> None:
     assert Gate().exit_code([Verdict.VIOLATED, Verdict.UNSOUND], failing=True) == 3
 
 
-def test_the_worst_number_stands_for_all() -> None:
+def test_the_worst_label_is_that_of_all() -> None:
     right, loose, _, wrong = NumberLabel
     assert find_worst_label([right, loose]) is loose
     assert find_worst_label([wrong, loose, right]) is wrong

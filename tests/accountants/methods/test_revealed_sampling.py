@@ -1,4 +1,4 @@
-"""Sampling that the adversary sees, against its closed form."""
+"""Tests of sampling that the adversary sees, against its closed form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def epsilon(event: DpEvent, delta: float = DELTA) -> float:
 
 
 def mixture_of_gaussians(rate: float, uses: int, noise: float, delta: float) -> float:
-    """E over K ~ Binomial(n, q) of the curve of K Gaussians, solved for epsilon."""
+    """Epsilon at which the mean over K ~ Binomial(n, q) of the curve of K Gaussians is delta."""
     k = np.arange(1, uses + 1)
     weight, mu = stats.binom.pmf(k, uses, rate), np.sqrt(k) / noise
 
@@ -52,7 +52,7 @@ def mixture_of_gaussians(rate: float, uses: int, noise: float, delta: float) -> 
 @pytest.mark.parametrize(
     ("rate", "uses", "noise"), [(0.01, 1000, 1.41), (0.5, 7, 3.0), (0.001, 50, 0.5), (1.0, 30, 5.0)]
 )
-def test_gaussians_are_their_closed_form(
+def test_gaussians_equal_their_closed_form(
     rate: float, uses: int, noise: float, delta: float
 ) -> None:
     event = SelfComposedDpEvent(RevealedSamplingDpEvent(rate, GaussianDpEvent(noise)), uses)
@@ -61,8 +61,8 @@ def test_gaussians_are_their_closed_form(
     assert truth - 1e-9 <= tight <= truth * 1.001 + 1e-4
 
 
-def test_where_hidden_sampling_gives_one_the_rating_gets_fourteen() -> None:
-    """The federated MF paper at eta = 0.01 and T T' = 1000: claimed 1, true 14.45."""
+def test_revealed_sampling_gives_14_where_hidden_gives_1() -> None:
+    """Federated MF paper at eta = 0.01 and T T' = 1000: claimed 1, exact 14.45."""
     rate, uses = 0.01, 1000
     hiding = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
 
@@ -84,7 +84,7 @@ INNER: tuple[DpEvent, ...] = (
 
 
 @pytest.mark.parametrize("inner", INNER, ids=str)
-def test_it_is_the_event_at_rate_one_and_nothing_at_rate_zero(inner: DpEvent) -> None:
+def test_rates_1_and_0_give_the_event_and_nothing(inner: DpEvent) -> None:
     always = epsilon(RevealedSamplingDpEvent(1.0, inner))
     assert always == pytest.approx(epsilon(inner), rel=1e-3, abs=1e-3)
     assert epsilon(RevealedSamplingDpEvent(0.0, inner)) == pytest.approx(0, abs=1e-2)
@@ -92,8 +92,8 @@ def test_it_is_the_event_at_rate_one_and_nothing_at_rate_zero(inner: DpEvent) ->
     assert 0 < half <= epsilon(inner, 0.01)
 
 
-def test_bits_are_the_enumerated_mixture() -> None:
-    """Every outcome of four uses, each omitted or revealed: the divergence by brute force."""
+def test_bits_equal_the_enumerated_mixture() -> None:
+    """The reference enumerates every outcome of four uses, each omitted or revealed."""
     rate, p, q, uses = 0.4, 0.8, 0.2, 4
     one = np.array([(1 - rate), rate * p, rate * (1 - p)])
     other = np.array([(1 - rate), rate * q, rate * (1 - q)])
@@ -103,31 +103,31 @@ def test_bits_are_the_enumerated_mixture() -> None:
     event = SelfComposedDpEvent(RevealedSamplingDpEvent(rate, BitFlipDpEvent(p, q)), uses)
     for delta in (1e-3, 0.05, 0.3):
         found = epsilon(event, delta)
-        told = np.maximum(law - math.exp(found) * twin, 0).sum()
-        assert told <= delta + 1e-9
+        leaked = np.maximum(law - math.exp(found) * twin, 0).sum()
+        assert leaked <= delta + 1e-9
         assert np.maximum(law - math.exp(found - 1e-3) * twin, 0).sum() >= delta - 1e-9
 
 
-def test_no_noise_is_told_with_the_rate_of_its_use() -> None:
+def test_without_noise_the_leak_has_the_sampling_rate() -> None:
     event = RevealedSamplingDpEvent(0.1, GaussianDpEvent(0.0))
     assert math.isinf(epsilon(event, 0.09))
     assert epsilon(event, 0.11) == 0
 
 
 @pytest.mark.parametrize("rate", [1 / 6, 0.1, 1 / 3])
-def test_what_tells_all_or_nothing_needs_its_chance_as_delta_and_no_more(rate: float) -> None:
+def test_a_full_leak_needs_its_probability_as_delta(rate: float) -> None:
     event = RevealedSamplingDpEvent(rate, RandomizedResponseDpEvent(0.0, 2))
     assert epsilon(event, rate) == 0.0
     assert math.isinf(epsilon(event, rate * (1 - 1e-12)))
-    told = 1.0 - (1.0 - rate) ** 3
+    leak = 1.0 - (1.0 - rate) ** 3
     thrice = SelfComposedDpEvent(event, 3)
-    assert epsilon(thrice, told * (1 + 1e-12)) == 0.0
-    assert math.isinf(epsilon(thrice, told * (1 - 1e-12)))
+    assert epsilon(thrice, leak * (1 + 1e-12)) == 0.0
+    assert math.isinf(epsilon(thrice, leak * (1 - 1e-12)))
     always = RevealedSamplingDpEvent(1.0, RandomizedResponseDpEvent(0.0, 2))
     assert math.isinf(epsilon(SelfComposedDpEvent(always, 2), 0.9))
 
 
-def test_what_cannot_be_read_inside_is_refused_by_name() -> None:
+def test_unsupported_inner_events_are_refused_by_name() -> None:
     event = RevealedSamplingDpEvent(
         0.5, ComposedDpEvent([GaussianDpEvent(1.0), LaplaceDpEvent(1.0)])
     )

@@ -1,4 +1,4 @@
-"""Conversion rules against enumerated mechanisms, and wrong rules against explicit pairs."""
+"""Tests of conversion rules against enumerated mechanisms; explicit pairs refute wrong rules."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def either_way(p: Law, q: Law, epsilon: float) -> float:
 
 
 def response(epsilon: float) -> tuple[Law, Law]:
-    """Randomized response on a bit."""
+    """Distributions of randomized response on a bit."""
     truth = 1 / (1 + math.exp(-epsilon))
     return np.array([truth, 1 - truth]), np.array([1 - truth, truth])
 
 
 def product(laws: list[Law]) -> Law:
-    """All outputs of independent mechanisms, by enumeration."""
+    """Distribution of all outputs of independent mechanisms, by enumeration."""
     out = np.ones(1)
     for law in laws:
         out = np.outer(out, law).ravel()
@@ -43,7 +43,7 @@ def product(laws: list[Law]) -> Law:
 
 @st.composite
 def laws(draw: st.DrawFn, count: int) -> list[Law]:
-    """Any distributions over a few outputs, some of which may be impossible."""
+    """Arbitrary distributions over a few outputs, some of which may be impossible."""
     size = draw(st.integers(2, 4))
     weights = st.lists(
         st.one_of(st.just(0.0), st.floats(0.01, 1)), min_size=size, max_size=size
@@ -53,10 +53,10 @@ def laws(draw: st.DrawFn, count: int) -> list[Law]:
 
 
 @given(st.data(), st.integers(1, 4), EPSILONS)
-def test_a_group_has_no_more_than_the_chain_of_its_changes(
+def test_group_privacy_bounds_a_chain_of_changes(
     data: st.DataObject, size: int, epsilon: float
 ) -> None:
-    """A chain of distributions, each within (eps, delta) of the next, with the exact delta."""
+    """Each distribution of a chain is within (eps, delta) of the next, with the exact delta."""
     chain = data.draw(laws(size + 1))
     delta = max(either_way(p, q, epsilon) for p, q in itertools.pairwise(chain))
     if delta >= 1.0:
@@ -68,7 +68,7 @@ def test_a_group_has_no_more_than_the_chain_of_its_changes(
 
 @given(st.integers(1, 6), EPSILONS)
 def test_bits_flipped_together_have_exactly_the_group_epsilon(size: int, epsilon: float) -> None:
-    """k randomized responses, all inputs changed: k eps is attained at delta 0, and not below."""
+    """k randomized responses with all inputs changed attain k eps at delta 0."""
     zero, one = response(epsilon)
     p, q = product([zero] * size), product([one] * size)
     for rule in (GroupPrivacyRule(size), CompositionRule(size)):
@@ -79,10 +79,8 @@ def test_bits_flipped_together_have_exactly_the_group_epsilon(size: int, epsilon
 
 
 @given(st.data(), st.integers(1, 4), EPSILONS)
-def test_a_composition_has_no_more_than_the_sums(
-    data: st.DataObject, count: int, epsilon: float
-) -> None:
-    """Different mechanisms with finitely many outputs, each within (eps, delta)."""
+def test_compositions_are_bounded_by_sums(data: st.DataObject, count: int, epsilon: float) -> None:
+    """The mechanisms differ, have finitely many outputs, and are each within (eps, delta)."""
     pairs = [data.draw(laws(2)) for _ in range(count)]
     delta = max(either_way(p, q, epsilon) for p, q in pairs)
     if delta >= 1.0:
@@ -94,7 +92,7 @@ def test_a_composition_has_no_more_than_the_sums(
 
 @given(st.integers(2, 8), st.floats(0.05, 3.0), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: float) -> None:
-    """The exact epsilon of composed randomized responses: attained, and never undercut."""
+    """The exact epsilon of composed randomized responses is attained, and not exceeded."""
     zero, one = response(epsilon)
     p, q = product([zero] * count), product([one] * count)
     total, reached = CompositionRule(count, delta).convert_to_whole(epsilon, 0.0)
@@ -103,33 +101,31 @@ def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: floa
     assert hockey_stick(p, q, total) <= delta + 1e-12
     if total > 0:
         assert hockey_stick(p, q, total * (1 - 1e-6)) >= delta * (1 - 1e-5)
-    # A part with a delta of its own is charged unchanged.
+    # A part with its own delta is composed by sums.
     assert CompositionRule(count, delta).convert_to_whole(epsilon, 1e-9)[0] == count * epsilon
 
 
 def staircase(size: int, epsilon: float, delta: float) -> list[Law]:
-    """Worlds 0 ... k in which one event has probability d (1 + e^eps + ... ), k to 0 times."""
+    """Worlds 0 to k in which one event has probability d (1 + e^eps + ...), with k to 0 terms."""
     event = [delta * sum(math.exp(j * epsilon) for j in range(size - i)) for i in range(size + 1)]
     return [np.array([p, 1 - p]) for p in event]
 
 
 @given(st.integers(2, 5), st.floats(0.01, 1.0), st.floats(1e-6, 1e-3))
-def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
+def test_the_delta_of_a_group_is_attained_and_exceeds_k_delta(
     size: int, epsilon: float, delta: float
 ) -> None:
-    """One mechanism for every size: (eps, delta) for a change, and the rule is tight for groups."""
+    """One mechanism is (eps, delta) for one change, and attains the rule for every group size."""
     chain = staircase(size, epsilon, delta)
     for p, q in itertools.pairwise(chain):
         assert either_way(p, q, epsilon) <= delta * (1 + 1e-9)
     total, grown = GroupPrivacyRule(size).convert_to_whole(epsilon, delta)
     assert hockey_stick(chain[0], chain[-1], total) == pytest.approx(grown)
-    assert grown > size * delta  # the wrong formula, which this mechanism breaks
+    assert grown > size * delta  # so that k delta would be wrong
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 4), EPSILONS, st.floats(1e-9, 0.5))
-def test_the_way_back_undoes_the_way_there(
-    kind: type, size: int, epsilon: float, delta: float
-) -> None:
+def test_narrowing_inverts_widening(kind: type, size: int, epsilon: float, delta: float) -> None:
     rule = kind(size)
     total, grown = rule.convert_to_whole(epsilon, delta)
     if grown < 1.0:
@@ -152,7 +148,7 @@ def test_extremes_print_and_do_not_crash(rule: GroupPrivacyRule | CompositionRul
     assert str(rule)
 
 
-def test_counts_and_numbers_that_make_no_sense_are_refused() -> None:
+def test_invalid_counts_and_numbers_are_refused() -> None:
     for count in (0, -1, 1.5, True, math.nan):
         for kind in KINDS:
             with pytest.raises(InputError, match="count"):

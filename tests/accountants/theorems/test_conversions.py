@@ -1,4 +1,4 @@
-"""Bounds converted between scopes, against enumerated mechanisms, and refused conversions."""
+"""Tests of bounds converted between scopes, against enumerated mechanisms, and of refusals."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ E, D = 0.5, 1e-6
 
 
 def grown(k: int) -> float:
-    """delta of a group of k, as a plain sum."""
+    """Delta of a group of k, as a plain sum."""
     return D * sum(math.exp(j * E) for j in range(k))
 
 
@@ -109,7 +109,7 @@ def test_the_table_of_units_and_adjacencies(
     assert words in " ".join(found.assumptions)
     assert found.assumptions[0] == "theirs"
     assert found.source.endswith("from: paper")
-    # In the opposite direction a lower bound of the whole is a lower bound of the worst part.
+    # Conversely, a lower bound of the whole is a lower bound of the worst part.
     back = convert_bound(lower(epsilon, delta, after), before, SIZES)
     assert (back.epsilon, back.delta) == pytest.approx((E, D))
     assert back.side is Side.LOWER
@@ -133,7 +133,7 @@ def test_horizons_compose(low: str, high: str, count: int) -> None:
     assert (less.epsilon, less.delta) == pytest.approx((E, D))
 
 
-def test_pure_rounds_compose_optimally_where_a_delta_is_allowed() -> None:
+def test_pure_rounds_compose_optimally_at_a_delta() -> None:
     sizes, training = SystemSizes(rounds=200), scope(horizon=Horizon.TRAINING)
     found = convert_bound(upper(0.1), training, sizes, delta=1e-6)
     assert found.delta == 1e-6
@@ -149,10 +149,10 @@ def test_pure_rounds_compose_optimally_where_a_delta_is_allowed() -> None:
     st.integers(1, 3),
     st.floats(0.0, 1.0),
 )
-def test_a_bit_carried_to_a_user_covers_enumerated_flips(
+def test_a_bit_converted_to_a_user_covers_enumerated_flips(
     epsilons: list[float], rounds: int, extra: int, share: float
 ) -> None:
-    """Bits with different epsilons, uploaded in every round: the exact delta of two users."""
+    """Bits differ in epsilon and are uploaded in every round; the exact delta is enumerated."""
     largest, items = max(epsilons), len(epsilons) + extra
     truth = [1 / (1 + math.exp(-e)) for e in epsilons] * rounds
     p = q = np.ones(1)
@@ -172,7 +172,7 @@ def test_a_bit_carried_to_a_user_covers_enumerated_flips(
         return
     exact = np.maximum(p - math.exp(carried.epsilon) * q, 0.0).sum()
     assert exact <= carried.delta + 1e-12
-    # The worst bit really has the lower bound converted from the user's exact ratio.
+    # The worst bit has the lower bound converted from the user's exact ratio.
     total = rounds * sum(epsilons)
     shown = convert_bound(lower(total, where=asked), bound.scope, sizes)
     assert shown.epsilon <= largest + 1e-12
@@ -197,7 +197,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("low", "high", "words"), REFUSED)
-def test_what_no_theorem_carries_is_refused_with_the_reason(
+def test_conversions_without_a_theorem_are_refused(
     low: tuple[Unit, Adjacency], high: tuple[Unit, Adjacency], words: str
 ) -> None:
     before, after = scope(*low), scope(*high)
@@ -207,7 +207,7 @@ def test_what_no_theorem_carries_is_refused_with_the_reason(
         convert_bound(lower(E, D, after), before, SIZES)
 
 
-def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:
+def test_bounds_of_a_weaker_vantage_are_not_converted() -> None:
     server, sum_only = scope(), scope(vantage=Vantage.AGGREGATE)
     assert convert_bound(upper(E), sum_only).epsilon == E
     assert convert_bound(lower(E, where=sum_only), server).epsilon == E
@@ -228,7 +228,7 @@ def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:
         (scope(horizon=Horizon.REPORT), scope(), "reports"),
     ],
 )
-def test_a_size_that_is_missing_is_named(low: Scope, high: Scope, name: str) -> None:
+def test_a_missing_size_is_named(low: Scope, high: Scope, name: str) -> None:
     with pytest.raises(InputError, match=f"number of {name}"):
         convert_bound(upper(E, where=low), high)
     with pytest.raises(UnknownSizeError) as failure:
@@ -246,8 +246,8 @@ def test_a_delta_that_grows_beyond_one_is_refused() -> None:
 
 
 @given(st.sampled_from(ALL_SCOPES), st.sampled_from(ALL_SCOPES))
-def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
-    """To wider scopes for lower bounds, to narrower ones for upper: no assumptions, no sizes."""
+def test_covered_bounds_are_converted_unchanged(one: Scope, two: Scope) -> None:
+    """Lower bounds convert to wider scopes, upper ones to narrower ones, without assumptions."""
     if one.covers(two):
         for bound, after in ((upper(E, D, one), two), (lower(E, D, two), one)):
             found = convert_bound(bound, after)
@@ -256,7 +256,7 @@ def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
 
 
 @given(st.sampled_from(ALL_SCOPES), st.sampled_from(ALL_SCOPES))
-def test_there_and_back_gains_nothing(one: Scope, two: Scope) -> None:
+def test_a_conversion_and_its_inverse_gain_nothing(one: Scope, two: Scope) -> None:
     try:
         there = convert_bound(upper(E, D, one), two, SIZES)
         back = convert_bound(there, one, SIZES)

@@ -1,4 +1,4 @@
-"""A sample of fixed size under replacement: both bounds, and the pairs on which they rest."""
+"""Tests of samples of fixed size under replacement: both bounds, and the pairs behind them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.contracts.events import PRESENCE, REPLACED
 
 
 def training(n_users: int, sample: int, rounds: int, multiplier: float) -> DpEvent:
-    """Gaussian noise on samples; the multiplier is for the change of one record by another."""
+    """Event of Gaussian noise on samples; the multiplier is for replacing one record."""
     one = SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier))
     return SelfComposedDpEvent(one, rounds)
 
@@ -47,17 +47,17 @@ def proved(event: DpEvent, delta: float, scope: Scope = REPLACED) -> float:
 @pytest.mark.parametrize(
     ("sample", "n_users", "low", "high"), [(30, 4800, 1.298, 1.524), (15, 760, 4.382, 5.235)]
 )
-def test_the_truth_of_the_privrec_tables(
+def test_exact_epsilons_of_the_privrec_tables(
     sample: int, n_users: int, low: float, high: float
 ) -> None:
-    """At T = 1000, z = 1, delta = 1e-6, where Tables 3 and 4 print 16.6081 and 45.5485."""
+    """At T = 1000, z = 1 and delta = 1e-6, Tables 3 and 4 print 16.6081 and 45.5485."""
     event = training(n_users, sample, 1000, 1.0)
     assert compute_attained_epsilon(event, 1e-6) == pytest.approx(low, abs=1e-3)
     assert proved(event, 1e-6) == pytest.approx(high, abs=1e-3)
 
 
-def test_the_reached_figure_is_the_librarys_for_poisson() -> None:
-    """The epsilon of this pair of distributions by dp-accounting."""
+def test_the_attained_epsilon_equals_the_librarys_for_poisson() -> None:
+    """The reference is the epsilon of this pair of distributions by dp-accounting."""
     other = library.from_gaussian_mechanism(
         1.2, sampling_prob=0.02, value_discretization_interval=1e-4
     ).self_compose(300)
@@ -67,8 +67,8 @@ def test_the_reached_figure_is_the_librarys_for_poisson() -> None:
         assert below == pytest.approx(other.get_epsilon_for_delta(delta), rel=2e-3)
 
 
-def curve_of(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
-    """The divergence of a pair, to the width of the cells."""
+def make_curve(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
+    """Divergence of a pair, accurate to the width of the cells."""
     log_p, log_q = pair.bin_losses(edges)
     p, q = np.exp(log_p), np.exp(log_q)
     return lambda x: float(np.maximum(p - x * q, 0).sum()) + pair.infinite_mass
@@ -92,9 +92,9 @@ def curve_of(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
 def test_the_pair_has_the_amplified_curve(
     pair: Pair, curve: Callable[[float], float], rate: float
 ) -> None:
-    """q delta_M(ln(1 + (x - 1)/q)) at x >= 1, and its mirror 1 - x + x H(1/x) below."""
+    """The curve is q delta_M(ln(1 + (x - 1)/q)) at x >= 1, mirrored by 1 - x + x H(1/x) below."""
     edges = np.concatenate([[-np.inf], np.linspace(-12, 12, 480_001), [np.inf]])
-    found = curve_of(FixedSizePair(pair, rate), edges)
+    found = make_curve(FixedSizePair(pair, rate), edges)
     for x in (1.0, 1.02, 1.4, 3.0):
         amplified = rate * curve(1 + (x - 1) / rate)
         assert found(x) == pytest.approx(amplified, abs=1e-6)
@@ -102,7 +102,7 @@ def test_the_pair_has_the_amplified_curve(
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])
-def test_both_laws_of_the_pair_are_laws(rate: float) -> None:
+def test_both_distributions_of_the_pair_have_mass_1(rate: float) -> None:
     edges = np.concatenate([[-np.inf], np.linspace(-40, 40, 8001), [np.inf]])
     for pair in (GaussianPair(2.0), LaplacePair(3.0), AtomicPair.from_epsilon(0.7)):
         for log_mass in FixedSizePair(pair, rate).bin_losses(edges):
@@ -116,7 +116,7 @@ CELLS = np.concatenate([[-np.inf], np.linspace(-3, 3, 60_001), [np.inf]])
 
 
 def sampled(data: tuple[int, ...]) -> np.ndarray:
-    """The outputs of randomized response on two sampled bits, in order, sample unknown."""
+    """Distribution of randomized responses of two sampled bits, in order, by an unknown sample."""
     flip, found = np.array([[KEEP, 1 - KEEP], [1 - KEEP, KEEP]]), np.zeros((2, 2))
     for one, two in itertools.permutations(data, 2):
         found += np.outer(flip[one], flip[two])
@@ -124,9 +124,9 @@ def sampled(data: tuple[int, ...]) -> np.ndarray:
 
 
 def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
-    """All samples of 2 of 4, one bit replaced, by enumeration."""
+    """Enumerates all samples of 2 of 4 records, with one bit replaced."""
     pair = FixedSizePair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
-    dominating = curve_of(pair, CELLS)
+    dominating = make_curve(pair, CELLS)
     for rest in itertools.product((0, 1), repeat=3):
         laws = sampled((0, *rest)), sampled((1, *rest))
         for p, q in (laws, laws[::-1]):
@@ -134,10 +134,10 @@ def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
                 assert np.maximum(p - x * q, 0).sum() <= dominating(x) + 1e-6
 
 
-def test_presence_costs_what_poisson_does_at_the_price_of_a_replacement() -> None:
-    """All samples of 2, of 4 records or of 3, by enumeration."""
+def test_removal_is_dominated_by_a_poisson_sample() -> None:
+    """Enumerates all samples of 2, of 4 records or of 3."""
     pair = PoissonPair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
-    curves = curve_of(pair, CELLS), curve_of(ReversedPair(pair), CELLS)
+    curves = make_curve(pair, CELLS), make_curve(ReversedPair(pair), CELLS)
     for rest in itertools.product((0, 1), repeat=3):
         with_it, without = sampled((1, *rest)), sampled(rest)
         for (p, q), dominating in zip(
@@ -148,7 +148,7 @@ def test_presence_costs_what_poisson_does_at_the_price_of_a_replacement() -> Non
 
 
 def test_a_poisson_accountant_undercounts_batches_of_fixed_size() -> None:
-    """Records clipped to C, noise C: what replacing costs has half that multiplier."""
+    """Records are clipped to C, with noise C: replacing one has half that multiplier."""
     event = convert_event(training(1000, 10, 100, 1.0), Adjacency.ADD_REMOVE)
     said = library.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(100)
     reached, found = compute_attained_epsilon(event, 1e-5), proved(event, 1e-5, PRESENCE)
@@ -164,7 +164,7 @@ def test_a_poisson_accountant_undercounts_batches_of_fixed_size() -> None:
     multiplier=st.floats(0.5, 8.0),
     delta=st.sampled_from([1e-9, 1e-6, 1e-3]),
 )
-def test_what_is_reached_is_never_above_what_is_proved(
+def test_attained_epsilons_are_below_proved_ones(
     sample: int, rounds: int, multiplier: float, delta: float
 ) -> None:
     event = training(50, sample, rounds, multiplier)
@@ -176,7 +176,7 @@ def test_what_is_reached_is_never_above_what_is_proved(
 
 @pytest.mark.parametrize("multiplier", [0.0, 1e-300])
 def test_without_noise_a_record_is_revealed_if_it_is_drawn(multiplier: float) -> None:
-    """With probability 1e-6, which delta may cover."""
+    """The probability is 1e-6, which delta may cover."""
     event = training(10**6, 1, 1, multiplier)
     for found in (proved(event, 1e-3), compute_attained_epsilon(event, 1e-3)):
         assert found == 0.0

@@ -1,4 +1,4 @@
-"""The event of an adjacency, for one record or several."""
+"""Tests of the event of an adjacency, for one record or several."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ MIXTURE = MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5))
     ],
     ids=str,
 )
-def test_what_an_adjacency_asks(
+def test_events_by_adjacency(
     event: DpEvent, present: DpEvent, replaced: DpEvent | str | None
 ) -> None:
     assert convert_event(event, Adjacency.ADD_REMOVE) == present
@@ -84,7 +84,7 @@ def test_what_an_adjacency_asks(
     assert convert_event(event, Adjacency.REPLACE) == expected
 
 
-def test_a_group_moves_a_sum_as_many_times_as_far() -> None:
+def test_a_group_of_k_shifts_a_sum_k_times_as_far() -> None:
     assert make_group_event(GAUSSIAN, 4) == GaussianDpEvent(0.5)
     assert make_group_event(LAPLACE, 3) == LaplaceDpEvent(1.0)
     assert make_group_event(ComposedDpEvent([GAUSSIAN, SelfComposedDpEvent(LAPLACE, 2)]), 2) == (
@@ -94,15 +94,15 @@ def test_a_group_moves_a_sum_as_many_times_as_far() -> None:
     assert make_group_event(ComposedDpEvent([GAUSSIAN, FIXED]), 2) is None
 
 
-def test_a_sampled_group_is_in_with_as_many_as_are_drawn() -> None:
+def test_a_sampled_group_is_a_mixture_over_drawn_records() -> None:
     event = make_group_event(SAMPLED, 2)
     assert isinstance(event, MixtureOfGaussiansDpEvent)
     assert (event.standard_deviation, event.sensitivities) == (2.0, (0.0, 1.0, 2.0))
     assert event.sampling_probs == pytest.approx((0.81, 0.18, 0.01))
 
 
-def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
-    """dp-accounting 0.6.0: its PLD accountant halves the multiplier, its RDP accountant not."""
+def test_replacement_halves_the_multiplier_as_in_dp_accounting() -> None:
+    """In dp-accounting 0.6.0 the PLD accountant halves the multiplier; the RDP one does not."""
     event = convert_event(GaussianDpEvent(1.0), Adjacency.REPLACE)
     exact = Pld().bound(event, delta=1e-5, scope=REPLACED).epsilon
     theirs = {}
@@ -115,10 +115,8 @@ def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
 
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
-def test_two_gaussians_on_one_sample_are_what_a_grid_of_both_messages_says(
-    adjacency: Adjacency,
-) -> None:
-    """The divergence of two mixtures in the plane, integrated there: no reduction is used."""
+def test_two_gaussians_on_one_sample_equal_a_grid(adjacency: Adjacency) -> None:
+    """The reference integrates the divergence of two mixtures in the plane, without a reduction."""
     rate, shift = 0.3, np.array([1 / 1.1, 1 / 2.0])
     event = PoissonSampledDpEvent(rate, ComposedDpEvent([GaussianDpEvent(1 / s) for s in shift]))
     axis = np.linspace(-9, 9, 1801)
