@@ -237,7 +237,7 @@ class UnknownSizeError(InputError):
     """Error for the conversion of a bound to another scope if a needed size, such as the number of
     rounds, is unknown.
 
-    ``size_name``: name of the size, a field of ``SystemSizes``.
+    ``size_name``: name of the size, a field of ``Sizes``.
     """
 
     def __init__(self, message: str, size_name: str = "") -> None:
@@ -246,7 +246,7 @@ class UnknownSizeError(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemSizes:
+class Sizes:
     """Largest numbers of items, ratings, coordinates, reports and rounds of a system; None if
     unknown.
 

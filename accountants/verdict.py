@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements import (
     Claim,
     Scope,
     Side,
-    SystemSizes,
+    Sizes,
     UnknownSizeError,
     check_delta,
     compute_guess_probability,
@@ -33,7 +33,7 @@ from fedrec_auditor.accountants.theorems.conversions import convert_bound
 VACUOUS_GUESS_PROB = 0.999
 # Confidence at which a measured lower bound may contradict our own proof and raise an alarm
 # (verdict UNSOUND). At 95%, one honest target in a few hundred would raise it by chance.
-PROOF_ALARM_CONFIDENCE = 1 - 1e-6
+ALARM_CONFIDENCE = 1 - 1e-6
 # Relative slack when two epsilons are compared: floating-point noise is not a finding.
 _SLACK = 1e-9
 
@@ -414,7 +414,7 @@ def judge_claim(
     delta: float | None = None,
     accounted: Bound | None = None,
     measured: Bound | None = None,
-    sizes: SystemSizes | None = None,
+    sizes: Sizes | None = None,
     outside_model: str = "",
     untested: str = "",
 ) -> Judgement:
@@ -460,7 +460,7 @@ def _conclude(
     delta: float,
     accounted: Bound | None,
     measured: Bound | None,
-    sizes: SystemSizes | None,
+    sizes: Sizes | None,
     outside_model: str,
 ) -> tuple[Verdict, str]:
     if measured is not None and measured.assumptions:
@@ -476,14 +476,14 @@ def _conclude(
                 f"{reason} The proof of {_at(accounted)} does not hold either: it is false that "
                 f"{' and '.join(accounted.assumptions)}."
             )
-        if measured.confidence < PROOF_ALARM_CONFIDENCE:
+        if measured.confidence < ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
             verdict, reason = _conclude(
                 claim, scope, delta, accounted, capped, sizes, outside_model
             )
             return verdict, (
                 f"{reason} (The measured lower bound, {_at(measured)}, exceeds the proved upper "
-                f"bound. At a confidence below {PROOF_ALARM_CONFIDENCE}, that counts as chance.)"
+                f"bound. At a confidence below {ALARM_CONFIDENCE}, that counts as chance.)"
             )
         return Verdict.UNSOUND, (
             f"The lower bound of epsilon, {_at(measured)} ({measured.source}), exceeds our own "
@@ -563,7 +563,7 @@ def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
     return ""
 
 
-def _carried(claim: Claim, scope: Scope, delta: float, sizes: SystemSizes | None) -> str:
+def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
     """Sentence that converts the claim to a scope that the claim does not cover, or states why this
     is impossible.
 

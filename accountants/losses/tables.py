@@ -145,7 +145,7 @@ class ProbabilityTable:
         rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
         if len(rows) == 2:
             first, second = rows
-            exchanged, all_tried = list_exchange_counts(first, second, self.n_copies, self.n_groups)
+            exchanged, all_tried = list_exchanges(first, second, self.n_copies, self.n_groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
@@ -261,9 +261,7 @@ def list_log_ratios(log_p: Array, log_q: Array) -> Array:
     return np.unique(np.round(compute_log_ratios(log_p, log_q)[possible], 12))
 
 
-def list_exchange_counts(
-    log_p: Array, log_q: Array, copies: int, groups: int
-) -> tuple[list[int], bool]:
+def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
     """Lists the numbers of exchanged copies of a mechanism that a search for the largest
     hockey-stick divergence should try.
 

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements import (
     Horizon,
     Scope,
     Side,
-    SystemSizes,
+    Sizes,
     Unit,
     Vantage,
     check_delta,
@@ -151,7 +151,7 @@ class ConversionStep:
 
 
 def convert_bound(
-    bound: Bound, scope: Scope, sizes: SystemSizes | None = None, delta: float = 0.0
+    bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0
 ) -> Bound:
     """Converts ``bound`` to another ``scope`` by composition and group privacy.
 
@@ -179,7 +179,7 @@ def convert_bound(
     check_delta(delta)
     up = bound.side is Side.UPPER
     low, high = (bound.scope, scope) if up else (scope, bound.scope)
-    steps = _path(low, high, sizes or SystemSizes(), delta if up and bound.delta == 0.0 else 0.0)
+    steps = _path(low, high, sizes or Sizes(), delta if up and bound.delta == 0.0 else 0.0)
     epsilon, delta_there = bound.epsilon, bound.delta
     for step in steps if up else steps[::-1]:
         if step.rule is not None:
@@ -206,7 +206,7 @@ def convert_bound(
     )
 
 
-def _path(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[ConversionStep]:
+def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound in the scope ``low`` to the scope ``high``: first
     unit and adjacency, then horizon.
     """
@@ -220,7 +220,7 @@ def _path(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[Con
     return [*_change(low, high, sizes), *horizon]
 
 
-def _horizon(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[ConversionStep]:
+def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
     order = list(Horizon)
     first, last = order.index(low.horizon), order.index(high.horizon)
     count, purpose = 1, f"{low.horizon} to {high.horizon}"
@@ -234,7 +234,7 @@ def _horizon(low: Scope, high: Scope, sizes: SystemSizes, delta: float) -> list[
     return [ConversionStep(CompositionRule(count, delta), (fresh,))]
 
 
-def _change(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
+def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound from the unit and adjacency of ``low`` to those
     of ``high``, at one horizon.
     """
@@ -282,7 +282,7 @@ def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     return [ConversionStep(GroupPrivacyRule(2), ("a replacement is a removal and an addition",))]
 
 
-def _sent(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
+def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one report or coordinate of a user to all
     reports or coordinates of the user.
 
@@ -303,7 +303,7 @@ def _sent(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
     return [ConversionStep(CompositionRule(count), (independent,))] if count > 1 else []
 
 
-def _bits(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
+def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one bit of an upload to an interaction or to
     a user.
 
@@ -322,7 +322,7 @@ def _bits(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
     return [ConversionStep(GroupPrivacyRule(count) if count > 1 else None, tuple(assumed))]
 
 
-def _entries(low: Scope, high: Scope, sizes: SystemSizes) -> list[ConversionStep]:
+def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one interaction or rating to all data of a
     user.
 

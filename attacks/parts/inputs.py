@@ -338,7 +338,7 @@ class ViewWithInputs(View):
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
 
 
-def add_input_tables(view: View) -> ViewWithInputs:
+def add_tables(view: View) -> ViewWithInputs:
     """Adds input tables for attribute classifiers, made of the uploads, to what an adversary sees.
 
     Tables have one row per sender. A view that has such tables is returned unchanged. The tables

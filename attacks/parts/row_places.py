@@ -451,11 +451,11 @@ def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
 Ints = NDArray[np.int64]
 # Minimum z-score (standard deviations from chance) with which the data support an order of rows,
 # that is an assignment of rows to items.
-MIN_ROW_ORDER_Z_SCORE = 6.0
+MIN_ORDER_Z = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
 MAX_EXTRA_ROWS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
-CANDIDATE_ROW_OFFSETS = sorted(range(-MAX_EXTRA_ROWS, MAX_EXTRA_ROWS + 1), key=abs)
+ROW_OFFSETS = sorted(range(-MAX_EXTRA_ROWS, MAX_EXTRA_ROWS + 1), key=abs)
 _BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
 # Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8
@@ -566,7 +566,7 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
     truth: true interactions (n, M)
 
     Returns the row of each item (M,), and the z-score of the guess on held-out users. Returns None
-    if this z-score is below ``MIN_ROW_ORDER_Z_SCORE``, or below 0.8 times the z-score of the users
+    if this z-score is below ``MIN_ORDER_Z``, or below 0.8 times the z-score of the users
     to whom the guess is fitted (which is an overestimate).
     """
     count, rows = evidence.shape
@@ -579,7 +579,7 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
         left_out[out] = _agreement(evidence[out], items, order)
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
-    return (order, support) if support >= max(MIN_ROW_ORDER_Z_SCORE, _KEPT * in_sample) else None
+    return (order, support) if support >= max(MIN_ORDER_Z, _KEPT * in_sample) else None
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:

@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import (
-    InputTable,
-    JointTable,
-    KnownProducts,
-    add_input_tables,
-)
+from fedrec_auditor.attacks.parts.inputs import InputTable, JointTable, KnownProducts, add_tables
 from fedrec_auditor.targets.transcript import View
 
 
@@ -301,7 +296,7 @@ class ClassGuess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all input tables that are made of the uploads (``inputs.add_input_tables``),
+    The classifier uses all input tables that are made of the uploads (``inputs.add_tables``),
     weighted by the leave-one-out accuracy of each on the known users (users of known class),
     because few known users are too uncertain for choosing one table. A classifier that needs
     columns uses the table with the largest weight.
@@ -363,7 +358,7 @@ class SupervisedAttack(ABC):
         The adversary's view is read only once.
         """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
-        whole = add_input_tables(view)
+        whole = add_tables(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
         problems = [self._problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}

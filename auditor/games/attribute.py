@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts.inputs import (
     MAX_KEYS,
     SUMMARY,
     ViewWithInputs,
-    add_input_tables,
+    add_tables,
     get_max_table_size,
     make_input_table,
 )
@@ -166,7 +166,7 @@ def _condense_uploads(game: Trial) -> ViewWithInputs:
     attack on the same training does not compute them again.
     """
     if _ALL not in game.upload_tables:
-        readings = add_input_tables(game.view)
+        readings = add_tables(game.view)
         if readings.inputs and len(readings.inputs[SUMMARY].users) > _MAX_SHARED:
             return readings
         game.upload_tables[_ALL] = readings
@@ -339,7 +339,7 @@ def _from_interactions(game: Trial, view: View, question: _Question) -> float | 
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
     if name not in game.upload_tables:
         truth = make_input_table(game.interactions.ratings, question.subjects)
-        read = add_input_tables(view.drop_uploads()).with_inputs({ITEMS: truth})
+        read = add_tables(view.drop_uploads()).with_inputs({ITEMS: truth})
         game.upload_tables[name] = read.with_only_input(ITEMS)
     return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
 

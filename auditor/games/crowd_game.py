@@ -207,9 +207,7 @@ def find_best_canary(
                 projection.estimate_messages(*sent, rng, _COMPARED).world_gap for _ in range(2)
             )
             # The product of two independent estimates is unbiased; the square of one is not.
-            squares.append(
-                projection.sum_inner_products((first[name], second[name]) for name in first)
-            )
+            squares.append(projection.sum_products((first[name], second[name]) for name in first))
         return squares
 
     designed = canaries.design_extreme_canaries(scope, population)

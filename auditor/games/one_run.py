@@ -278,11 +278,11 @@ class CanaryScorer:
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
         expected = {name: self.directions[key].message_sum for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
-        share = projection.sum_inner_products((rest[name], total) for name, total in known.items())
-        share /= projection.sum_inner_products((total, total) for total in known.values()) + _TINY
+        share = projection.sum_products((rest[name], total) for name, total in known.items())
+        share /= projection.sum_products((total, total) for total in known.values()) + _TINY
         for name, total in known.items():
             rest[name] = rest[name] - share * total
-        square = projection.sum_inner_products((part, part) for part in rest.values())
+        square = projection.sum_products((part, part) for part in rest.values())
         scale = math.sqrt(square / max(1, sum(r.size for r in rest.values()))) + _TINY
         yield from ((key, rest[name] / scale) for name, key in pairs)
 

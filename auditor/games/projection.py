@@ -280,8 +280,8 @@ def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[floa
     ``along``: expected difference of the canary's messages between the worlds, by component.
     """
     parts = [(message[name], d) for name, d in along.items() if name in message]
-    length = math.sqrt(sum_inner_products((d, d) for _, d in parts))
-    return length, sum_inner_products(parts) / max(length, _TINY)
+    length = math.sqrt(sum_products((d, d) for _, d in parts))
+    return length, sum_products(parts) / max(length, _TINY)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
@@ -369,7 +369,7 @@ def subtract_models(before: Broadcast | None, after: Broadcast | None) -> dict[s
     }
 
 
-def sum_inner_products(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
+def sum_products(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
     """Returns the sum of the inner products of pairs of arrays."""
     return sum(float(np.vdot(x, y)) for x, y in pairs)
 
@@ -408,12 +408,12 @@ def _ratio(
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
     if not known and pairs:
-        c = sum_inner_products(pairs) / (sum_inner_products((m, m) for _, m in pairs) + _TINY)
+        c = sum_products(pairs) / (sum_products((m, m) for _, m in pairs) + _TINY)
     rests = [x if m is None else x - c * m for x, _, m in parts]
-    square = sum_inner_products((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
-    total = sum_inner_products((x, d) for x, d, _ in parts)
-    apart = sum_inner_products((d, d) for _, d, _ in parts)
-    expected = sum_inner_products((m, d) for _, d, m in parts if m is not None)
+    square = sum_products((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
+    total = sum_products((x, d) for x, d, _ in parts)
+    apart = sum_products((d, d) for _, d, _ in parts)
+    expected = sum_products((m, d) for _, d, m in parts if m is not None)
     if known:
         total, expected = total - expected, 0.0
     return total / square, expected / square, apart / square

@@ -18,12 +18,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places, shadow_reader
-from fedrec_auditor.attacks.parts.row_places import (
-    CANDIDATE_ROW_OFFSETS,
-    MIN_ROW_ORDER_Z_SCORE,
-    Floats,
-    Ints,
-)
+from fedrec_auditor.attacks.parts.row_places import MIN_ORDER_Z, ROW_OFFSETS, Floats, Ints
 from fedrec_auditor.attacks.parts.shadow_reader import (
     MIN_SHADOWS,
     Bits,
@@ -212,9 +207,7 @@ class ClientRowOrder:
         own, errors = np.arange(public.n_items), max((z for _, z in results.values()), default=0.0)
         known = {name: order for name, (order, _) in sorted(results.items()) if order is not None}
         orders = {name: order for name, order in known.items() if not np.array_equal(order, own)}
-        return cls(
-            orders, "" if known or errors < MIN_ROW_ORDER_Z_SCORE else CAVEAT_TEXT.format(errors)
-        )
+        return cls(orders, "" if known or errors < MIN_ORDER_Z else CAVEAT_TEXT.format(errors))
 
     @property
     def assumption(self) -> str:
@@ -298,21 +291,18 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     parts = (rows.reshape(len(rows), -1), *numbers[:2])
     errors = max(row_places.score_dependence(part, histories) for part in parts)
     count, n_items = rows.shape[1], histories.shape[1]
-    if abs(count - n_items) > CANDIDATE_ROW_OFFSETS[-1]:
+    if abs(count - n_items) > ROW_OFFSETS[-1]:
         return None, errors
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
-    orders = [
-        row_places.fill_row_order(np.arange(n_items) + shift, count)
-        for shift in CANDIDATE_ROW_OFFSETS
-    ]
+    orders = [row_places.fill_row_order(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
     values = [
         max(row_places.check_uniform_support(*unit, order) for unit in units) for order in orders
     ]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
-    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ROW_ORDER_Z_SCORE
-    if not (is_plain and is_even) and is_last and errors >= MIN_ROW_ORDER_Z_SCORE:
+    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ORDER_Z
+    if not (is_plain and is_even) and is_last and errors >= MIN_ORDER_Z:
         fits = [fit for unit in units if (fit := row_places.guess_row_order(*unit)) is not None]
         if fits:
             return row_places.fill_row_order(max(fits, key=lambda fit: fit[1])[0], count), errors
@@ -378,9 +368,7 @@ class OrderedRecording:
         values = [row_places.score_row_order(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
-        fits = (
-            value >= (values[0] if best else 0.0) + MIN_ROW_ORDER_Z_SCORE
-        )  # if not, both are possible
+        fits = value >= (values[0] if best else 0.0) + MIN_ORDER_Z  # if not, both are possible
         fit = None if is_declared and not best else row_places.guess_row_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
@@ -482,7 +470,7 @@ def _candidate_orders(
         at = {item: row for row, item in enumerate(manifest.items)}
         absent = -rows - row_places.MAX_EXTRA_ROWS
         bases.insert(0, np.array([at.get(item, absent) for item in wanted.tolist()]))
-    shifted = (base + shift for shift in CANDIDATE_ROW_OFFSETS for base in bases)
+    shifted = (base + shift for shift in ROW_OFFSETS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
 
 
@@ -531,6 +519,6 @@ def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "
         f"senders' items (by {support:.1f} standard errors at most, of "
-        f'{MIN_ROW_ORDER_Z_SCORE:g} needed): a failure proves nothing. Give "items": [...] '
+        f'{MIN_ORDER_Z:g} needed): a failure proves nothing. Give "items": [...] '
         f"in {place}, and see that senders are users of the truth."
     )

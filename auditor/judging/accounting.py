@@ -160,7 +160,7 @@ def judge_scoped_claim(
     - ``exact_bounds``: exact lower bounds.
     - ``sampled_bounds``: measured lower bounds.
     - ``alarm_bounds``: measured lower bounds at the much higher confidence
-      ``PROOF_ALARM_CONFIDENCE``. If such a bound exceeds the proved upper bound, it overrides all
+      ``ALARM_CONFIDENCE``. If such a bound exceeds the proved upper bound, it overrides all
       other bounds.
     - ``accountants``: accountants that prove the upper bound.
 

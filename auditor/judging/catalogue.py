@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import Scope, SystemSizes
+from fedrec_auditor.accountants.statements import Scope, Sizes
 from fedrec_auditor.accountants.verdict import Verdict, find_worst_label
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.workers import run_parallel
@@ -58,7 +58,7 @@ class ReleasedCode:
     protection: str
     assumes: tuple[str, ...]
     noise: Mechanism | None
-    sizes: SystemSizes
+    sizes: Sizes
 
     unproved_reason: ClassVar[str] = ""
 
@@ -71,7 +71,7 @@ class ReleasedCode:
         Raises InputError if the mechanism rejects the settings.
         """
         drawn, own = None, dict(settings)
-        sizes = SystemSizes(rounds=own.pop("rounds", None))
+        sizes = Sizes(rounds=own.pop("rounds", None))
         if entry.draws not in ("", NOTHING, ANYTHING):
             counts = {Product: own.pop("entries", 1), Repeated: own.pop("times", 1)}
             try:

@@ -86,7 +86,7 @@ class ProgressReport:
     - ``done``: number of finished tasks.
     - ``total``: number of all tasks.
     - ``running``: descriptions of running tasks, such as "fcf training, round 12 of 300".
-    - ``last_finished_task``: name of the task that has just finished; None if none has finished
+    - ``last_task``: name of the task that has just finished; None if none has finished
       since the previous report.
     - ``elapsed``: seconds since the start.
     """
@@ -94,7 +94,7 @@ class ProgressReport:
     done: int
     total: int
     running: tuple[str, ...] = ()
-    last_finished_task: str | None = None
+    last_task: str | None = None
     elapsed: float = 0.0
 
 
@@ -150,7 +150,7 @@ class ProgressTracker:
             done=self._done,
             total=self._total,
             running=tuple(dict.fromkeys(filter(None, self._running.values()))),
-            last_finished_task=finished,
+            last_task=finished,
             elapsed=now - self._started,
         )
         try:
@@ -316,7 +316,7 @@ def _log(console: Console) -> ProgressObserver:
     def observe(report: ProgressReport) -> None:
         nonlocal last
         now = time.monotonic()
-        if report.last_finished_task is None and now - last < _SILENT:
+        if report.last_task is None and now - last < _SILENT:
             return
         last = now
         with suppress(OSError):  # an audit does not depend on a reader of its log
@@ -331,9 +331,7 @@ def format_log_line(report: ProgressReport) -> str:
     The line states the numbers of finished and of all tasks, the task that has just finished or
     else the running tasks, and the elapsed time.
     """
-    what = (
-        report.last_finished_task or "; ".join(format_running_tasks(report)) or "nothing runs yet"
-    )
+    what = report.last_task or "; ".join(format_running_tasks(report)) or "nothing runs yet"
     return f"[{report.done}/{report.total}] {what}; {format_duration(report.elapsed)} so far"
 
 

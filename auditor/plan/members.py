@@ -221,14 +221,12 @@ def add_tuned_settings(
     if not learns:
         return dict(given)
     rest = {key: value for key, value in given.items() if key != LEARNS_SETTING_NAME}
-    learning = make_family_member("targets", name, rest, *location).tuned_values
+    learning = make_member("targets", name, rest, *location).tuned_values
     parts = {key: {"name": given[key]} for key in PART_FAMILIES if isinstance(given.get(key), str)}
     return merge_settings(learning, {**given, **parts})
 
 
-def make_family_member(
-    kind: str, name: str, given: Mapping[str, SettingValue], *location: str
-) -> Any:
+def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *location: str) -> Any:
     """Constructs the member ``name`` of a family of exchangeable components (such as the system
     "fcf" of the family "targets") with these settings.
 
@@ -271,7 +269,7 @@ def make_family_member(
                     *where,
                 )
             rest = {k: v for k, v in part.items() if k != "name"}
-            settings[key] = make_family_member(PART_FAMILIES[key], chosen, rest, *where)
+            settings[key] = make_member(PART_FAMILIES[key], chosen, rest, *where)
         else:
             settings[key] = _setting_value(name, key, value, known[key], *where)
     try:
@@ -354,5 +352,5 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
             f"Expected the settings {', '.join(needed)} of {name}, got no {', '.join(missing)}. "
             f"Add --set {missing[0]}=VALUE."
         )
-    made: Mechanism = make_family_member("mechanisms", name, settings)
+    made: Mechanism = make_member("mechanisms", name, settings)
     return made

@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.plan.members import (
     PlanError,
     ScalarSetting,
     add_tuned_settings,
-    make_family_member,
+    make_member,
     parse_pairs,
     parse_settings,
     qualify_setting,
@@ -383,7 +383,7 @@ def make_target(name: str, plan: Plan) -> Target:
     where = "settings", name
     settings = add_tuned_settings(name, plan.settings.get(name, {}), *where)
     settings.pop(LEARNS_SETTING_NAME, None)
-    target: Target = make_family_member("targets", name, settings, *where)
+    target: Target = make_member("targets", name, settings, *where)
     return target
 
 

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.machine.workers import run_parallel
 from fedrec_auditor.auditor.plan.families import check_name, list_reproductions, load_papers
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
-from fedrec_auditor.auditor.reproductions.tables import ReproductionPart
+from fedrec_auditor.auditor.reproductions.tables import PaperPart
 from fedrec_auditor.auditor.run import checkpoints
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
@@ -54,7 +54,7 @@ class Reproduction:
         absent = self.paper.printed_numbers.absent
         return tuple(f"not measured here: {each}" for each in absent)
 
-    def list_parts(self) -> Sequence[ReproductionPart]:
+    def list_parts(self) -> Sequence[PaperPart]:
         """All trainings and calculations of the reproduction, which are independent of each other
         and can run in different processes.
         """
@@ -64,7 +64,7 @@ class Reproduction:
         made = [*tables.iter_training_parts(paper), *tables.iter_attack_parts(paper)]
         if (epsilons := paper.printed_numbers.epsilons) is not None:
             measure = partial(_calculate_epsilons, paper, epsilons.system)
-            made.append(ReproductionPart(name="calculations", data_set="", compute_rows=measure))
+            made.append(PaperPart(name="calculations", data_set="", compute_rows=measure))
         return made
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
@@ -235,7 +235,7 @@ def _command(
     return shlex.join([*words, *(["--quick"] if quick else [])])
 
 
-def _is_selected(part: ReproductionPart, only: Sequence[str]) -> bool:
+def _is_selected(part: PaperPart, only: Sequence[str]) -> bool:
     return not only or any(text in part.name for text in only)
 
 
@@ -244,7 +244,7 @@ def _either(only: Sequence[str]) -> str:
 
 
 def _not_selected(
-    name: str, only: Sequence[str], whole: Sequence[tuple[str, ReproductionPart]]
+    name: str, only: Sequence[str], whole: Sequence[tuple[str, PaperPart]]
 ) -> Iterator[str]:
     count = sum(of == name and not _is_selected(part, only) for of, part in whole)
     if count:
@@ -252,16 +252,14 @@ def _not_selected(
 
 
 def _rows(
-    outcomes: Mapping[Task, TaskResult], parts: Mapping[Task, ReproductionPart], name: str
+    outcomes: Mapping[Task, TaskResult], parts: Mapping[Task, PaperPart], name: str
 ) -> Iterator[ReproducedRow]:
     for task in parts:
         if task.target == name:
             yield from outcomes[task].reproduced
 
 
-def _run_part(
-    task: Task, part: ReproductionPart, source: str, quick: bool
-) -> tuple[Task, TaskResult]:
+def _run_part(task: Task, part: PaperPart, source: str, quick: bool) -> tuple[Task, TaskResult]:
     """Runs one training or calculation with a seed derived from its name. An error, such as missing
     data, is stored in the result.
     """

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithInputs, add_input_tables
+from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithInputs, add_tables
 from fedrec_auditor.attacks.parts.supervised import SupervisedAttack
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.metrics import (
@@ -36,7 +36,7 @@ from fedrec_auditor.targets.systems.base import Model, Target, UtilityTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReproductionPart:
+class PaperPart:
     """One training or calculation of a reproduction, whose result is rows of a table.
 
     - ``name``: unique name within a reproduction, under which the finished result is stored.
@@ -55,7 +55,7 @@ class ReproductionPart:
 CONFIDENCE = 0.95
 
 
-def iter_training_parts(paper: Paper) -> Iterator[ReproductionPart]:
+def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
     """Yields the trainings that repeat a paper's utility results, one for each pair of a row in the
     paper's tables and a data set.
     """
@@ -65,7 +65,7 @@ def iter_training_parts(paper: Paper) -> Iterator[ReproductionPart]:
                 yield _part(paper, trained, row, data)
 
 
-def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> ReproductionPart:
+def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
     """One training, with a name that no training with other settings has."""
     tables = [table for table in paper.printed_numbers.table if table.place == trained.place]
     systems = [table.get_system_names(row)[0] for table in tables if row in table.rows]
@@ -74,7 +74,7 @@ def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Reproducti
     method = trained.method or row
     settings = "".join(f" {key}={value:g}" for key, value in trained.settings.items())
     cut = f" {trained.items} items" if trained.items else ""
-    return ReproductionPart(
+    return PaperPart(
         name=f"{trained.place} {method} {data}{cut}{settings}",
         data_set=data,
         compute_rows=partial(train_and_test, trained, system, method, printed),
@@ -209,15 +209,15 @@ class AttackedSystem:
     component_scores: Sequence[TableScore] = ()
     note: str = ""
 
-    def make_part(self) -> ReproductionPart:
-        """Returns the training of the system and all attacks on it as one ``ReproductionPart``, an
+    def make_part(self) -> PaperPart:
+        """Returns the training of the system and all attacks on it as one ``PaperPart``, an
         independent piece of work.
         """
         name, measure = f"{self.system_in_paper} {self.data_set}", partial(_run_attacks, self)
-        return ReproductionPart(name=name, data_set=self.data_set, compute_rows=measure)
+        return PaperPart(name=name, data_set=self.data_set, compute_rows=measure)
 
 
-def iter_attack_parts(paper: Paper) -> Iterator[ReproductionPart]:
+def iter_attack_parts(paper: Paper) -> Iterator[PaperPart]:
     """Yields the trainings on whose uploads a paper reports attacks, one for each pair of a row in
     the paper's tables and a data set.
     """
@@ -325,11 +325,11 @@ def _run_attacks(
         run = target.run(train, rng, n_kept_rounds=1)
         rows = [_hits(case, splits, target, run.model, rng)]
         last = run.transcript.view(Vantage.SERVER)
-        whole = add_input_tables(last)
+        whole = add_tables(last)
         drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.component_scores else ():
-            part = add_input_tables(last.keep_group(group)).with_only_input(RAW)
+            part = add_tables(last.keep_group(group)).with_only_input(RAW)
             name = f", {group} only"
             rows += [drawn.row(case, cell, part, name) for cell in case.component_scores]
     return tuple(rows)

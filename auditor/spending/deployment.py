@@ -30,7 +30,7 @@ from fedrec_auditor.accountants.statements import (
     Claim,
     Horizon,
     Scope,
-    SystemSizes,
+    Sizes,
     Unit,
     Vantage,
 )
@@ -222,7 +222,7 @@ class Deployment:
     assumes: tuple[str, ...] = ()
 
     unproved_reason: ClassVar[str] = ""
-    sizes: ClassVar[SystemSizes] = SystemSizes()
+    sizes: ClassVar[Sizes] = Sizes()
 
     def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
         """Returns a copy of this system in which the protected unit is the user instead of the

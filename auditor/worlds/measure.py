@@ -15,7 +15,7 @@ from scipy import special
 
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
-from fedrec_auditor.accountants.verdict import PROOF_ALARM_CONFIDENCE, exceeds, refutes
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator, EventRates, search_min_samples
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -84,11 +84,7 @@ def measure_bounds(
 
     first, again = rng.spawn(2)
     bound, alarm = estimator.measure_bounds(
-        worlds,
-        delta=delta,
-        confidences=(confidence, PROOF_ALARM_CONFIDENCE),
-        samples=samples,
-        rng=first,
+        worlds, delta=delta, confidences=(confidence, ALARM_CONFIDENCE), samples=samples, rng=first
     )
     if not any(refutes(bound, claim) for claim in claims):
         return MeasuredBounds(bound=bound, high_confidence_bound=alarm, is_repeated=False)

@@ -263,7 +263,7 @@ def describe_claim(row: CatalogueRow) -> str:
     return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{format_claimed_formula(row)}"
 
 
-def format_correct_formula(row: CatalogueRow) -> str:
+def format_formula(row: CatalogueRow) -> str:
     """Formats the correct formula of an entry, with its value in parentheses.
 
     If the entry has several numbers, the text is the formula without a value.
@@ -378,7 +378,7 @@ _LISTED: dict[str, Callable[[CatalogueRow], FactValue]] = {
     "Basis": lambda row: row.basis.value,
     "Statement": lambda row: row.statement,
     "Stated number": describe_claim,
-    "Correct number": format_correct_formula,
+    "Correct number": format_formula,
     "Verdict": describe_labels,
 }
 _EPSILONS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
@@ -480,10 +480,10 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
     yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)
-    yield "Correct number", format_correct_formula(row)
+    yield "Correct number", format_formula(row)
     if row.finding is not None:
-        yield "Proved upper bound", say.make_finding_upper_quantity(row.finding)
-        yield "Shown lower bound", say.make_finding_lower_quantity(row.finding)
+        yield "Proved upper bound", say.make_upper_quantity(row.finding)
+        yield "Shown lower bound", say.make_lower_quantity(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim = say.format_4_digits(row.repaired.claim.epsilon)
         epsilon = say.format_range(row.repaired)

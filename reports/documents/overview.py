@@ -20,7 +20,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import FONT_SIZE, SMALL_FONT, AxisScale
-from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
+from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import Summary
 
@@ -116,9 +116,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     beats guessing, because the drawn lower bound of epsilon already states its success.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
-    best = min(
-        above, key=lambda x: (x.row.family == DISTINGUISHER_FAMILY, -x.advantage), default=None
-    )
+    best = min(above, key=lambda x: (x.row.family == DISTINGUISHERS, -x.advantage), default=None)
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
         row = replace(row, scope_label=_scope_label(finding))

@@ -323,7 +323,7 @@ MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH = 0.5, 0.2
 # Minimum success rate of guesses at one bit, by the lower bound of epsilon, with which a leak has
 # severity medium.
 MIN_GUESS_RATE_FOR_MEDIUM = 0.9
-DISTINGUISHER_FAMILY = "distinguisher"
+DISTINGUISHERS = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
 Such an attack alone makes a leak at most medium, because its epsilon states the same."""
@@ -459,7 +459,7 @@ def _unassessed(section: Section) -> str:
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
     rows = list_rows_with_baseline(section)
-    if len({r.attack for r in rows if r.family != DISTINGUISHER_FAMILY}) > unplayed:
+    if len({r.attack for r in rows if r.family != DISTINGUISHERS}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:
@@ -472,7 +472,7 @@ def find_max_advantage(leaks: Sequence[Leak]) -> float:
 
     Attacks that guess which of two worst-case inputs was sent are left out.
     """
-    return max((x.advantage for x in leaks if x.row.family != DISTINGUISHER_FAMILY), default=0.0)
+    return max((x.advantage for x in leaks if x.row.family != DISTINGUISHERS), default=0.0)
 
 
 def list_lower_bounds(section: Section) -> tuple[Bound, ...]:

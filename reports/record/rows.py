@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Bound,
     Claim,
     Scope,
-    SystemSizes,
+    Sizes,
     Vantage,
     compute_guess_probability,
 )
@@ -105,7 +105,7 @@ class Finding(Row):
         delta: float,
         accounted: Bound | None = None,
         measured: Bound | None = None,
-        sizes: SystemSizes | None = None,
+        sizes: Sizes | None = None,
         note: str = "",
         outside_model: str = "",
     ) -> Finding:

@@ -439,7 +439,7 @@ def make_claim_quantity(claim: Claim) -> Quantity:
     return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def make_finding_upper_quantity(finding: Finding) -> Quantity:
+def make_upper_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "upper bound" of a judged claim, qualified by delta, method and so on.
 
     The value is "none" without an upper bound.
@@ -453,7 +453,7 @@ def make_finding_upper_quantity(finding: Finding) -> Quantity:
     return Quantity(value, _support(proof, finding.scope, ""))
 
 
-def make_finding_lower_quantity(finding: Finding) -> Quantity:
+def make_lower_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "lower bound" of a judged claim, qualified by delta, method and so on.
 
     The value is "none" without a lower bound.

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    DISTINGUISHER_FAMILY,
+    DISTINGUISHERS,
     MIN_ADVANTAGE_FOR_CRITICAL,
     MIN_ADVANTAGE_FOR_HIGH,
     Leak,
@@ -52,7 +52,7 @@ _FAMILIES = (
     "membership inference",
     "user-level membership inference",
     "linkage",
-    DISTINGUISHER_FAMILY,
+    DISTINGUISHERS,
 )
 
 
@@ -252,7 +252,7 @@ class Summary:
     def advice(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
         high = [x.row for x in self.leaks if x.advantage >= MIN_ADVANTAGE_FOR_HIGH]
-        much = [row for row in high if row.family != DISTINGUISHER_FAMILY]
+        much = [row for row in high if row.family != DISTINGUISHERS]
         alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
         if find_max_advantage(self.leaks) >= MIN_ADVANTAGE_FOR_CRITICAL:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
@@ -385,7 +385,7 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
     step = sum(leak.advantage >= x for x in (MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH))
-    return family == DISTINGUISHER_FAMILY, -step, place, -leak.advantage
+    return family == DISTINGUISHERS, -step, place, -leak.advantage
 
 
 def _limit(shown: Bound, words: str) -> str:

@@ -150,9 +150,7 @@ def print_catalogue(
         for row in selected:
             label = say.EPSILON_LABEL_BY_BASIS[row.claim_basis]
             claimed = f"{row.statement} {label} {catalogue.format_claimed_formula(row)}"
-            holds = (
-                f"correct {catalogue.format_correct_formula(row)}; {catalogue.describe_labels(row)}"
-            )
+            holds = f"correct {catalogue.format_formula(row)}; {catalogue.describe_labels(row)}"
             print_line(console, f"{row.number} {row.target}: {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):

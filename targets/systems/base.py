@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import Basis, Claim, Scope, SystemSizes
+from fedrec_auditor.accountants.statements import Basis, Claim, Scope, Sizes
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE as DEFAULT_MACHINE
 from fedrec_auditor.targets.compute import Machine as Machine
 
@@ -336,7 +336,7 @@ class Claimant(Protocol):
         return ""
 
     @property
-    def sizes(self) -> SystemSizes:
+    def sizes(self) -> Sizes:
         """Numbers of rounds, of reports per user and round, and of ratings per user.
 
         A report is a message of one randomized number. Unknown numbers are None.

@@ -19,14 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements import (
-    Adjacency,
-    Horizon,
-    Scope,
-    SystemSizes,
-    Unit,
-    Vantage,
-)
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -165,9 +158,9 @@ class System(Checked, Target, ABC):
         return Vantage.SERVER
 
     @property
-    def sizes(self) -> SystemSizes:
+    def sizes(self) -> Sizes:
         """Numbers of rounds, reports and ratings; None for a number that no setting determines."""
-        return SystemSizes(rounds=self.rounds)
+        return Sizes(rounds=self.rounds)
 
     def estimate_cost(self, interactions: Interactions) -> base.TrainingCost:
         """Estimates time, memory and messages of a training on these interactions.

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import (
     Horizon,
     Scope,
     Side,
-    SystemSizes,
+    Sizes,
     Unit,
     Vantage,
     make_local_scope,
@@ -149,7 +149,7 @@ def test_reasons_state_the_claim_in_another_scope() -> None:
     """T rounds have T times epsilon, a pair twice epsilon and (1 + e^eps) delta; or a reason."""
 
     def reason(claim: Claim, scope: Scope, delta: float | None = None) -> str:
-        sizes = SystemSizes(rounds=20)
+        sizes = Sizes(rounds=20)
         judgement = judge_claim(claim, scope=scope, delta=delta, sizes=sizes)
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
@@ -165,7 +165,7 @@ def test_reasons_state_the_claim_in_another_scope() -> None:
     assert "Expected" not in nothing
     # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
     assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
-    unknown = judge_claim(claimed(1), scope=TRAINING, sizes=SystemSizes()).reason
+    unknown = judge_claim(claimed(1), scope=TRAINING, sizes=Sizes()).reason
     assert "the number of rounds is not known" in unknown
     assert "the number of" not in judge_claim(claimed(1), scope=TRAINING).reason
 

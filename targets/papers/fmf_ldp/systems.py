@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants import statements
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Horizon, Scope, SystemSizes, Unit, Vantage
+from fedrec_auditor.accountants.statements import Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import count_anonymity_set
 from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.components import Floats, Ints, RankOneMessages, Reports
@@ -75,9 +75,9 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     noise_setting = NoiseSetting(budgets=("epsilon",))
 
     @property
-    def sizes(self) -> SystemSizes:
+    def sizes(self) -> Sizes:
         """Number of rounds per training, and number of reports per user and round."""
-        return SystemSizes(rounds=self.rounds, reports=self.reports)
+        return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
     def round_epsilon(self) -> float:

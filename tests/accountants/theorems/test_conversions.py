@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.statements import (
     Horizon,
     Scope,
     Side,
-    SystemSizes,
+    Sizes,
     Unit,
     UnknownSizeError,
     Vantage,
@@ -27,7 +27,7 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.theorems.conversions import convert_bound
 from fedrec_auditor.auditor.testing.targets import ALL_SCOPES
 
-SIZES = SystemSizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
+SIZES = Sizes(items=6, ratings=4, coordinates=5, reports=3, rounds=2)
 USER, RATING, BIT, ITEM = Unit.USER, Unit.RATING, Unit.BIT, Unit.INTERACTION
 REPORT, COORDINATE, ATTRIBUTE = Unit.REPORT, Unit.COORDINATE, Unit.ATTRIBUTE
 REPLACE, PRESENCE, ANY = Adjacency.REPLACE, Adjacency.ADD_REMOVE, Adjacency.ANY_PAIR
@@ -134,7 +134,7 @@ def test_horizons_compose(low: str, high: str, count: int) -> None:
 
 
 def test_pure_rounds_compose_optimally_at_a_delta() -> None:
-    sizes, training = SystemSizes(rounds=200), scope(horizon=Horizon.TRAINING)
+    sizes, training = Sizes(rounds=200), scope(horizon=Horizon.TRAINING)
     found = convert_bound(upper(0.1), training, sizes, delta=1e-6)
     assert found.delta == 1e-6
     assert 0.1 * math.sqrt(200) < found.epsilon < 0.5 * 20
@@ -164,7 +164,7 @@ def test_a_bit_converted_to_a_user_covers_enumerated_flips(
     top = 1 / (1 + math.exp(-largest))
     delta = max(0.0, top - math.exp(part) * (1 - top))
     bound = upper(part, delta, scope(BIT, REPLACE, Horizon.TRAINING))
-    sizes, asked = SystemSizes(items=items, rounds=rounds), scope(horizon=Horizon.TRAINING)
+    sizes, asked = Sizes(items=items, rounds=rounds), scope(horizon=Horizon.TRAINING)
     try:
         carried = convert_bound(bound, asked, sizes)
     except InputError:

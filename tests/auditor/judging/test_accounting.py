@@ -15,12 +15,12 @@ from fedrec_auditor.accountants.statements import (
     Horizon,
     Scope,
     Side,
-    SystemSizes,
+    Sizes,
     Unit,
     Vantage,
     make_local_scope,
 )
-from fedrec_auditor.accountants.verdict import PROOF_ALARM_CONFIDENCE, Verdict
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.reports.record.rows import Finding
@@ -43,7 +43,7 @@ class TenResponses:
     """Ten randomized responses at epsilon 1; the output distribution of a training is not known."""
 
     name: str = "ten"
-    sizes = SystemSizes()
+    sizes = Sizes()
     assumes = ()
     unproved_reason = ""
 
@@ -131,13 +131,10 @@ def test_exact_bounds_at_a_larger_delta_do_not_replace_samples(delta: float, cou
 
 
 def test_a_contradiction_at_the_alarm_confidence_overrides_all() -> None:
-    alarm = lower(1.02, REPORT, PROOF_ALARM_CONFIDENCE)
+    alarm = lower(1.02, REPORT, ALARM_CONFIDENCE)
     found = decide(0, sampled_bounds=[lower(1.05, REPORT)], alarm_bounds=[alarm])
     assert found == (Verdict.UNSOUND, 1.02)
-    assert (
-        decide(0, alarm_bounds=[lower(0.98, REPORT, PROOF_ALARM_CONFIDENCE)])[0]
-        is Verdict.CONSISTENT
-    )
+    assert decide(0, alarm_bounds=[lower(0.98, REPORT, ALARM_CONFIDENCE)])[0] is Verdict.CONSISTENT
 
 
 def test_bounds_of_other_scopes_are_ignored() -> None:

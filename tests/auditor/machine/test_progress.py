@@ -40,7 +40,7 @@ def make_report(**changes: Any) -> ProgressReport:
         "done": 1,
         "total": 4,
         "running": ("fcf training, round 12 of 300",),
-        "last_finished_task": "fcf bounds",
+        "last_task": "fcf bounds",
         "elapsed": 60.0,
     }
     return ProgressReport(**(values | changes))
@@ -57,7 +57,7 @@ def make_report(**changes: Any) -> ProgressReport:
 def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], line: str) -> None:
     file = io.StringIO()
     with display_on_console(Console(file=file)) as observe:
-        observe(make_report(last_finished_task=None))
+        observe(make_report(last_task=None))
         observe(make_report(**changes))
     assert file.getvalue() == f"[{changes.get('done', 1)}/4] {line}\n"
 
@@ -69,7 +69,7 @@ def test_a_log_names_running_tasks_if_none_ends(monkeypatch: pytest.MonkeyPatch)
     with display_on_console(Console(file=file)) as observe:
         for second in range(100):
             clock[0] = float(second)
-            observe(make_report(last_finished_task=None))
+            observe(make_report(last_task=None))
     line = "[1/4] fcf training, round 12 of 300; 1 min so far"
     assert file.getvalue().splitlines() == [line] * 3
 
@@ -98,12 +98,10 @@ def test_every_task_is_reported_once_by_name(tmp_path: Path, jobs: int) -> None:
     )
     seen: list[ProgressReport] = []
     run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=seen.append)
-    ended = [each for each in seen if each.last_finished_task]
+    ended = [each for each in seen if each.last_task]
     assert [each.done for each in ended] == [1, 2, 3, 4, 5]
     steps = ("attribute-tree", "bounds", "interaction-reconstruction", "local", "utility")
-    assert sorted(each.last_finished_task or "" for each in ended) == [
-        f"fcf {step}" for step in steps
-    ]
+    assert sorted(each.last_task or "" for each in ended) == [f"fcf {step}" for step in steps]
     assert seen[-1].running == ()
 
 
@@ -172,7 +170,7 @@ def test_running_tasks_are_shown_with_their_round() -> None:
     assert record_step(bounds, "", 0, 1) == (bounds,)
     assert record_step(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
     assert record_step(bounds, "", 1, 1) == ()
-    assert (seen[-2].last_finished_task, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
+    assert (seen[-2].last_task, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
     assert record_step(utility, "", 0, 1) == (utility,)
     assert record_step(utility, TRAINING_STAGE, 11, 300) == ("fcf training, round 12 of 300",)
     assert record_step(utility, TRAINING_STAGE, 300, 300) == (utility,)
@@ -200,7 +198,7 @@ def test_remaining_time_is_not_estimated(seconds: float, monkeypatch: pytest.Mon
     assert [each.elapsed for each in seen] == sorted(each.elapsed for each in seen)
     assert all(re.fullmatch(r"\[\d/4\] fcf step.*; [\d,hmins ]+ so far", said) for said in lines)
     assert {field.name for field in fields(ProgressReport)} == {
-        "done", "total", "running", "last_finished_task", "elapsed",
+        "done", "total", "running", "last_task", "elapsed",
     }  # fmt: skip
 
 
@@ -215,7 +213,7 @@ def test_notes_of_another_process_are_read_as_they_come() -> None:
     )
 
     def ended() -> list[str]:
-        return [each.last_finished_task for each in seen if each.last_finished_task]
+        return [each.last_task for each in seen if each.last_task]
 
     with watch.open_notes_file() as path:
         other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)

@@ -15,11 +15,7 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES, list_reproductions
 from fedrec_auditor.auditor.reproductions import reproduction as module
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduce_papers
-from fedrec_auditor.auditor.reproductions.tables import (
-    AttackedSystem,
-    ReproductionPart,
-    train_and_test,
-)
+from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, PaperPart, train_and_test
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldOutItems
 from fedrec_auditor.reports.record.rows import ReproducedRow
@@ -38,7 +34,7 @@ class CountingReproduction:
     unmeasured_notes = ()
     paper_title: str = "Somebody 2020"
 
-    def list_parts(self) -> Sequence[ReproductionPart]:
+    def list_parts(self) -> Sequence[PaperPart]:
         def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
             self.calls.append("one")
             value, beside = float(rng.random()), {"quick": float(quick)}
@@ -52,8 +48,8 @@ class CountingReproduction:
             raise InputError("Expected data, got none.")
 
         return [
-            ReproductionPart(name="first part", data_set="", compute_rows=one),
-            ReproductionPart(name="second part", data_set="", compute_rows=other),
+            PaperPart(name="first part", data_set="", compute_rows=one),
+            PaperPart(name="second part", data_set="", compute_rows=other),
         ]
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:

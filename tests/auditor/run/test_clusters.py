@@ -112,7 +112,7 @@ def test_the_report_is_that_of_one_process(resources: Resources, tmp_path: Path)
     assert single["attacks"]
     assert single["errors"] == []
     assert read_report(tmp_path / "many") == single
-    ended = [standing.done for standing in standings if standing.last_finished_task]
+    ended = [standing.done for standing in standings if standing.last_task]
     assert ended == list(range(1, len(ended) + 1))
 
 

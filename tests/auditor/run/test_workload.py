@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import SystemSizes
+from fedrec_auditor.accountants.statements import Sizes
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -80,7 +80,7 @@ class ForeignTarget:
     """A target of another distribution, which does not declare its cost."""
 
     name = "stranger"
-    sizes = SystemSizes(rounds=10)
+    sizes = Sizes(rounds=10)
 
 
 def test_undeclared_costs_are_estimated_from_the_data() -> None:

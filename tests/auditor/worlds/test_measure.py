@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     make_local_scope,
 )
-from fedrec_auditor.accountants.verdict import PROOF_ALARM_CONFIDENCE, Verdict
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import mark_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
@@ -68,7 +68,7 @@ def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
     assert 1.5 < found.bound.epsilon < 2.0
     assert found.is_repeated
     assert found.bound.confidence == 0.95
-    assert found.high_confidence_bound.confidence == PROOF_ALARM_CONFIDENCE
+    assert found.high_confidence_bound.confidence == ALARM_CONFIDENCE
     assert found.high_confidence_bound.epsilon < 2.0
     assert found.bound.samples == 2 * 2 * 4_000
     assert "of two measured bounds, the smaller is given" in found.bound.source

@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.documents import figures, overview
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import place_labels
-from fedrec_auditor.reports.record.leaks import DISTINGUISHER_FAMILY
+from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, group_by_system
@@ -159,7 +159,7 @@ def test_the_overview_quotes_the_largest_gain_and_untested_systems(record: Recor
     best = overview.make_overview_row(glance)
     assert best.attack_advantage == max(leak.advantage for leak in glance.leaks)
     assert best.attack_text == "membership (≥ 92.8% of the gap)"
-    games = (vary(row, family=DISTINGUISHER_FAMILY) for row in record["fcf"].attacks)
+    games = (vary(row, family=DISTINGUISHERS) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
     mixed = overview.make_overview_row(get_summary(vary(record, attacks=(*games, *others)), "fcf"))
     assert 0.3 < mixed.attack_advantage < 0.4  # that of dplcf-sp

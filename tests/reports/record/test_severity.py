@@ -139,7 +139,7 @@ def test_gates_follow_the_printed_severity(
 def test_distinguishers_and_assumed_bounds_do_not_count(record: Record) -> None:
     """A distinguisher on worst inputs repeats the epsilon; an assumption may be wrong."""
     upheld = judge(record, 1.0, 1.0, 1.0)
-    distinguisher = win(record, 0.9, leaks.DISTINGUISHER_FAMILY)
+    distinguisher = win(record, 0.9, leaks.DISTINGUISHERS)
     assert assess(record, upheld, distinguisher).severity is Severity.MEDIUM
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
     doubtful = vary(upheld, measured=assumed)

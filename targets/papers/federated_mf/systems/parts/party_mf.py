@@ -180,13 +180,13 @@ class PartyMf(System):
         return StepSampling()
 
     @property
-    def sizes(self) -> statements.SystemSizes:
+    def sizes(self) -> statements.Sizes:
         """Number of rounds, and the maximum number of ratings of a user.
 
         The second number is None if a user's ratings are at several parties, or are not trimmed.
         """
         ratings = self.max_ratings if self.division.is_by_user else None
-        return statements.SystemSizes(rounds=self.rounds, ratings=ratings)
+        return statements.Sizes(rounds=self.rounds, ratings=ratings)
 
     @property
     def n_fit_steps(self) -> int:
