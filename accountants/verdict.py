@@ -99,7 +99,7 @@ class Verdict(LabelEnum):
         "not tested",
         "The claim is not proved, and the audit could not have refuted it: no game was run, the "
         "samples were too few to refute the claim even if every guess had been right, or the "
-        "trainings were too few to refute a claim that is half the true epsilon.",
+        "trainings were too few to refute even a claim of half the true epsilon.",
     )
     CONSISTENT = (
         "CONSISTENT",
@@ -142,7 +142,8 @@ class NumberLabel(LabelEnum):
     UNSTATED = (
         "UNSTATED",
         "not stated",
-        "A number that follows from one reading of the paper is not correct; no author states it.",
+        "A number that follows from one reading of the paper, and that no author states, is not "
+        "correct.",
     )
     WRONG = ("WRONG", "wrong", "A number that the paper states or relies on is not correct.")
 

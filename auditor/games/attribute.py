@@ -363,7 +363,7 @@ def _row(
     others = "" if is_alone else " and all users' other attributes"
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users. The interval covers both choices and users."
+        f"over {draws} random choices of known users. The interval covers these choices and users."
     )
     if not part and any(read):
         used = ", ".join(f"“{name}” in {count}" for name, count in read.most_common())

@@ -301,7 +301,7 @@ def _value(leak: Leak) -> Quantity:
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
         f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
-        f"corrected for all results: at least {say.format_short(leak.low_limit)}",
+        f"lower limit corrected for all results: {say.format_short(leak.low_limit)}",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
