@@ -554,7 +554,7 @@ def describe_probability_ratio(measured: Bound) -> str:
         text = "The ratio is finite, but a probability is too large or small for double precision"
         if measured.delta > 0.0 or endless:
             return f"{text}."
-        return f"{text}; the ratio's logarithm{together} is {format_number(measured.epsilon)}."
+        return f"{text}; the log-ratio{together} is {format_number(measured.epsilon)}."
     log_ratio = format_number(math.log(large) - math.log(small))
     text = f"The ratio is {format_number(large / small)}; its natural logarithm (log-ratio) is"
     if witness.copies == 1:

@@ -67,7 +67,7 @@ def test_underflowing_outputs_are_not_called_impossible() -> None:
     """Laplace noise on 36,737 entries: densities e^(+-500,000) with a finite ratio."""
     measured = make_bound(1_102_110.0, math.inf, 0.0)
     assert "infinite" not in describe_probability_ratio(measured)
-    assert "logarithm is 1,102,110" in describe_probability_ratio(measured)
+    assert "log-ratio is 1,102,110" in describe_probability_ratio(measured)
     assert [format_probability(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
