@@ -311,7 +311,7 @@ class Bits(Component):
 class RankOneMessages(Component):
     """Rank-one gradients of the item matrix in matrix factorization, stored as their factors.
 
-    The gradient of user u is the M x F matrix G_u = (s_u - V x_u) x_u^T, for M items and F latent
+    The message of user u is the M x F matrix G_u = (s_u - V x_u) x_u^T, for M items and F latent
     dimensions.
 
     user_vectors: the user vectors x_u (n, F)

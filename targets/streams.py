@@ -101,10 +101,10 @@ class Streams:
     def draw_laplace_at(
         self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Draws Laplace noise of scale 1 from single words of the streams.
+        """Draws Laplace noise of scale 1 at given positions of the streams, without earlier draws.
 
         clients: indices of streams
-        positions: position of the word in each of these streams, from 0
+        positions: index of the 64-bit word of each stream that becomes a number, from 0
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """

@@ -33,8 +33,8 @@ ClaimedAndComputed = tuple[float, float] | tuple[float, float, Mapping[str, Any]
 class NumberDescription(TomlTable):
     """Description of a number in a paper that this project also computes, to check it.
 
-    A pair has the claimed number, which is the number in the paper, and the right number, which is
-    computed here. One description may serve for several pairs.
+    A description stands for one or several pairs of numbers. A pair has the claimed number, which
+    is the number in the paper, and the right number, which is computed here.
 
     what: phrase that names the number; a name in braces stands for a value that comes with the pair
     how: sentence on how the right number was computed; names in braces as in ``what``
@@ -130,8 +130,9 @@ class PaperEntry(TomlTable):
     system: names of the systems that the claim is about
     epsilon: the claimed epsilon: a number, or the name of an attribute of the system, or of a
         method of the system that takes the population (and delta if ``curve`` is true)
-    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. A scope
-        without ``epsilon`` and ``of`` means that the claim is derived from the system's parts
+    scope, delta: scope (unit, adjacency, adversary's view, period) and delta of the claim. If
+        there is a scope but neither ``epsilon`` nor ``of``, the claim follows from the system's
+        parts
     curve: whether epsilon is a function of delta, which the method computes
     of: numbers or names of other entries, whose claim this entry reuses in its own scope (and, if
         ``curve`` is true, at its own delta). The claim is that of the first entry about the system
@@ -247,8 +248,7 @@ class PaperEntry(TomlTable):
     def rescope_claim(
         self, claim: Claim, name_values: NameValues, stating_entry: PaperEntry
     ) -> ScopedClaim:
-        """Returns ``claim`` with this entry's scope and delta, in which an audit compares it with
-        bounds.
+        """Returns ``claim`` with the scope and delta of this entry, to be compared with bounds.
 
         claim: the claim, which may be stated by another entry
         name_values: values of the names in formulas and texts

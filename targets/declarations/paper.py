@@ -174,7 +174,7 @@ class AttackTables(TomlTable):
     cutoff: the K of the hit rate HR@K, which is measured on the same trainings as the attacks
     drawn: name of the diagram in which the paper draws this hit rate; "" if a table states it
     components: the paper's diagram of attacks that use a single part of the uploads
-    trained: rows of the tables for which this program trains the system, and attacks it again
+    trained: the tables' rows that are measured again: the system is trained for them
     """
 
     attackers: Mapping[str, str]
@@ -407,7 +407,7 @@ class Paper:
         if len(matching) != 1:
             raise InputError(
                 f"Expected one claim of {system.name} in [{entry.scope}] at delta {entry.delta}, "
-                f"got {len(matching)}. Give entry {entry.number} an epsilon, or a claim's scope."
+                f"got {len(matching)}. Give entry {entry.number} an epsilon, or another scope."
             )
         return matching[0]
 

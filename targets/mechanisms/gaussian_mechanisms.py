@@ -164,7 +164,8 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): for each sum, a mark of whether the row is drawn, and the sum."""
+        """Shape (count, 2): for each sum, a mark that shows whether the sum contains the data row,
+        and the sum."""
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
@@ -198,7 +199,7 @@ class RevealedGaussian(Checked):
         """Returns the exact delta at ``epsilon``: the mean of delta given K, over the distribution
         of K.
 
-        K is the number of sums for which the row is drawn.
+        K is the number of sums that contain the data row.
 
         The delta given K is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
         sqrt(K)/noise_multiplier and the normal distribution function Phi.

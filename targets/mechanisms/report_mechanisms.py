@@ -358,15 +358,16 @@ class Ternary(bases.NumberMechanism):
             )
         if 0.0 < self.share <= self.min_delta:
             raise InputError(
-                f"Expected share of 0 or above bound/size = {self.min_delta:g}, got "
+                f"Expected share 0, or a share above {self.min_delta:g} (bound/size), got "
                 f"share={self.share:g}. Give a larger share, so that every report is possible."
             )
 
     @property
     def min_delta(self) -> float:
-        """Smallest possible delta if ``share`` is 0: bound/size, at every epsilon.
+        """Smallest possible delta, at every epsilon, of the published mechanism (``share`` 0).
 
-        The probability of one sign differs by at most bound/size between two inputs.
+        The result is bound/size, by which the probability of one sign differs at most between two
+        inputs.
         """
         return self.bound / self.size
 

@@ -127,7 +127,7 @@ class Manifest(BaseModel):
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"expected {self.n_items} lists of rows (n_items), equally long")
+                raise ValueError(f"expected rows with {self.n_items} lists (n_items) of one length")
         if self.channel is not None:
             _channel(self.channel)
         return self
@@ -463,7 +463,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
             memory -= messages[role][-1].index_nbytes
             if memory < 0:
                 raise InputError(
-                    f"Expected a recording whose senders fit into memory, got more up to {entry}. "
+                    f"Expected a recording whose senders fit into memory, got too many at {entry}. "
                     "Remove rounds, or allow more memory by --memory."
                 )
         elif role == BROADCAST_STEM:

@@ -474,7 +474,9 @@ class MessageFile:
             base, _, role = name.partition(":")
             if role:
                 if base not in heads or role not in (*PARTIAL_TABLE_FORMS, COUNTS_SUFFIX):
-                    raise self.make_error("only names X, X:rows, X:moved, X:counts", repr(name))
+                    raise self.make_error(
+                        "only names of arrays A, A:rows, A:moved, A:counts", repr(name)
+                    )
                 continue
             if not head.shape:
                 raise self.make_error(f"{name!r} with one entry per message", got="one number")

@@ -105,8 +105,8 @@ class WrappedSystem(System):
     stated_claims: privacy claims that the caller states for the system
     kinds: meaning of the numbers of each array of a message (a model, a change of the model, ...),
         by the array's name; the key "" stands for all other arrays
-    route: vantage (view of the uploads) that the route of the uploads allows: that of the party
-        that sees most if all parties follow the protocol
+    route: vantage (view of the uploads) of the party that sees most of them, if all parties follow
+        the protocol
     settings: public parameters of the system, by name
     proof: accounting events of dp-accounting, by horizon (round or training), for the unit and the
         vantage of the claims; an audit proves an upper bound on epsilon from them. A noise
@@ -211,7 +211,7 @@ class WrappedSystem(System):
 
     @property
     def unused_proof_note(self) -> str:
-        """Note that no claim fits the caller's proof, which is therefore not used.
+        """Sentence for reports: the caller's proof fits no claim, and is therefore not used.
 
         Empty if the proof is used, or if none was given.
         """

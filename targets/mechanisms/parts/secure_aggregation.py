@@ -170,8 +170,8 @@ def min_variance(
         v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired.
 
     For an honest server and honest users, this is half of sigma^2 for every omega. If repaired, v
-    is the limit as m falls to (1 - omega) n, and the smallest variance of the final sum in either
-    protocol.
+    is the limit as m falls to (1 - omega) n. This v is also the smallest variance of the final
+    sum in either protocol.
 
     Derivation: the noise of a survivor of round 2 has at most the variance of round 1, so that a
         dropout in round 2 only adds noise. Without such dropouts, v is (m - colluding n)/((1 -

@@ -239,8 +239,8 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_divisors() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs: 1, and a factor by which the divisor of HFL-SGDMF's gradient sums changes
-    the noise.
+    """Yields two pairs of an implied and a computed factor by which the divisor of HFL-SGDMF's
+    gradient sums changes the noise.
 
     HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings. The paper
     implies that both factors are 1.

@@ -127,8 +127,8 @@ class RatingGraphSystem(System):
     def make_randomizer(self, population: Population) -> ComponentLaplace:
         """Returns the mechanism that adds the Laplace noise to all numbers of a message.
 
-        Its inputs are opposite corners of the cube of clipped messages. If messages are clipped by
-        L2, the cube is the largest one within the ball.
+        Its worst inputs are opposite corners of the cube of clipped messages. If messages are
+        clipped by L2, the cube is the largest one within the ball.
         """
         count = self.count_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)

@@ -36,9 +36,9 @@ def compare_epoch_epsilons() -> Iterator[ClaimedAndComputed]:
     The computed epsilon is the largest log-ratio over 2,000 possible trainings of one entry on
     different data of a user. In a training, the first epoch gives the entry a noisy value, which is
     one of 9 values on a grid. The second epoch moves each value to another one, with probabilities
-    that depend on the user's data, and adds noise again. The probabilities are drawn at random.
-    Only two trainings are chosen: one moves every value to the lower end of the grid, and one to
-    the upper end.
+    that depend on the user's data, and adds noise again. The probabilities are drawn at random,
+    except in two trainings: one moves every value to the lower end of the grid, and one to the
+    upper end.
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)

@@ -141,10 +141,10 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: that claimed for one report, and that of one interaction.
 
     The second epsilon is exact, for all reports of a round, because one interaction can change each
-    of them. To attain this, a malicious item matrix lets the interaction reverse the user's
-    gradient: six items have the vector 3e-4 and one has -5e-3. If the user also interacts with the
-    latter, the user vector has the opposite sign, and the gradients exceed the projection bound in
-    the rows of all items.
+    of them. In the pair of inputs that attains it, one interaction reverses the sign of the user's
+    whole gradient. For this, the server sends a malicious item matrix: six items have the vector
+    3e-4 and one has -5e-3. If the user also interacts with the latter, the user vector has the
+    opposite sign, and the gradients exceed the projection bound in the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings

@@ -188,11 +188,10 @@ def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
     A client's bit b states whether its change fits S (b = 1), but lines 22 and 23 of Algorithm 2
     compute b after the clipping.
 
-    First pair: the bit b for a change of length 2 S: 0 as expected, and as the algorithm computes
-    it.
+    First pair: the bit b for a change of length 2 S. Expected is 0.
 
-    Second pair: the number of rounds until S reaches 0 by lines 8 to 11 without noise: infinity as
-    expected, and computed.
+    Second pair: the number of rounds until S reaches 0 by lines 8 to 11 without noise. Expected is
+    infinity.
     """
     system = DpPrivrec()
     one = _round(system)
@@ -210,8 +209,7 @@ def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of noise multipliers of a round's two averages together: stated, and
-    computed.
+    """Yields two pairs of a stated and a computed noise multiplier of a round with two averages.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
     a change was clipped. The first pair is for the noise scales of the paper's proof, the second

@@ -202,7 +202,7 @@ def test_invalid_lists_are_refused(
     ("change", "expected"),
     [
         ({"rows": [1, 2]}, "expected 5 lists of rows (n_items)"),
-        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "equally long"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "lists (n_items) of one length"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),
         ({"code": 3}, "got 'code'"),

@@ -91,7 +91,8 @@ class DpSgld(NoisyMf):
     largest rating R. L is as large as with embedding clipping, although the entries of embeddings
     may have any sign here. Per user, L is the sensitivity of ``trim`` ratings together. The prior
     is flat within the balls of norm^2 <= R. The noise is about 30 times that of the moments
-    accountant, so that even without amplification the proved epsilon is little more than the claim.
+    accountant. It is so large that the epsilon that is proved without amplification by sampling is
+    little more than the claim.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.

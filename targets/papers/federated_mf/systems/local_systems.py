@@ -60,7 +60,7 @@ class LflLdp(PretrainedMf):
     noise_multiplier: float = 1.64
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism of all messages of a user who has one rating, or who is absent.
+        """Returns the mechanism from a user with one rating, or no user, to all messages of the user.
 
         The broadcast item embeddings are those that reveal most. None for other changes than adding
         or removing a user, for other adversaries than the server, and without noise.

@@ -133,8 +133,8 @@ class FedGnn(RatingGraphSystem):
         The choice is returned if it depends on the data that ``scope`` protects. For an
         interaction, it is the choice of one item's row: the row is sent for certain with the
         interaction, and otherwise with the probability of a pseudo item. For a user, it is the
-        identity, because a user with all items sends more rows than a user without items. None for
-        attributes, and for adversaries other than the server.
+        identity, which protects nothing, because the number of sent rows reveals how many items the
+        user has. None for attributes, and for adversaries other than the server.
         """
         if not self.has_revealing_rows(scope, population):
             return super().get_mechanism(scope, population)
@@ -177,10 +177,10 @@ class FedGnn(RatingGraphSystem):
         gradients.
 
         The result has the arrays "item" and "gnn.A". The embedding dimension must be even. All item
-        embeddings are t in every entry, and the layer A maps them to +t and -t alternately. Every
-        prediction is then the setting ``level``. For a user with one rating, every gradient entry
-        is the scaled error of the prediction times 2 t or 2 t^2, up to sign, and exceeds the
-        clipping bound.
+        embeddings have the same number t in every entry, and the layer A maps them to +t and -t
+        alternately. Every prediction is then the setting ``level``. For a user with one rating,
+        every gradient entry is the scaled error of the prediction times 2 t or 2 t^2, up to sign,
+        and exceeds the clipping bound.
         """
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)

@@ -362,9 +362,8 @@ class GradientDescent:
         rating or user is drawn independently.
     ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums with respect
         to user and to item embeddings.
-    ``is_langevin``: whether smaller noise is raised to that of Langevin dynamics, whose variance is
-        the length of the step. A step of length h on a sample's gradient sum has a length of only h
-        r on the sum over all data, with sampling rate r, and so gets noise N(0, h r).
+    ``is_langevin``: whether noise is raised to that of Langevin dynamics, if it is smaller. That
+        noise has the variance h r, for steps of length h and the sampling rate r.
     """
 
     learning_rate: float
@@ -426,7 +425,7 @@ class GradientDescent:
         item_scale: Floats,
         count: int,
     ) -> _Tables:
-        """Trains n parties of one user each by their first steps; returns their new embeddings.
+        """Runs the first steps of n parties of one user each; returns their new embeddings.
 
         ``users``: user embeddings, one row per party.
         ``items``: item embeddings of all parties, one below the other.

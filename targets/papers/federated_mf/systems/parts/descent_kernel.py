@@ -204,7 +204,8 @@ def run_device_steps(
     ``drawn``: sampled ratings, as four arrays. The first has the index of the first rating of each
         step: all steps of one party, then those of the next. The others have the party, item and
         value of each rating; items are counted from the party's first row of ``items``.
-    ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each.
+    ``steps``: noise seeds, step lengths and noise deviations, (n, 2, count) each: for steps on user
+        and on item embeddings.
     ``clipping``: fields of ``Clipping``, in their order.
     """
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps

@@ -411,7 +411,7 @@ class DropoutMechanism(Checked):
     ``dropout``: probability with which an honest device drops out before a message.
     ``n_rounds``: number of rounds.
     ``is_repaired``: whether the devices send replacements of the repaired protocol.
-    ``n_colluding``: number of those devices that never drop out and reveal their noise.
+    ``n_colluding``: number of devices, among the n, that never drop out and reveal their noise.
     ``overstated``: factor by which the server overstates the number of survivors: the announced
         number divided by the true number.
 

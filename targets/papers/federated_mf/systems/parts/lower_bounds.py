@@ -213,7 +213,9 @@ def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> 
 
 
 def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
-    """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings.
+    """Returns a mechanism that is no less private than the training, for adding or removing a user.
+
+    Its epsilon is therefore a lower bound. The user has theta (``system.trim``) ratings.
 
     A step that samples the user moves the gradient sum by 2 R^(3/2) sqrt(theta), for the largest
     rating R. The server chooses initial item embeddings to which the user's embedding is fitted in

@@ -93,15 +93,15 @@ class NoiseReplacer:
     def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of all numbers of a message.
 
-        ``largest`` is not used.
+        A message is noise alone, so that ``largest``, the bound of the gradient, is not used.
         """
         own, last = self.normal_draw_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Returns the sum of all clients' messages, which consist of noise alone.
+        """Draws the sum of all clients' messages, which are noise alone, without gradients.
 
-        ``total`` is the sum of their gradients, of which only the shape is used.
+        ``total`` is the sum of the gradients; it gives only the shape.
         """
         own, last = self.normal_draw_weights
         xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.item_table_offset)
