@@ -79,7 +79,7 @@ class GroundTruth:
         except Exception as error:
             why = " ".join(str(error).split())[:160]
             raise InputError(
-                f"Expected true data of a recording in {path}, got: {why}. Record again."
+                f"Expected true data of a recording in {path}, got: {why}. Record it again."
             ) from error
 
     @classmethod

@@ -95,7 +95,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another component": (lambda p: save(p, mlp=np.ones((2, 3))), "the components item"),
     "a single number": (lambda p: save(p, item=np.array(1.0)), "one entry per message"),
     "fewer messages": (lambda p: save(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
-    "stray array": (lambda p: save(p, item__more=np.ones(2)), "X:counts"),
+    "stray array": (lambda p: save(p, item__more=np.ones(2)), "A:counts"),
     "rows without counts": (
         lambda p: save(p, item=np.ones((1, 2)), item__rows=np.array([0])),
         "item:rows and item:counts",
@@ -201,7 +201,7 @@ def test_invalid_lists_are_refused(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"rows": [1, 2]}, "expected 5 lists of rows (n_items)"),
+        ({"rows": [1, 2]}, "expected rows with 5 lists (n_items)"),
         ({"rows": [[1], [2], [3], [4], [5, 6]]}, "lists (n_items) of one length"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),

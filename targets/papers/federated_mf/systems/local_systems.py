@@ -60,7 +60,7 @@ class LflLdp(PretrainedMf):
     noise_multiplier: float = 1.64
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism from a user with one rating, or no user, to all messages of the user.
+        """Returns the mechanism from one user's rating, or no user, to all messages of the user.
 
         The broadcast item embeddings are those that reveal most. None for other changes than adding
         or removing a user, for other adversaries than the server, and without noise.
