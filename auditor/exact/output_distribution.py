@@ -87,7 +87,7 @@ class OutputDistribution:
 
     @classmethod
     def wrap(cls, origin: Any) -> OutputDistribution:
-        """Wraps ``wrapped_object``: a ``Mechanism``, a ``Density``, or any object that samples
+        """Wraps ``origin``: a ``Mechanism``, a ``Density``, or any object that samples
         outputs and has a method ``log_prob`` for their log-probabilities.
 
         Raises InputError for other objects.
@@ -179,8 +179,8 @@ class OutputDistribution:
 
     @property
     def worst_case_for_names(self) -> WorstCase | None:
-        """The worst case of the mechanism, for its functions that describe inputs and outputs in
-        words; None if it is unknown, or stated only for one of several copies.
+        """The worst case of the mechanism, whose functions describe inputs and outputs in words;
+        None if it is unknown, or stated only for one of several copies.
         """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case
@@ -318,9 +318,9 @@ def limit_underflow(log_probs: Floats, epsilon: float) -> Floats:
 
     A log-probability that is computed as log(p) is -inf if p is below the smallest double, and has
     few digits if p is just above it. If the claim holds, the true value is at least the
-    log-probability of the same output under another input, minus ``epsilon``. If this minimum is
-    above -600, the computed value is kept, and contradicts the claim. Otherwise the value is
-    increased to -600, or to the largest value for this output if that is smaller. A finite value
+    log-probability of the same output under another input, minus ``epsilon``. If that smallest true
+    value is above -600, the computed value is kept, and contradicts the claim. Otherwise the value
+    is increased to -600, or to the largest value for this output if that is smaller. A finite value
     below ln of the smallest double was computed in logarithms, and is kept.
     """
     high = log_probs.max(axis=0)

@@ -169,8 +169,8 @@ class PairSearch(ABC):
 
     @abstractmethod
     def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the epsilon to report for the result of the best pair, and the beginning of a
-        text on how the bound was found.
+        """Returns the epsilon to report for the best pair, and the first words of the sentence that
+        describes the method.
         """
 
     def refine_output(self, best: PairEpsilon) -> PairEpsilon:

@@ -98,8 +98,8 @@ class RemovalEstimator(Estimator):
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
     def observe(self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator) -> BoundResult:
-        """Bounds epsilon for removing one user from below, by outputs of two worlds that differ by
-        removing two users.
+        """Computes a lower bound on epsilon for the removal of one user, from outputs of two worlds
+        that differ by two removals.
 
         ``worlds``: the two worlds (inputs).
         ``asked``: number of draws per world, delta and error probability of the bound.
@@ -412,10 +412,10 @@ class GameSetup:
     ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None stands for
         ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``has_two_removals``: whether the two worlds differ as much as two data sets of which the second
-        lacks two users of the first (two removals). A measured bound is then converted to one
-        removal (``RemovalEstimator``). This is needed if a user without items also sends a message
-        that is not zero: replacing one history by another then takes two removals.
+    ``has_two_removals``: whether the two worlds are two removals of a user apart. A measured bound
+        is then converted to one removal (``RemovalEstimator``). This is needed if a user without
+        items also sends a message that is not zero: replacing one history by another then takes two
+        removals.
     ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a
         lower bound at a delta without sampling error; None if the code is not available.
     """

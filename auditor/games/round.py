@@ -128,8 +128,8 @@ class RoundSimulator:
 
     @property
     def n_single_score_features(self) -> int:
-        """Number of features at the end of a run's list of features that are votes of message
-        coordinates for a world.
+        """Number of features, at the end of a run's list, each of which is the vote of one message
+        coordinate for a world.
 
         A feature is a number that the adversary computes from messages. A world is one of the two
         neighbouring inputs.

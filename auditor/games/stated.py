@@ -37,7 +37,7 @@ def is_external(target: Target) -> bool:
 def explain_no_game(target: Target) -> str:
     """Returns the reason why claims on a system of another project were not tested by simulation.
 
-    The text is for reports without another reason.
+    A report uses this text if it has no more specific reason.
     """
     return "no game was run." if get_origin(target).is_runnable else NO_BOUND_TEXT
 
@@ -104,8 +104,8 @@ def sends_when_absent(
     ``scope``: unit, adjacency, and what the adversary sees.
     ``broadcast``: the broadcast that the user receives, or None.
 
-    The result is false unless a claim in ``scope`` says that a user's presence is hidden in a crowd
-    of messages.
+    The result is also false if no claim in ``scope`` hides whether a user takes part: absence is
+    then not tested.
     """
     if not is_hiding_claimed(target, scope):
         return False

@@ -68,7 +68,7 @@ class Checkpoints:
             result = TaskResult.model_validate_json(_read(self._path(task)))
             store.to_json(result.model_dump(mode="python"))
             if result.errors:
-                raise ValueError("the result of a task that failed, which is run again")
+                raise ValueError("a failed task's result; the task is run again")
         except FileNotFoundError:
             return None
         except ValidationError:

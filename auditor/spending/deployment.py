@@ -225,11 +225,11 @@ class Deployment:
     sizes: ClassVar[Sizes] = Sizes()
 
     def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
-        """Returns a copy of this system in which the protected unit is the user instead of the
-        interaction.
+        """Returns a tuple with a copy whose protected unit is the user, and which has no claim.
 
-        ``interactions``: maximum number of interactions of a user. The copy has no claim. Returns a
-            tuple with the copy, or an empty tuple if no accounting for such users is known.
+        The tuple is empty if no accounting for such users is known.
+
+        ``interactions``: maximum number of interactions of a user.
         """
         event = make_group_event(self.round_event, interactions)
         if event is None:

@@ -146,10 +146,10 @@ class ComparisonCase:
 
     - ``path``: the execution path that made the draws.
     - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
-    - ``outcomes``: outcomes to repeat, for the first comparisons that may be true or false; later
-      comparisons of this kind come out true.
+    - ``outcomes``: outcomes of the first open comparisons (those that may be true or false), as in
+      the earlier case; every further open comparison is taken as true.
     - ``alternatives``: the ``outcomes`` of cases that are still to be computed, one per comparison
-      that came out true here and may also be false.
+      that was taken as true here and may also be false.
     """
 
     def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:

@@ -449,9 +449,9 @@ class CallGate(ABC):
         return self.fix_value(value) if type(value) in _OPEN_ARRAYS else value
 
     def fix_value(self, value: Any) -> Any:
-        """Returns ``value`` without dependence on random draws.
+        """Returns the constant that ``value`` has on the present execution path.
 
-        The execution path fixes the draws on which the value depends.
+        The path fixes the random draws on which the value depends.
         """
         return value.to_concrete() if type(value) in SYMBOLIC_TYPES else value
 

@@ -214,8 +214,8 @@ class TracedGenerator(np.random.Generator):
         raise NotTraced("tracing does not support Generator.bit_generator")
 
     def trace_seeding(self, a: Any = None, **_: Any) -> None:
-        """Models the seeding of a global generator with ``a``, a fresh draw with at least 2^31
-        possible values.
+        """Handles the seeding of a global generator in traced code, if the seed ``a`` is a fresh
+        draw with at least 2^31 possible values.
 
         The later draws of the global generator stay independent. The draw ``a`` is marked as used
         up, so that any other use of it raises NotTraced. Raises NotTraced for any other seed.

@@ -331,7 +331,6 @@ class Interpreter(CallTracer):
         The block is skipped if tracing itself ended within the statement, for example by NotTraced.
         ``before``: exception that was being handled when the ``try`` statement began; None if there
             was none.
-        ``before``: the exception that was being handled before the ``try``; None if there was none.
         """
         return self.get_current_error() is before or sys.exc_info()[0] is TracedError
 

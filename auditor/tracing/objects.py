@@ -513,7 +513,7 @@ class ObjectBuilder(ObjectReader):
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
         if unknown or len(args) > len(by_place):
-            raise TracedError(TypeError(f"{type(value).__name__}() got arguments of no field"))
+            raise TracedError(TypeError(f"{type(value).__name__}() got an argument of no field"))
         given |= kwargs
         for part in parts:
             if part.name in given:

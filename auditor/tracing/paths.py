@@ -50,7 +50,7 @@ class FiniteDraw:
 
     @property
     def support(self) -> int:
-        """Bit mask of the set of all values with positive probability."""
+        """Bit mask of the values with positive probability; bit i stands for the i-th value."""
         return sum(1 << k for k, mass in enumerate(self.masses) if mass)
 
     def intersect(self, one: Any, other: Any) -> Any:

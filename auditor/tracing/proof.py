@@ -43,8 +43,8 @@ _ALIKE = 1e-12
 class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    - ``tag_output_pairs``: the outputs under both inputs, one entry per tag (structure of an output
-      with its constant values).
+    - ``tag_output_pairs``: the outputs of both inputs, grouped by tag (structure of an output with
+      its constant values).
     - ``max_lost_prob``: upper bound on the probability that is missing from Q, because execution
       paths of the second input were too rare to trace.
     """
@@ -77,8 +77,8 @@ class DistributionPair:
         """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``.
 
         The divergence is that of the first input's output distribution from the second one's. Both
-        bounds are reduced by e^epsilon times ``max_lost_prob``, to allow for paths that were left
-        out.
+        bounds are reduced by e^epsilon times ``max_lost_prob``, by which Q may be larger. If this
+        is above 0, only the lower bound holds, and no upper bound on epsilon is stated.
         """
         less = math.exp(epsilon) * self.max_lost_prob if self.max_lost_prob else 0.0
         lower, upper = (self._excess(epsilon)[:2] - less).tolist()

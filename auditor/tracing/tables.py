@@ -261,8 +261,7 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 def find_atoms(tables: Sequence[MassTable]) -> MassTable:
     """Returns the atoms of all ``tables``: keys (tuples of output values) of positive probability.
 
-    The result is empty if no table has a density: all keys then have probabilities, and need not be
-    distinguished from densities.
+    Atoms must be distinguished from densities. So the result is empty if no table has a density.
     """
     atoms: MassTable = {}
     smooth = False

@@ -157,7 +157,7 @@ class TracingResult:
 
     @property
     def checks(self) -> tuple[CheckResult, ...]:
-        """The checks that were run: ``check``, and ``form_check`` if it failed."""
+        """The checks to report: ``check``, and also ``form_check`` if that one failed."""
         return (self.check,) if self.form_check is None else (self.check, self.form_check)
 
 

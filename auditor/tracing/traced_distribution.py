@@ -58,8 +58,8 @@ class TagOutputs:
       draw.
     - ``tables``: the distribution of each block, given the tag, by the positions of the block.
     - ``atoms``: the values of a block with densities that have a positive probability under any
-      input, by the positions of the block. The density at these values is ignored, because it is
-      relative to a measure that excludes them.
+      input, by the positions of the block. At these values the probability counts, and the
+      density is ignored.
     """
 
     probability: Probability

@@ -229,10 +229,12 @@ class GuessBounds(NamedTuple):
     """The guess of a rule in each interval, with two predictions of the rule's lower bound on
     epsilon.
 
-    cautious_bound: predicted bound, reduced by ``RuleTestPlan.margin`` standard errors. It serves
-        to compare rules on different statistics.
-    less_reduced_bound: the same prediction, except that fewer standard errors are subtracted if the
-        rule was judged by a fitted model. It serves to compare rules on the same statistic.
+    Both predictions serve to select a rule; they are not reported.
+
+    cautious_bound: predicted bound, minus ``RuleTestPlan.margin`` standard errors, to compare rules
+        on different statistics.
+    less_reduced_bound: predicted bound, minus fewer standard errors if a fitted model predicts it,
+        to compare rules on the same statistic.
     interval_guesses: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 

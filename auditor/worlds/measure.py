@@ -170,7 +170,8 @@ class RefutationDraws:
     def for_bound(
         cls, epsilon: float, measured_bound: Bound | None, estimator: Estimator | None = None
     ) -> RefutationDraws | None:
-        """Returns how many draws, measured in the same way as a bound, refute a claim.
+        """Returns how many draws would refute a claim, if they are measured like
+        ``measured_bound``.
 
         epsilon: the claimed epsilon; the true epsilon is assumed to be twice as large.
         measured_bound: the measured bound, which gives delta and confidence.

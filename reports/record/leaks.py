@@ -166,7 +166,7 @@ def _p_value(row: AttackRow, margin: float) -> float:
 def correct_lower_limit(row: AttackRow, rows: int) -> float:
     """Returns the lower limit of an attack result, corrected for multiple comparisons.
 
-    The limit is widened so that ``rows`` such limits hold together at the row's confidence.
+    The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
     """
     return _Figure.of(row).low_of(rows)
 
@@ -174,7 +174,7 @@ def correct_lower_limit(row: AttackRow, rows: int) -> float:
 def correct_upper_limit(row: AttackRow, rows: int) -> float:
     """Returns the upper limit of an attack result, corrected for multiple comparisons.
 
-    The limit is widened so that ``rows`` such limits hold together at the row's confidence.
+    The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
     """
     return _Figure.of(row).high_of(rows)
 

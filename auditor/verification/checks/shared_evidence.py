@@ -228,6 +228,8 @@ def check_call_noise(
 ) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.
 
+    The outputs of calls that share noise are large or small together more often than by chance.
+
     ``calls``: outputs of c calls for n outputs each (c, n, *output shape).
     ``value``: the input of all calls.
     ``alpha``: error probability of all tests together.

@@ -35,8 +35,9 @@ class JointBinomial(base.Estimator):
 
     A second rule is tested, too. It guesses on values that occurred in one of the two worlds only,
     and detects a leak in one output of ten thousand, which the first rule may ignore in favour of a
-    frequent but harmless difference. If some proposed rule has a larger predicted bound when no
-    margin for chance is subtracted, that rule is the second one instead. Both rules are counted on
+    frequent but harmless difference. The second rule is
+    instead the rule with the largest predicted bound without a margin for chance, if that bound is
+    larger. Both rules are counted on
     the same draws. The limit of the second rule has a tenth of the error, that of the first rule
     nine tenths (Bonferroni). The larger bound is returned.
 
