@@ -174,7 +174,7 @@ def correct_lower_limit(row: AttackRow, rows: int) -> float:
 def correct_upper_limit(row: AttackRow, rows: int) -> float:
     """Returns the upper limit of an attack result, corrected for multiple comparisons.
 
-    The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
+    The limit is raised so that ``rows`` such limits hold together at the row's confidence.
     """
     return _Figure.of(row).high_of(rows)
 
