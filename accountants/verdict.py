@@ -142,8 +142,7 @@ class NumberLabel(LabelEnum):
     UNSTATED = (
         "UNSTATED",
         "not stated",
-        "A number that follows from one reading of the paper, and that no author states, is not "
-        "correct.",
+        "A number that no author states, but one reading of the paper implies, is not correct.",
     )
     WRONG = ("WRONG", "wrong", "A number that the paper states or relies on is not correct.")
 

@@ -14,12 +14,7 @@ from scipy.special import expit, logsumexp, softmax
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, LinkScores
 from fedrec_auditor.attacks.parts import reading, uploads
-from fedrec_auditor.attacks.readers.base import (
-    MAX_LOG_RATIO,
-    Evidence,
-    compute_posterior,
-    fit_prior,
-)
+from fedrec_auditor.attacks.readers import base as readers
 from fedrec_auditor.targets import transcript
 from fedrec_auditor.targets.transcript import Component, Payload, RoundView, Uploads, View
 
@@ -128,10 +123,10 @@ def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
     first = np.partition(cosines, -2, axis=1)[:, -2:].astype(np.float64)
     spread = max(float(cosines.var()), _LEAST)
     chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
-    return float(np.minimum(chance[:, 1] - chance[:, 0], MAX_LOG_RATIO).mean())
+    return float(np.minimum(chance[:, 1] - chance[:, 0], readers.MAX_LOG_RATIO).mean())
 
 
-def _interactions(evidence: Evidence) -> NDArray[np.float32]:
+def _interactions(evidence: readers.Evidence) -> NDArray[np.float32]:
     """Returns the posterior less the prior of each interaction, (n, M), in scaled units.
 
     The difference is divided by the standard deviation sqrt(p (1 - p)) of an item with the share p
@@ -140,9 +135,9 @@ def _interactions(evidence: Evidence) -> NDArray[np.float32]:
     posteriors and p is the prior. To first order, the logarithm of all items' odds is an inner
     product.
     """
-    items, activity = fit_prior(evidence)
+    items, activity = readers.fit_prior(evidence)
     share = expit(items)
-    beyond = compute_posterior(evidence) - expit(items + activity[:, None])
+    beyond = readers.compute_posterior(evidence) - expit(items + activity[:, None])
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 

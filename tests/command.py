@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.machine import workers
 
 
 def cli(*words: object) -> tuple[int, str, str]:
-    """Run the command: (exit code, standard output, standard error)."""
+    """Runs the command; returns its exit code, standard output and standard error."""
     out, err = io.BytesIO(), io.BytesIO()
     streams = [io.TextIOWrapper(to, "utf-8", newline="", write_through=True) for to in (out, err)]
     with (
@@ -29,7 +29,7 @@ def cli(*words: object) -> tuple[int, str, str]:
 
 
 def refusal(*words: object) -> str:
-    """What the command says as it refuses: one line, nothing printed, exit code 2."""
+    """Runs a command that must be refused in one line, with exit code 2; returns this line."""
     code, out, err = cli(*words)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith("auditor: ")

@@ -1,8 +1,8 @@
-"""The suite as other processors run it: `python -m tests.kernels`, a run for each kernel.
+"""Runs the suite once per kernel, as other processors run it: `python -m tests.kernels`.
 
-Kernels of linear algebra (OpenBLAS), levels of vectors (numpy, torch) and code that numba compiles.
-A kernel whose instructions this processor lacks would end the interpreter: such a run is named, and
-not begun.
+A kernel is a choice of linear algebra (OpenBLAS), of vector instructions (numpy, torch) and of the
+processor for which numba compiles. A kernel with instructions that this processor lacks would end
+the interpreter: such a run is not begun, and its name is printed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Kernel:
-    """The environment of a run, and the features of a processor that it needs, as numpy says."""
+    """A choice of instructions: environment variables, and numpy names of required features."""
 
     name: str
     needs: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def of(core: str, cpu: str = "", vectors: str = "", without: str = "") -> dict[str, str]:
-    """Of OpenBLAS, numba, torch, and what numpy does without; nothing is left as it is."""
+def set_up(core: str, cpu: str = "", vectors: str = "", without: str = "") -> dict[str, str]:
+    """Environment variables for OpenBLAS, numba, torch, and features that numpy does not use."""
     names = ("OPENBLAS_CORETYPE", "NUMBA_CPU_NAME", "ATEN_CPU_CAPABILITY")
     chosen = dict(
         zip((*names, "NPY_DISABLE_CPU_FEATURES"), (core, cpu, vectors, without), strict=True)
@@ -35,30 +35,30 @@ def of(core: str, cpu: str = "", vectors: str = "", without: str = "") -> dict[s
 
 KERNELS = (
     Kernel("as it is"),
-    Kernel("Prescott", environment=of("Prescott")),
-    Kernel("Nehalem", ("SSE42",), of("Nehalem", "generic", "default", "X86_V3 X86_V4")),
-    Kernel("Haswell", ("AVX2",), of("Haswell", "haswell", "avx2", "X86_V4")),
-    Kernel("SkylakeX", ("AVX512_SKX",), of("SkylakeX", "skylake-avx512", "avx512")),
-    Kernel("Sapphirerapids", ("AVX512_SPR",), of("Sapphirerapids", "sapphirerapids", "avx512")),
+    Kernel("Prescott", environment=set_up("Prescott")),
+    Kernel("Nehalem", ("SSE42",), set_up("Nehalem", "generic", "default", "X86_V3 X86_V4")),
+    Kernel("Haswell", ("AVX2",), set_up("Haswell", "haswell", "avx2", "X86_V4")),
+    Kernel("SkylakeX", ("AVX512_SKX",), set_up("SkylakeX", "skylake-avx512", "avx512")),
+    Kernel("Sapphirerapids", ("AVX512_SPR",), set_up("Sapphirerapids", "sapphirerapids", "avx512")),
 )
-RUNNING = (
+SHOW = (
     "import numpy, threadpoolctl;"
     "print(*{each.get('architecture') for each in threadpoolctl.threadpool_info()} - {None})"
 )
 
 
-def lacking(kernel: Kernel) -> list[str]:
-    """The features that this processor has not."""
+def list_missing(kernel: Kernel) -> list[str]:
+    """Lists required features that this processor lacks."""
     known = np._core._multiarray_umath.__cpu_features__
     return [name for name in kernel.needs if not known.get(name)]
 
 
-def ran(kernel: Kernel, words: list[str]) -> str:
-    """What became of the run, in a line."""
-    if missing := lacking(kernel):
+def run_suite(kernel: Kernel, words: list[str]) -> str:
+    """Runs the suite with a kernel; returns the result as one line."""
+    if missing := list_missing(kernel):
         return f"NOT RUN: this processor lacks {', '.join(missing)}"
     environment = {**os.environ, **kernel.environment}
-    asked = subprocess.run([sys.executable, "-c", RUNNING], env=environment, capture_output=True)
+    asked = subprocess.run([sys.executable, "-c", SHOW], env=environment, capture_output=True)
     taken = asked.stdout.decode().strip() or f"nothing (exit {asked.returncode})"
     print(f"== {kernel.name}: OpenBLAS takes {taken}", flush=True)
     code = subprocess.run([sys.executable, "-m", "pytest", *words], env=environment).returncode
@@ -66,8 +66,8 @@ def ran(kernel: Kernel, words: list[str]) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Run all of them with these words for pytest; 1 if any fails."""
-    ends = {kernel.name: ran(kernel, words) for kernel in KERNELS}
+    """Runs the suite with all kernels and these arguments of pytest; returns 1 if a run fails."""
+    ends = {kernel.name: run_suite(kernel, words) for kernel in KERNELS}
     for name, end in ends.items():
         print(f"{name}: {end}")
     return int(any(end.startswith("FAILED") for end in ends.values()))

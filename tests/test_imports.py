@@ -1,6 +1,6 @@
-"""Imports and names: no circle of modules, nothing private to another folder, no class twice.
+"""Tests of imports and names: no circular imports, no import of private names, no class name twice.
 
-Imports in functions and for types only count like all others.
+Imports in functions, and imports for types only, count like all others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAY_REACH = {
 
 
 @functools.cache
-def modules() -> dict[str, Path]:
+def list_modules() -> dict[str, Path]:
     found = {}
     for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -34,11 +34,13 @@ def modules() -> dict[str, Path]:
 @functools.cache
 def trees() -> dict[str, ast.Module]:
     """The parsed sources, by module."""
-    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules().items()}
+    return {
+        name: ast.parse(path.read_text(encoding="utf-8")) for name, path in list_modules().items()
+    }
 
 
-def imported(tree: ast.Module, known: set[str]) -> set[str]:
-    """The modules among ``known`` that a source imports anywhere."""
+def list_imports(tree: ast.Module, known: set[str]) -> set[str]:
+    """Modules among ``known`` that a source imports anywhere."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -49,8 +51,8 @@ def imported(tree: ast.Module, known: set[str]) -> set[str]:
     return found & known
 
 
-def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Modules left when those that import none of the others are taken away, again and again."""
+def find_circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that remain if modules without imports from the others are removed repeatedly."""
     left = {name: set(uses) for name, uses in graph.items()}
     while done := [name for name, uses in left.items() if not uses & left.keys()]:
         for name in done:
@@ -65,22 +67,24 @@ def test_a_circle_is_found_wherever_it_is_hidden() -> None:
         "c": "import a",
         "d": "",
     }
-    graph = {name: imported(ast.parse(source), set(sources)) for name, source in sources.items()}
-    assert circle(graph) == ["a", "b", "c"]
+    graph = {
+        name: list_imports(ast.parse(source), set(sources)) for name, source in sources.items()
+    }
+    assert find_circle(graph) == ["a", "b", "c"]
 
 
 def test_no_modules_import_each_other() -> None:
     known = set(trees())
     assert len(known) > 300
-    graph = {name: imported(tree, known) - {name} for name, tree in trees().items()}
-    assert circle(graph) == []
+    graph = {name: list_imports(tree, known) - {name} for name, tree in trees().items()}
+    assert find_circle(graph) == []
 
 
-def private(name: str, importer: str) -> bool:
-    """Whether the dotted ``name`` is private to others than the module ``importer``.
+def is_private(name: str, importer: str) -> bool:
+    """Whether the module ``importer`` may not import the dotted ``name``.
 
-    A name with an underscore belongs to its own folder, what is below ``parts`` to its top-level
-    folder, but for those who ``MAY_REACH`` it.
+    A name with an underscore belongs to its own folder. A module in a folder ``parts`` belongs to
+    its top-level folder, and to the modules that ``MAY_REACH`` it.
     """
     words, place = name.split("."), importer.split(".")
     for at, word in enumerate(words[1:], 1):
@@ -97,21 +101,21 @@ def private(name: str, importer: str) -> bool:
     return False
 
 
-def reaches(tree: ast.Module, importer: str) -> set[str]:
-    """What a source imports that is private to others."""
+def find_private(tree: ast.Module, importer: str) -> set[str]:
+    """Names that a source imports although they are private to other folders."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedrec_auditor."):
             module = str(node.module).removeprefix("fedrec_auditor.")
             found |= {f"{module}.{alias.name}" for alias in node.names}
-    return {name for name in found if private(name, importer)}
+    return {name for name in found if is_private(name, importer)}
 
 
 def test_no_module_imports_what_is_private_to_another_folder() -> None:
     found = {
         (importer, name)
         for importer, tree in trees().items()
-        for name in reaches(tree, importer.removeprefix("fedrec_auditor."))
+        for name in find_private(tree, importer.removeprefix("fedrec_auditor."))
     }
     assert found == set()
 
@@ -125,7 +129,7 @@ def test_what_is_private_is_found() -> None:
         ("attacks._hidden", "name", "auditor.runner"),
         ("targets.systems._hidden", "name", "targets.mechanisms.laplace_mechanisms"),
     ):
-        assert reaches(ast.parse(source.format(module, name)), importer), (module, importer)
+        assert find_private(ast.parse(source.format(module, name)), importer), (module, importer)
     for module, name, importer in (
         ("targets.mechanisms.parts.bases", "noise", "targets.papers.privrec.systems"),
         ("targets.papers.dplcf.jaccard", "similarity", "auditor.catalogue"),
@@ -133,7 +137,10 @@ def test_what_is_private_is_found() -> None:
         ("attacks.base", "__doc__", "auditor.runner"),
         ("targets.datasets.base", "Dataset", "auditor.runner"),
     ):
-        assert not reaches(ast.parse(source.format(module, name)), importer), (module, importer)
+        assert not find_private(ast.parse(source.format(module, name)), importer), (
+            module,
+            importer,
+        )
 
 
 def test_no_public_class_name_is_defined_twice() -> None:

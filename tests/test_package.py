@@ -30,8 +30,8 @@ STORED = Path(__file__).with_name("public_surface.txt")
 MODULES = ("fedrec_auditor", "fedrec_auditor.auditor.testing")
 
 
-def fresh(code: str) -> str:
-    """What these lines print in a new interpreter."""
+def run_lines(code: str) -> str:
+    """Output of these lines in a new interpreter."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -83,7 +83,7 @@ def test_a_module_has_no_other_names(name: str) -> None:
 
 
 def test_completion_offers_the_public_names_before_any_is_used() -> None:
-    shown = fresh("import fedrec_auditor as f; print(dir(f))")
+    shown = run_lines("import fedrec_auditor as f; print(dir(f))")
     assert shown == str(sorted(fedrec_auditor.__all__))
 
 
@@ -102,7 +102,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 def test_importing_it_imports_nothing_heavy(module: str, more: tuple[str, ...]) -> None:
     heavy = ("torch", "scipy", "sklearn", "dp_accounting.dp_event", *more)
     code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
-    assert fresh(code) == "[]"
+    assert run_lines(code) == "[]"
 
 
 # Commands, and a module that each of them must import.
@@ -148,7 +148,7 @@ def test_names_of_dp_accounting_are_imported_one_by_one() -> None:
         "print(dp_accounting.GaussianDpEvent.__name__, 'scipy' in sys.modules)\n"
         "print(hasattr(dp_accounting, 'nothing'), dp_accounting.pld.PLDAccountant.__name__)"
     )
-    assert fresh(code).split() == ["GaussianDpEvent", "False", "False", "PLDAccountant"]
+    assert run_lines(code).split() == ["GaussianDpEvent", "False", "False", "PLDAccountant"]
 
 
 @pytest.mark.parametrize("ending", ["SIGINT", "SIGTERM"])

@@ -1,4 +1,4 @@
-"""What is installed: one top-level package, which runs wherever it is called."""
+"""Tests of the installed package: one top-level package, which runs in any folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def randomize(x, rng, size):
 }
 
 
-def call(*words: str | Path, folder: Path) -> str:
+def run_in(*words: str | Path, folder: Path) -> str:
     """Output of a program in ``folder``, which imports from there, not from this checkout."""
     own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     program = [str(word) for word in words]
@@ -47,12 +47,12 @@ def call(*words: str | Path, folder: Path) -> str:
 
 def build(kind: str, tree: Path, out: Path) -> Path:
     out.mkdir()
-    call(sys.executable, "-c", BUILD.format(kind), out, folder=tree)
+    run_in(sys.executable, "-c", BUILD.format(kind), out, folder=tree)
     (built,) = out.iterdir()
     return built
 
 
-def needed() -> list[str]:
+def list_packages() -> list[str]:
     """Folders of this environment's packages."""
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
 
@@ -61,7 +61,9 @@ def needed() -> list[str]:
 def sources() -> set[str]:
     """The files of the repository; outside of one, those that were installed from."""
     known = ROOT / "fedrec_auditor.egg-info" / "SOURCES.txt"
-    listed = call("git", "ls-files", folder=ROOT) if (ROOT / ".git").exists() else known.read_text()
+    listed = (
+        run_in("git", "ls-files", folder=ROOT) if (ROOT / ".git").exists() else known.read_text()
+    )
     return {x for x in listed.splitlines() if ".egg-info/" not in x and (ROOT / x).exists()}
 
 
@@ -88,10 +90,10 @@ def binaries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(place, with_pip=False)
     python = place / "bin" / "python"
     install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index")
-    call(sys.executable, *install, wheel, folder=place)
+    run_in(sys.executable, *install, wheel, folder=place)
     (packages,) = place.glob("lib/python*/site-packages")
-    (packages / "needed.pth").write_text("\n".join(needed()))
-    where = call(python, "-c", "import fedrec_auditor as f; print(f.__file__)", folder=place)
+    (packages / "needed.pth").write_text("\n".join(list_packages()))
+    where = run_in(python, "-c", "import fedrec_auditor as f; print(f.__file__)", folder=place)
     assert Path(where).is_relative_to(packages)
     return place / "bin"
 
@@ -145,10 +147,10 @@ def test_an_index_shows_where_to_go(wheel: Path) -> None:
 
 
 def test_it_runs_beside_modules_of_the_same_names(binaries: Path, folder: Path) -> None:
-    shown = call(binaries / "auditor", "list", "targets", folder=folder)
+    shown = run_in(binaries / "auditor", "list", "targets", folder=folder)
     assert "fedrec-apm" in shown
     words = ("verify", "responses:randomize", "--epsilon", "1", "--samples", "20000")
-    assert "epsilon 1" in call(binaries / "auditor", *words, folder=folder)
+    assert "epsilon 1" in run_in(binaries / "auditor", *words, folder=folder)
 
 
 def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path) -> None:
@@ -159,10 +161,11 @@ def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path)
     new = copy / "targets" / "mechanisms" / "brand_new.py"
     new.write_text('"""Seen at once."""\n\n\nclass BrandNew:\n    """A mechanism."""\n')
     code = (
-        f"import site, sys; site.addsitedir({str(tmp_path / 'site')!r}); sys.path += {needed()}\n"
+        f"import site, sys; site.addsitedir({str(tmp_path / 'site')!r})\n"
+        f"sys.path += {list_packages()}\n"
         "from fedrec_auditor.auditor.plan.families import FAMILIES as f\n"
         "member = f['mechanisms'].load_class('brand-new')\n"
         "print(member.__module__, f['mechanisms'].read_summary('brand-new'))"
     )
-    shown = call(sys.executable, "-S", "-c", code, folder=tmp_path)
+    shown = run_in(sys.executable, "-S", "-c", code, folder=tmp_path)
     assert shown == "fedrec_auditor.targets.mechanisms.brand_new Seen at once.\n"

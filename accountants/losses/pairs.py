@@ -865,11 +865,9 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
     if isinstance(leaf, pure.THREE_LOSS_EVENTS):
         pair = pure.ThreePointLoss.from_event(leaf)
         if math.isinf(pair.max_loss):
-            return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_own_output)
+            return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_own)
         return AtomicPair.from_atoms(
-            (pair.max_loss, pair.p_own_output),
-            (0.0, pair.p_uninformative),
-            (-pair.max_loss, pair.p_other_output),
+            (pair.max_loss, pair.p_own), (0.0, pair.p_uninformative), (-pair.max_loss, pair.p_other)
         )
     noise = leaf.noise_multiplier
     if noise * MAX_LOSS < 1.0:

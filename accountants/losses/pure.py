@@ -28,13 +28,13 @@ class ThreePointLoss:
     The pair dominates every pair of inputs, in both orders. It has three kinds of outputs: likely
     under the first input, likely under the second input, and uninformative.
 
-    - ``p_own_output``: probability, under an input, of the output that this input makes likely.
-    - ``p_other_output``: probability, under the same input, of the output that the opposite input
+    - ``p_own``: probability, under an input, of the output that this input makes likely.
+    - ``p_other``: probability, under the same input, of the output that the opposite input
       makes likely.
 
     The remaining probability is that of the uninformative output. For randomized response this is
-    the distribution itself. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, ``p_other_output``
-    is min(q, 1 - p), and ``p_own_output`` is larger by p - q (the proof is in a comment in the
+    the distribution itself. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, ``p_other``
+    is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
     code). The pair also covers a composition in which some bits are flipped in one direction and
     some in the other.
     """
@@ -42,12 +42,12 @@ class ThreePointLoss:
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
     # and (1 - q - e^eps (1 - p))+. Both divergences are p - q at eps = 0 and linear in e^eps until
     # they vanish. So the divergence with the gentler slope is the larger throughout, and it is
-    # (p_own_output - e^eps p_other_output)+. For e^eps = a < 1, the identity H(a) = 1 - a + a
+    # (p_own - e^eps p_other)+. For e^eps = a < 1, the identity H(a) = 1 - a + a
     # H(1/a) of the divergence H mirrors this. Composing each direction separately and taking the
     # larger result would not cover a composition of bits flipped in different directions.
 
-    p_own_output: float
-    p_other_output: float
+    p_own: float
+    p_other: float
 
     @classmethod
     def from_event(cls, event: dp.DpEvent) -> ThreePointLoss:
@@ -60,33 +60,31 @@ class ThreePointLoss:
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
-            return cls(p_own_output=1.0 / (1.0 + odds), p_other_output=odds / (1.0 + odds))
+            return cls(p_own=1.0 / (1.0 + odds), p_other=odds / (1.0 + odds))
         if isinstance(event, dp.RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
             if buckets == 1:
-                return cls(p_own_output=0.0, p_other_output=0.0)
-            return cls(p_own_output=1.0 - noise + noise / buckets, p_other_output=noise / buckets)
+                return cls(p_own=0.0, p_other=0.0)
+            return cls(p_own=1.0 - noise + noise / buckets, p_other=noise / buckets)
         p, q = max(event.p, event.q), min(event.p, event.q)
         # The smaller probability is used as it is; the other follows without cancellation.
         if q <= 1.0 - p:
-            return cls(p_own_output=p, p_other_output=q)
-        return cls(p_own_output=1.0 - q, p_other_output=1.0 - p)
+            return cls(p_own=p, p_other=q)
+        return cls(p_own=1.0 - q, p_other=1.0 - p)
 
     @property
     def max_loss(self) -> float:
         """The largest privacy loss L, which is the pure epsilon of one use; 0 if no output is
         informative.
         """
-        if self.p_own_output == self.p_other_output:
+        if self.p_own == self.p_other:
             return 0.0
-        if not self.p_other_output > 0:
-            return math.inf
-        return math.log(self.p_own_output) - math.log(self.p_other_output)
+        return math.log(self.p_own) - math.log(self.p_other) if self.p_other > 0 else math.inf
 
     @property
     def p_uninformative(self) -> float:
         """Probability of an output with privacy loss 0, which is the same under either input."""
-        return max(0.0, 1.0 - self.p_own_output - self.p_other_output)
+        return max(0.0, 1.0 - self.p_own - self.p_other)
 
 
 def get_pure_epsilon(leaf: dp.DpEvent) -> float:
@@ -178,7 +176,7 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
         pair = ThreePointLoss.from_event(leaf)
-        revealed = _revealed(pair.p_own_output, rate, count)
+        revealed = _revealed(pair.p_own, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
                 f"With probability {revealed:.4g}, above delta, an output occurs that is possible "

@@ -144,8 +144,7 @@ class ProbabilityTable:
         """
         rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
         if len(rows) == 2:
-            first, second = rows
-            exchanged, all_tried = list_exchanges(first, second, self.n_copies, self.n_groups)
+            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [

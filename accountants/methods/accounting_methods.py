@@ -15,19 +15,9 @@ from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import get_sampling_rate
+from fedrec_auditor.accountants.losses import pairs as loss_pairs
 from fedrec_auditor.accountants.losses.composition import compute_upper_epsilon
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_min_epsilon
-from fedrec_auditor.accountants.losses.pairs import (
-    MAX_LOSS,
-    AtomicPair,
-    ClonePair,
-    GaussianMixturePair,
-    Pair,
-    PoissonPair,
-    ReversedPair,
-    make_dominating_pair,
-    make_gaussian_pair,
-)
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
     THREE_LOSS_EVENTS,
@@ -119,7 +109,7 @@ _PLD_SAMPLED = {
     dp.ReplacedSamplingDpEvent: (dp.GaussianDpEvent, dp.LaplaceDpEvent),
 }
 # Pairs for adding or removing records, which must be composed in both orders.
-_DIRECTED = (PoissonPair, GaussianMixturePair)
+_DIRECTED = (loss_pairs.PoissonPair, loss_pairs.GaussianMixturePair)
 # Number of uses above which the binomial distribution is composed instead of listed.
 _MOST_RESPONSES = 10**6
 # Rounding error of one use in a Fourier transform; it counts as an infinite loss.
@@ -206,7 +196,7 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
     if not isinstance(leaf, THREE_LOSS_EVENTS):
         return 0.0
     pair = ThreePointLoss.from_event(leaf)
-    return pair.p_own_output if math.isinf(pair.max_loss) else 0.0
+    return pair.p_own if math.isinf(pair.max_loss) else 0.0
 
 
 def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
@@ -236,13 +226,13 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """The exact epsilon of ``count`` uses of one response, whose privacy loss is L, 0 or -L."""
     pair = ThreePointLoss.from_event(leaf)
     if pair.p_uninformative > _PLD_ROUNDING:
-        return compute_upper_epsilon(((make_dominating_pair(leaf), count),), delta)
+        return compute_upper_epsilon(((loss_pairs.make_dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)
     # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
     return find_min_epsilon(
-        scipy.stats.binom.logpmf(truthful, count, pair.p_own_output),
-        scipy.stats.binom.logpmf(truthful, count, pair.p_other_output),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_own),
+        scipy.stats.binom.logpmf(truthful, count, pair.p_other),
         delta * (1.0 - lost),
     )
 
@@ -254,21 +244,23 @@ def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
     Mechanisms that sample a record which is present or absent are composed in both directions.
     Losses that are too large for a grid are added up.
     """
-    huge = [(leaf, n) for leaf, n in uses if MAX_LOSS < _largest(leaf) < math.inf]
+    huge = [(leaf, n) for leaf, n in uses if loss_pairs.MAX_LOSS < _largest(leaf) < math.inf]
     if huge:
         rest = [part for part in uses if part not in huge]
         return math.fsum(n * _largest(leaf) for leaf, n in huge) + (
             _composed(rest, delta) if rest else 0.0
         )
     gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, dp.GaussianDpEvent)]
-    pairs: list[tuple[Pair, int]] = []
+    pairs: list[tuple[loss_pairs.Pair, int]] = []
     if gaussians:
-        pairs.append((make_gaussian_pair(_joint_mu(gaussians)), 1))
+        pairs.append((loss_pairs.make_gaussian_pair(_joint_mu(gaussians)), 1))
     others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, dp.GaussianDpEvent)]
-    pairs += [(make_dominating_pair(leaf), n) for leaf, n in others]
+    pairs += [(loss_pairs.make_dominating_pair(leaf), n) for leaf, n in others]
     found = compute_upper_epsilon(tuple(pairs), delta)
     if any(isinstance(pair, _DIRECTED) for pair, _ in pairs) and found < math.inf:
-        turned = ((ReversedPair(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs)
+        turned = (
+            (loss_pairs.ReversedPair(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs
+        )
         found = max(found, compute_upper_epsilon(tuple(turned), delta))
     return found
 
@@ -359,7 +351,7 @@ def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[n
         return np.zeros(len(orders))
     if math.isinf(pair.max_loss):
         return np.full(len(orders), np.inf)
-    log_likely, log_unlikely = math.log(pair.p_own_output), math.log(pair.p_other_output)
+    log_likely, log_unlikely = math.log(pair.p_own), math.log(pair.p_other)
     log_rest = math.log(pair.p_uninformative) if pair.p_uninformative > 0 else -math.inf
     terms = np.stack(
         [
@@ -430,8 +422,12 @@ class Shuffle(LeafAccountant):
         return min(local, compute_upper_epsilon(pairs, delta))
 
 
-def _pair(epsilon: float, n_users: int, binary: bool) -> Pair:
+def _pair(epsilon: float, n_users: int, binary: bool) -> loss_pairs.Pair:
     """Dominating pair of distributions of one shuffle; the report of a single user is not
     shuffled.
     """
-    return AtomicPair.from_epsilon(epsilon) if n_users == 1 else ClonePair(epsilon, n_users, binary)
+    return (
+        loss_pairs.AtomicPair.from_epsilon(epsilon)
+        if n_users == 1
+        else loss_pairs.ClonePair(epsilon, n_users, binary)
+    )

@@ -12,15 +12,9 @@ import scipy
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp, leaves
+from fedrec_auditor.accountants.losses import pairs as loss_pairs
 from fedrec_auditor.accountants.losses.composition import compute_lower_epsilon
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
-from fedrec_auditor.accountants.losses.pairs import (
-    MAX_LOSS,
-    Pair,
-    find_attained_pairs,
-    make_gaussian_pair,
-    make_shuffled_pairs,
-)
 from fedrec_auditor.accountants.losses.pure import amplify_epsilon, get_pure_epsilon
 from fedrec_auditor.accountants.statements import Adjacency, check_delta
 
@@ -217,13 +211,15 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
         if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
-        elif (pairs := find_attained_pairs(leaf)) is not None:
+        elif (pairs := loss_pairs.find_attained_pairs(leaf)) is not None:
             known.append((pairs, count))
     if mu < math.inf:
-        mu = min(mu, MAX_LOSS)  # more noise reveals less
+        mu = min(mu, loss_pairs.MAX_LOSS)  # more noise reveals less
     if not known:
         return _normal(mu, delta)
-    noisy: list[tuple[Pair, int]] = [(make_gaussian_pair(mu), 1)] if mu > 0 else []
+    noisy: list[tuple[loss_pairs.Pair, int]] = (
+        [(loss_pairs.make_gaussian_pair(mu), 1)] if mu > 0 else []
+    )
     orders = {tuple(noisy + [(pairs[way], n) for pairs, n in known]) for way in (0, 1)}
     return max(compute_lower_epsilon(order, delta) for order in orders)
 
@@ -247,7 +243,7 @@ def bound_shuffle_epsilon(
     if delta == 0.0:
         both = math.log((1.0 - miss) / false_alarm), math.log((1.0 - false_alarm) / miss)
         return rounds * max(both)
-    pairs = make_shuffled_pairs(miss, false_alarm, n_users)
+    pairs = loss_pairs.make_shuffled_pairs(miss, false_alarm, n_users)
     return max(compute_lower_epsilon(((pair, rounds),), delta) for pair in pairs)
 
 
@@ -265,7 +261,10 @@ def list_attainment_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
         name = type(leaf).__name__
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
             sentences[f"{name} stands for randomized response on a bit"] = None
-        elif not isinstance(leaf, dp.NonPrivateDpEvent) and find_attained_pairs(leaf) is None:
+        elif (
+            not isinstance(leaf, dp.NonPrivateDpEvent)
+            and loss_pairs.find_attained_pairs(leaf) is None
+        ):
             sentences[f"the leakage of {name} is left out"] = None
     return tuple(sentences)
 
@@ -275,7 +274,7 @@ def _normal(mu: float, delta: float) -> float:
     standard deviation ``mu``.
     """
     if mu > _MOST_MU:
-        return compute_lower_epsilon(((make_gaussian_pair(mu), 1),), delta)
+        return compute_lower_epsilon(((loss_pairs.make_gaussian_pair(mu), 1),), delta)
     return max(0.0, (find_gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
@@ -291,7 +290,7 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
         rate = leaves.get_sampling_rate(leaf)
         return (amplify_epsilon(get_pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
-    pairs = find_attained_pairs(leaf)
+    pairs = loss_pairs.find_attained_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0
     far = [math.inf if p.infinite_mass > 0 else p.find_loss_range(_NEVER)[1] for p in pairs]

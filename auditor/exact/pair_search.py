@@ -20,13 +20,7 @@ from fedrec_auditor.accountants.losses import tables
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidates import (
-    CandidateInputs,
-    CandidateOutputs,
-    choose_n_examples,
-    search_with_hypothesis,
-    sums_to_one,
-)
+from fedrec_auditor.auditor.exact import candidates
 from fedrec_auditor.auditor.exact.output_distribution import (
     MAX_NEG_LOG_PROB,
     OutputDistribution,
@@ -82,8 +76,8 @@ class PairSearch(ABC):
     """
 
     dist: OutputDistribution
-    inputs: CandidateInputs
-    outputs: CandidateOutputs
+    inputs: candidates.CandidateInputs
+    outputs: candidates.CandidateOutputs
     claimed_epsilon: float
     delta: float
     seed: int
@@ -104,7 +98,7 @@ class PairSearch(ABC):
 
         inputs = self.inputs
         n_entries = max(inputs.n_entries, math.prod(self.outputs.shape))
-        examples = choose_n_examples(self.max_examples, n_entries)
+        examples = candidates.choose_n_examples(self.max_examples, n_entries)
         output = (
             st.none() | self.outputs.make_strategy() if self.has_hypothesis_outputs else st.none()
         )
@@ -114,7 +108,11 @@ class PairSearch(ABC):
             return self.evaluate_pair(*example).epsilon
 
         search = partial(
-            search_with_hypothesis, strategy, score, seed=self.seed, max_examples=examples
+            candidates.search_with_hypothesis,
+            strategy,
+            score,
+            seed=self.seed,
+            max_examples=examples,
         )
         looked = [self.evaluate_pair(a, b) for a, b in inputs.fixed_pairs]
         best = max(looked, key=lambda found: found.epsilon, default=PairEpsilon())
@@ -145,7 +143,7 @@ class PairSearch(ABC):
         if key not in self.epsilon_cache:
             every = self.outputs.all_outputs
             log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
-            if log_probs is None or not sums_to_one(log_probs):
+            if log_probs is None or not candidates.sums_to_one(log_probs):
                 self.epsilon_cache[key] = self.find_pair_epsilon(a, b)
             else:
                 self.epsilon_cache[key] = self.evaluate_outputs(a, b, every, log_probs)
@@ -402,7 +400,7 @@ class LogRatioSearch(PairSearch):
         def at(output: Any) -> PairEpsilon:
             return self._undrawn(result.input_a, result.input_b, np.asarray(output)[None])
 
-        epsilon, output = search_with_hypothesis(
+        epsilon, output = candidates.search_with_hypothesis(
             self.outputs.make_strategy(),
             lambda output: at(output).epsilon,
             seed=self.seed,

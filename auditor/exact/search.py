@@ -19,12 +19,7 @@ from fedrec_auditor.accountants.losses import tables
 from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidates import (
-    MAX_RARE_OUTPUT_DRAWS,
-    RARE_OUTPUTS,
-    CandidateInputs,
-    CandidateOutputs,
-)
+from fedrec_auditor.auditor.exact import candidates
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,
     is_single_precision,
@@ -171,7 +166,7 @@ def search_exact_bound(
     delta: float,
     inputs: Iterable[Any] | SearchStrategy[Any] | None,
     seed: np.random.SeedSequence,
-    samples: int = MAX_RARE_OUTPUT_DRAWS,
+    samples: int = candidates.MAX_RARE_OUTPUT_DRAWS,
 ) -> Bound:
     """Computes a lower bound on epsilon at ``delta``, without sampling error, from the output
     probabilities that a mechanism states.
@@ -202,8 +197,8 @@ def search_exact_bound(
     at delta > 0 for vectors of continuous outputs without a privacy curve.
     """
     dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
-    pool = CandidateInputs.collect(dist, inputs, entropy)
-    outputs = CandidateOutputs.explore(dist, pool, entropy, samples)
+    pool = candidates.CandidateInputs.collect(dist, inputs, entropy)
+    outputs = candidates.CandidateOutputs.explore(dist, pool, entropy, samples)
     every, listed = outputs.all_outputs, pool.all_inputs
     if every is not None and listed is not None:
         few = delta == 0 or len(listed) <= _MOST_PAIRED
@@ -223,7 +218,7 @@ def search_exact_bound(
 
 def _exhaustive(
     dist: OutputDistribution,
-    inputs: CandidateInputs,
+    inputs: candidates.CandidateInputs,
     every: NDArray[Any],
     log_probs: NDArray[np.float64],
     epsilon: float,
@@ -261,7 +256,9 @@ def _exhaustive(
         measure = DivergenceSearch.score_name if delta else LogRatioSearch.score_name
         witness = pick_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_user_given else "inputs"
-    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{RARE_OUTPUTS}"
+    source = (
+        f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.RARE_OUTPUTS}"
+    )
     return replace(best, source=source, witness=witness, tight=inputs.is_complete)
 
 

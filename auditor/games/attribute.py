@@ -12,15 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, GuessedLabels, LearningAttack
-from fedrec_auditor.attacks.parts.inputs import (
-    ITEMS,
-    MAX_KEYS,
-    SUMMARY,
-    ViewWithInputs,
-    add_tables,
-    get_max_table_size,
-    make_input_table,
-)
+from fedrec_auditor.attacks.parts import inputs
 from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
@@ -109,7 +101,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     whole = _condense_uploads(game) if learns else None
     subjects = find_senders(game.view).astype(np.int64)
     if whole is not None and whole.inputs:
-        subjects = whole.inputs[SUMMARY].users.astype(np.int64)
+        subjects = whole.inputs[inputs.SUMMARY].users.astype(np.int64)
     rows: list[AttackRow | SkippedRow] = []
     not_readable = list[str]()
     readable = subjects
@@ -141,7 +133,7 @@ def get_max_bytes(n_users: int, n_numbers: int) -> float:
     The memory consists of one table of the uploads, a copy of its rows of users whose class is
     known, and the inner products of the rows of all tables.
     """
-    numbers, max_users = get_max_table_size(n_users)
+    numbers, max_users = inputs.get_max_table_size(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
     return size + (4.0 * _READINGS + 12.0) * min(n_users, max_users) ** 2
 
@@ -159,15 +151,15 @@ def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     return ""
 
 
-def _condense_uploads(game: Trial) -> ViewWithInputs:
+def _condense_uploads(game: Trial) -> inputs.ViewWithInputs:
     """The view with tables of the uploads (one row per user), from which classifiers learn.
 
     Tables of at most ``_MAX_SHARED`` rows are stored in ``game.upload_tables``, so that the next
     attack on the same training does not compute them again.
     """
     if _ALL not in game.upload_tables:
-        readings = add_tables(game.view)
-        if readings.inputs and len(readings.inputs[SUMMARY].users) > _MAX_SHARED:
+        readings = inputs.add_tables(game.view)
+        if readings.inputs and len(readings.inputs[inputs.SUMMARY].users) > _MAX_SHARED:
             return readings
         game.upload_tables[_ALL] = readings
     for note in game.upload_tables[_ALL].notes:
@@ -176,7 +168,7 @@ def _condense_uploads(game: Trial) -> ViewWithInputs:
 
 
 def _rows_by_learning(
-    game: Trial, whole: ViewWithInputs, subjects: NDArray[np.int64], key: str
+    game: Trial, whole: inputs.ViewWithInputs, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
     """Yields the rows of one attribute for an attack that learns from users whose class the
     adversary knows.
@@ -214,7 +206,7 @@ def _rows_by_learning(
             yield _row(game, view, question, f", {name}", baselines, from_interactions)
 
 
-def _too_wide_readings(game: Trial, whole: ViewWithInputs, usable: list[str]) -> list[str]:
+def _too_wide_readings(game: Trial, whole: inputs.ViewWithInputs, usable: list[str]) -> list[str]:
     """Names of the tables that a quick audit leaves out, because the attack would sort too many
     columns.
 
@@ -238,11 +230,11 @@ def _why_not_from_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
     needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
-    if size <= MAX_KEYS or not needs_columns:
+    if size <= inputs.MAX_KEYS or not needs_columns:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts "
-        f"{MAX_KEYS:,} at most. The rows have no result from it."
+        f"{inputs.MAX_KEYS:,} at most. The rows have no result from it."
     )
 
 
@@ -338,9 +330,9 @@ def _from_interactions(game: Trial, view: View, question: _Question) -> float | 
         return None
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
     if name not in game.upload_tables:
-        truth = make_input_table(game.interactions.ratings, question.subjects)
-        read = add_tables(view.drop_uploads()).with_inputs({ITEMS: truth})
-        game.upload_tables[name] = read.with_only_input(ITEMS)
+        truth = inputs.make_input_table(game.interactions.ratings, question.subjects)
+        read = inputs.add_tables(view.drop_uploads()).with_inputs({inputs.ITEMS: truth})
+        game.upload_tables[name] = read.with_only_input(inputs.ITEMS)
     return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
 
 

@@ -27,13 +27,7 @@ from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK_NAME, TracingResult
 from fedrec_auditor.auditor.worlds import pilot_rules
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
-from fedrec_auditor.auditor.worlds.estimators.base import (
-    BoundResult,
-    DrawPlan,
-    EpsilonLimit,
-    Estimator,
-    EventRates,
-)
+from fedrec_auditor.auditor.worlds.estimators import base as estimators_base
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure_bounds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -58,7 +52,7 @@ _BEYOND = 1.1, 0.05  # largest bound for one removal: this factor times the clai
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemovalEstimator(Estimator):
+class RemovalEstimator(estimators_base.Estimator):
     """Lower bounds for removing one user, derived by group privacy from bounds for removing two
     users.
 
@@ -71,7 +65,7 @@ class RemovalEstimator(Estimator):
     At delta 0 the bound is B / 2.
     """
 
-    estimator: Estimator
+    estimator: estimators_base.Estimator
     max_epsilon: float
 
     @property
@@ -97,7 +91,9 @@ class RemovalEstimator(Estimator):
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def observe(self, worlds: Worlds, asked: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def observe(
+        self, worlds: Worlds, asked: estimators_base.DrawPlan, rng: np.random.Generator
+    ) -> estimators_base.BoundResult:
         """Computes a lower bound on epsilon for the removal of one user, from outputs of two worlds
         that differ by two removals.
 
@@ -109,15 +105,17 @@ class RemovalEstimator(Estimator):
         wide, half = self._convert(asked.delta)
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
 
-        def limit(alpha: float) -> EpsilonLimit:
+        def limit(alpha: float) -> estimators_base.EpsilonLimit:
             epsilon, largest, witness = observation.compute_bound(alpha)
-            return EpsilonLimit(half(epsilon), half(largest), witness)
+            return estimators_base.EpsilonLimit(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
-        return BoundResult(observation.n_draws, limit, f"{observation.remark}; {text}")
+        return estimators_base.BoundResult(
+            observation.n_draws, limit, f"{observation.remark}; {text}"
+        )
 
     def predict_limit(
-        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon, for removing one user, from ``samples`` draws. The
         prediction is that of the estimator ``JointBinomial``.
@@ -490,7 +488,7 @@ class GameSetup:
         same = [scoped for scoped in covering if scoped.scope.unit is scope.unit]
         judged = [scoped for scoped in same if scoped.scope.horizon is scope.horizon] or same
         if delta == self.deltas_by_scope[scope][0]:
-            wider = covering if not same else same if is_external(self.target) else []
+            wider = (same if is_external(self.target) else []) if same else covering
             return judged, [scoped for scoped in wider if scoped not in judged]
         converted = (scoped.convert_to_delta(delta) for scoped in judged)
         return [claim for claim in converted if claim is not None], []
@@ -520,7 +518,7 @@ class GameResult:
 
     measured_bounds: MeasuredBounds
     findings: tuple[Finding, ...]
-    estimator: Estimator
+    estimator: estimators_base.Estimator
 
 
 class CanaryGame(ABC):
@@ -545,7 +543,7 @@ class CanaryGame(ABC):
     """Whether a decision rule may be a single feature or boosted trees, see ``make_worlds``."""
     can_use_attack = False
     """Whether an attack may take the place of the adversary's score (``GameInputs.attack``)."""
-    fixed_estimator: ClassVar[Estimator | None] = None
+    fixed_estimator: ClassVar[estimators_base.Estimator | None] = None
     """Estimator that replaces the estimator of the plan in this game. None if the runs are draws of
     two worlds, which any estimator can use."""
 
@@ -620,7 +618,7 @@ class CanaryGame(ABC):
         setup: GameSetup,
         scope: Scope,
         delta: float,
-        estimator: Estimator,
+        estimator: estimators_base.Estimator,
         *,
         runs: int,
         confidence: float,

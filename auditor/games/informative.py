@@ -16,14 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import (
-    MODEL_KINDS,
-    ModelMessages,
-    iter_message_blocks,
-    list_linked_components,
-    read_model_messages,
-    select_rounds,
-)
+from fedrec_auditor.attacks.parts import uploads as parts_uploads
 from fedrec_auditor.attacks.readers.noisy_rows import MAX_MESSAGES_PER_USER
 from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
@@ -88,8 +81,8 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))
     read = {
         id(part)
-        for name in list_linked_components(filled)
-        for part, _, _ in select_rounds(filled, name, MAX_MESSAGES_PER_USER + 1)
+        for name in parts_uploads.list_linked_components(filled)
+        for part, _, _ in parts_uploads.select_rounds(filled, name, MAX_MESSAGES_PER_USER + 1)
     }
 
     def is_too_large(seen: RoundView) -> NDArray[np.bool_]:
@@ -160,7 +153,7 @@ def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
     assert seen.uploads is not None
     components = seen.uploads.components
     empty = np.ones(len(seen.uploads.users), dtype=np.bool_)
-    moving = read_model_messages(replace(view, rounds=(seen,)))
+    moving = parts_uploads.read_model_messages(replace(view, rounds=(seen,)))
     if not moving or any(components[name].shape for name in components.keys() - moving.keys()):
         return ~empty
     for (part,) in sorted(moving.values(), key=lambda parts: np.prod(parts[0].component.shape)):
@@ -168,7 +161,7 @@ def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
     return empty
 
 
-def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _is_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Whether the message of each of ``clients`` changes the component ``part`` of the model.
 
     ``clients``: indices of the messages (n,).
@@ -185,7 +178,9 @@ def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.boo
             still = part.broadcast[:_PROBED]
         moved = _any_entry(component.select_rows(clients, rows) != still)
     rest = np.flatnonzero(~moved)
-    whole = ModelMessages(part.users[clients[rest]], component.take(clients[rest]), part.broadcast)
+    whole = parts_uploads.ModelMessages(
+        part.users[clients[rest]], component.take(clients[rest]), part.broadcast
+    )
     for block, _, entries in whole.iter_changes():
         moved[rest[block]] = _any_entry(entries)
     return moved
@@ -197,9 +192,9 @@ def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
     """
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
-        has_numbers = part.kind in (*MODEL_KINDS, Payload.RATINGS)
+        has_numbers = part.kind in (*parts_uploads.MODEL_KINDS, Payload.RATINGS)
         if has_numbers and part.bound_magnitude() > MAX_USABLE_NUMBER:
-            for rows, sent in iter_message_blocks(part):
+            for rows, sent in parts_uploads.iter_message_blocks(part):
                 out[rows] |= _any_entry(~(np.abs(sent) <= MAX_USABLE_NUMBER))
     return out
 

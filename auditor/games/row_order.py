@@ -19,12 +19,6 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places, shadow_reader
 from fedrec_auditor.attacks.parts.row_places import MIN_ORDER_Z, ROW_OFFSETS, Floats, Ints
-from fedrec_auditor.attacks.parts.shadow_reader import (
-    MIN_SHADOWS,
-    Bits,
-    draw_histories,
-    run_on_accepted,
-)
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
 from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view, is_oversized
@@ -181,27 +175,33 @@ class ClientRowOrder:
         parts = uploads.components
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
         has_lists = any(part.kind in LIST_KINDS for part in parts.values())
-        if size * MIN_SHADOWS > shadow_reader.MAX_SHADOW_ENTRIES or has_lists:
+        if size * shadow_reader.MIN_SHADOWS > shadow_reader.MAX_SHADOW_ENTRIES or has_lists:
             return cls()
         in_time = shadow_reader.MAX_SHADOW_SECONDS / max(1e-9, client.call_seconds)
         in_memory = shadow_reader.MAX_SHADOW_ENTRIES // size
         max_count = int(min(shadow_reader.MAX_SHADOWS, in_memory, in_time))
         results: dict[str, tuple[Ints | None, float]] = {}
-        for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
-            histories = draw_histories(count, public.n_items, client.n_items_range, rng)
+        for count in (shadow_reader.MIN_SHADOWS, max(shadow_reader.MIN_SHADOWS, max_count)):
+            histories = shadow_reader.draw_histories(
+                count, public.n_items, client.n_items_range, rng
+            )
 
-            def send(some: NDArray[np.intp], drawn: Bits = histories) -> Mapping[str, Component]:
+            def send(
+                some: NDArray[np.intp], drawn: shadow_reader.Bits = histories
+            ) -> Mapping[str, Component]:
                 return client(drawn[some], broadcast, rng).components
 
             try:
-                accepted, messages, _ = run_on_accepted(histories, send)
+                accepted, messages, _ = shadow_reader.run_on_accepted(histories, send)
             except InputError:  # readers of messages report the reason
                 return cls()
             for name in parts.keys() & messages.keys():
                 moved = messages[name].to_dense(np.arange(len(accepted))).astype(np.float64)
                 if messages[name].kind is Payload.MODEL and broadcast and name in broadcast:
                     moved -= broadcast[name]
-                results[name] = _find_order(moved, histories[accepted], is_last=count > MIN_SHADOWS)
+                results[name] = _find_order(
+                    moved, histories[accepted], is_last=count > shadow_reader.MIN_SHADOWS
+                )
             if any(order is not None for order, _ in results.values()):
                 break
         own, errors = np.arange(public.n_items), max((z for _, z in results.values()), default=0.0)
@@ -272,7 +272,9 @@ class _InOrder:
         return uploads
 
 
-def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints | None, float]:
+def _find_order(
+    moved: Floats, histories: shadow_reader.Bits, *, is_last: bool
+) -> tuple[Ints | None, float]:
     """Row index of each item, and the dependence of messages on users' histories in standard
     errors.
 

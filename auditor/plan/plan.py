@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan import stated_claim
 from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, shorten_repr, suggest_names
 from fedrec_auditor.auditor.plan.members import (
     LEARNS_SETTING_NAME,
@@ -34,12 +35,6 @@ from fedrec_auditor.auditor.plan.members import (
     qualify_setting,
 )
 from fedrec_auditor.auditor.plan.sources import check_source
-from fedrec_auditor.auditor.plan.stated_claim import (
-    StatedClaim,
-    find_statement_ends,
-    read_claims,
-    read_toml,
-)
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
@@ -307,13 +302,13 @@ class Plan(BaseModel):
         ),
     ] = Field(default_factory=dict)
     claims: Annotated[
-        tuple[StatedClaim, ...],
+        tuple[stated_claim.StatedClaim, ...],
         Field(strict=False),
         PlanOption(
             "TOML file with the claims of your own system MODULE:OBJECT.",
             "claim",
             "FILE",
-            parse=lambda path: read_claims(Path(path)),
+            parse=lambda path: stated_claim.read_claims(Path(path)),
         ),
     ] = ()
 
@@ -522,7 +517,7 @@ def read_plan(path: Path) -> Plan:
     """Reads a plan from a TOML file. Raises InputError, which states the file, the line and the
     remedy, if the plan is wrong.
     """
-    text, values = read_toml(path, "plan file")
+    text, values = stated_claim.read_toml(path, "plan file")
     try:
         plan = make_plan(values)
         for name in plan.resolve().targets:
@@ -541,7 +536,7 @@ def _line(location: tuple[int | str, ...], text: str) -> int:
     values that span several lines.
     """
     text = text.replace("\r\n", "\n")
-    lines, ends = text.split("\n"), [end for end, _ in find_statement_ends(text)]
+    lines, ends = text.split("\n"), [end for end, _ in stated_claim.find_statement_ends(text)]
 
     def is_defined(statement: int) -> bool:
         value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))

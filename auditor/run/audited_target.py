@@ -53,13 +53,7 @@ from fedrec_auditor.reports.say import PHRASES, capitalize_first
 from fedrec_auditor.reports.say.metrics import BREACH_NOTE_PREFIX, CUT_TRAINING_NOTE_PREFIX
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import (
-    NoScoresError,
-    Population,
-    Target,
-    TrainingRun,
-    get_origin,
-)
+from fedrec_auditor.targets.systems import base as systems
 from fedrec_auditor.targets.transcript import Transcript, View
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
@@ -86,7 +80,10 @@ class AuditedTarget:
     """
 
     def __init__(
-        self, audit: Audit, name: str, trained: tuple[HeldOutData, TrainingRun] | None = None
+        self,
+        audit: Audit,
+        name: str,
+        trained: tuple[HeldOutData, systems.TrainingRun] | None = None,
     ) -> None:
         self._audit = audit
         self._pretrained = trained
@@ -118,7 +115,7 @@ class AuditedTarget:
                 figures = held_out.evaluate(
                     target, run.model, confidence=audit.plan.confidence, rng=rng
                 )
-            except NoScoresError as error:
+            except systems.NoScoresError as error:
                 return TaskResult(skipped=(self._skip(step, error),))
             return TaskResult(
                 utility=tuple(_add_notes(r, "paper_note", self._cut_note) for r in figures),
@@ -130,12 +127,12 @@ class AuditedTarget:
         return SkippedRow(target=self.name, attack=step, reason=str(error))
 
     @cached_property
-    def _target(self) -> Target:
+    def _target(self) -> systems.Target:
         """The system as trained: in a quick audit with at most ``MAX_QUICK_ROUNDS`` rounds."""
         return shorten_training(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
-    def held_out_and_run(self) -> tuple[HeldOutData, TrainingRun]:
+    def held_out_and_run(self) -> tuple[HeldOutData, systems.TrainingRun]:
         """Held-out data, and the run of the training on all other data, at the first access.
 
         Raises InputError if the data do not suffice.
@@ -152,7 +149,7 @@ class AuditedTarget:
         report_step(TRAINING_STAGE, 1, 1)
         return held_out, run
 
-    def _attack(self, task: Task, held_out: HeldOutData, run: TrainingRun) -> TaskResult:
+    def _attack(self, task: Task, held_out: HeldOutData, run: systems.TrainingRun) -> TaskResult:
         """Results of an attack from every vantage (what the adversary sees), and the reason if it
         does not run at the vantage that the protocol permits.
 
@@ -165,7 +162,7 @@ class AuditedTarget:
         skipped: list[SkippedRow] = []
         reasons: dict[Vantage, str] = {}
         linkage = attack.family is AttackFamily.LINKAGE
-        origin = get_origin(self._target)
+        origin = systems.get_origin(self._target)
         for vantage in self._vantages(run.transcript):
             rng = audit.make_rng(f"{task} {vantage}")
             messages, view = self._view(vantage, rng, is_of_senders=attack.family in _OF_SENDERS)
@@ -257,7 +254,7 @@ class AuditedTarget:
     @cached_property
     def _client(self) -> SimulatedClient | None:
         """Code of the clients, which adversaries can run; None if it is not available."""
-        origin = get_origin(self._target)
+        origin = systems.get_origin(self._target)
         code = self._target if origin.is_runnable else origin.client_system
         if code is None:
             return None
@@ -289,7 +286,7 @@ class AuditedTarget:
         """Number of messages that were dropped before the audit, because their values are not
         finite.
         """
-        return get_origin(self._target).n_dropped
+        return systems.get_origin(self._target).n_dropped
 
     @property
     def _message_rows(self) -> tuple[MessagesRow, ...]:
@@ -393,7 +390,7 @@ def play_game(
             left_out.append(f"{scopes}{': ' if scopes else ''}{setup.reason}.")
             continue
         runs, max_runs = (plan.runs or setup.choose_n_runs(quick) for quick in (plan.quick, False))
-        if not (plan.runs or game.fixed_estimator) and get_origin(target).is_external:
+        if not (plan.runs or game.fixed_estimator) and systems.get_origin(target).is_external:
             runs, reasons = _affordable_runs(setup, runs, quick=plan.quick)
             left_out += reasons
         for scope, delta in setup.measured_scopes:
@@ -535,11 +532,11 @@ def _add_notes(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
     return row.model_copy(update={field: text})
 
 
-def _bounds(target: Target, interactions: Interactions) -> TaskResult:
+def _bounds(target: systems.Target, interactions: Interactions) -> TaskResult:
     """Exact lower bounds of a system, and the verdicts on all its claims by these bounds and by
     proofs.
     """
-    population = Population(
+    population = systems.Population(
         n_users=interactions.n_users,
         n_items=interactions.n_items,
         n_features=count_user_features(interactions),

@@ -31,15 +31,8 @@ from fedrec_auditor.auditor.games.canary_game import MemoryChunkStore
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.games.stated import explain_no_game, is_external
 from fedrec_auditor.auditor.judging import accounting
+from fedrec_auditor.auditor.machine import progress as machine_progress
 from fedrec_auditor.auditor.machine import workers
-from fedrec_auditor.auditor.machine.progress import (
-    TRAINING_STAGE,
-    ProgressObserver,
-    ProgressTracker,
-    note_progress,
-    show_progress,
-    write_progress_note,
-)
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan
 from fedrec_auditor.auditor.plan.planned_data import make_plan_with_data
 from fedrec_auditor.auditor.plan.versions import get_versions
@@ -73,7 +66,7 @@ def audit(
     memory: float | None = None,
     backend: str = "loky",
     address: str | None = None,
-    progress: bool | ProgressObserver | None = None,
+    progress: bool | machine_progress.ProgressObserver | None = None,
     **fields: Any,
 ) -> Record:
     """Audits systems by games and attacks, judges their claims, and returns the results.
@@ -107,7 +100,7 @@ def audit(
     interactions, plan = make_plan_with_data({"targets": targets, **fields})
     check_plan(plan, given=interactions is not None)
     resources = make_resources(jobs, device, memory, backend, address)
-    with show_progress(progress) as observe:
+    with machine_progress.show_progress(progress) as observe:
         return run_plan(plan, resources, out=out, observe=observe, interactions=interactions)
 
 
@@ -117,7 +110,7 @@ def run_plan(
     *,
     out: Path | None = None,
     gate: Gate = DEFAULT_GATE,
-    observe: ProgressObserver | None = None,
+    observe: machine_progress.ProgressObserver | None = None,
     interactions: Interactions | None = None,
     systems: Sequence[Target] = (),
     force: bool = False,
@@ -188,7 +181,7 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
 def run_audits(
     audits: Sequence[tuple[Audit, Checkpoints | None]],
     resources: Resources,
-    observe: ProgressObserver | None,
+    observe: machine_progress.ProgressObserver | None,
 ) -> list[ResultsByTask]:
     """Runs all tasks (such as attacks) of each audit that have no stored result; returns the
     results of all tasks, one mapping per audit.
@@ -204,7 +197,7 @@ def run_audits(
     cluster = resources.cluster
     call = workers.run_parallel if cluster is None else cluster.run_parallel
     queues = [_Queue.of(*pair, count if len(audits) == 1 else 1) for pair in audits]
-    watch = ProgressTracker(
+    watch = machine_progress.ProgressTracker(
         observe,
         done=sum(len(queue.results) for queue in queues),
         total=sum(len(queue.tasks) for queue in queues),
@@ -281,7 +274,7 @@ class _TaskRunner:
         errors. If no other system is audited, the refusal is raised as InputError.
         """
         name = self.audit.label_step(task.target, task.step)
-        with limit_to_one_thread(None), note_progress(self.notes, name):
+        with limit_to_one_thread(None), machine_progress.note_progress(self.notes, name):
             started = time.perf_counter()
             try:
                 with block_exits():
@@ -310,7 +303,9 @@ class _TaskRunner:
         """
         if self.checkpoints is not None and not result.errors:
             self.checkpoints.put(task, result)
-        write_progress_note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
+        machine_progress.write_progress_note(
+            self.notes, self.audit.label_step(task.target, task.step), "", 1, 1
+        )
 
     def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, TrainingRun]]:
         """Trains the systems that several jobs need, and returns held-out data and training by name
@@ -325,13 +320,19 @@ class _TaskRunner:
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL_NAME))
         trainings = {}
         for target in (target for target, count in times.items() if count > 1):
-            name = self.audit.label_step(target, TRAINING_STAGE)
+            name = self.audit.label_step(target, machine_progress.TRAINING_STAGE)
             # A failure here repeats in each task, which then reports the error.
-            with limit_to_one_thread(None), note_progress(self.notes, name), suppress(Exception):
+            with (
+                limit_to_one_thread(None),
+                machine_progress.note_progress(self.notes, name),
+                suppress(Exception),
+            ):
                 held_out, run = AuditedTarget(on_disk, target).held_out_and_run
                 trainings[target] = map_arrays_to_files(held_out), run
             if target not in trainings:
-                write_progress_note(self.notes, name, TRAINING_STAGE, 1, 1)
+                machine_progress.write_progress_note(
+                    self.notes, name, machine_progress.TRAINING_STAGE, 1, 1
+                )
         return trainings
 
     def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:

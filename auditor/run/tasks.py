@@ -23,16 +23,7 @@ from fedrec_auditor.auditor.plan.members import OBJECT_SEPARATOR
 from fedrec_auditor.auditor.plan.plan import ALL_TARGETS, Plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned_data
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, estimate_cost
-from fedrec_auditor.reports.record.rows import (
-    AttackRow,
-    Finding,
-    Measurement,
-    MessagesRow,
-    ReproducedRow,
-    Row,
-    SkippedRow,
-    UtilityRow,
-)
+from fedrec_auditor.reports.record import rows as record_rows
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.memory_mapping import map_arrays_to_files
@@ -72,7 +63,7 @@ class Task:
         return f"{self.target} {self.step}"
 
 
-class TaskResult(Row):
+class TaskResult(record_rows.Row):
     """Result of one task (such as an attack on one system): the rows that the task adds to the
     report.
 
@@ -88,13 +79,13 @@ class TaskResult(Row):
     ``seconds``: duration of the task.
     """
 
-    findings: tuple[Finding, ...] = ()
-    measurements: tuple[Measurement, ...] = ()
-    attacks: tuple[AttackRow, ...] = ()
-    skipped: tuple[SkippedRow, ...] = ()
-    utility: tuple[UtilityRow, ...] = ()
-    messages: tuple[MessagesRow, ...] = ()
-    reproduced: tuple[ReproducedRow, ...] = ()
+    findings: tuple[record_rows.Finding, ...] = ()
+    measurements: tuple[record_rows.Measurement, ...] = ()
+    attacks: tuple[record_rows.AttackRow, ...] = ()
+    skipped: tuple[record_rows.SkippedRow, ...] = ()
+    utility: tuple[record_rows.UtilityRow, ...] = ()
+    messages: tuple[record_rows.MessagesRow, ...] = ()
+    reproduced: tuple[record_rows.ReproducedRow, ...] = ()
     errors: tuple[str, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
 

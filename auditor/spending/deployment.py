@@ -34,12 +34,7 @@ from fedrec_auditor.accountants.statements import (
     Unit,
     Vantage,
 )
-from fedrec_auditor.accountants.theorems.neighbours import (
-    convert_event,
-    convert_event_or_raise,
-    explain_unsupported_event,
-    make_group_event,
-)
+from fedrec_auditor.accountants.theorems import neighbours
 from fedrec_auditor.reports.say import format_count
 from fedrec_auditor.targets.settings import AllowedValues, Range, check_settings
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
@@ -231,7 +226,7 @@ class Deployment:
 
         ``interactions``: maximum number of interactions of a user.
         """
-        event = make_group_event(self.round_event, interactions)
+        event = neighbours.make_group_event(self.round_event, interactions)
         if event is None:
             return ()
         return (
@@ -276,7 +271,9 @@ class Deployment:
         Adjacencies without known accounting are left out. If none has a known accounting, only the
         intended adjacency is used. ``population`` has no effect.
         """
-        known = [a for a in self.adjacencies if convert_event(self.round_event, a) is not None]
+        known = [
+            a for a in self.adjacencies if neighbours.convert_event(self.round_event, a) is not None
+        ]
         meant = (known or self.adjacencies)[0]
         claim = Claim(
             epsilon=self.claimed_epsilon,
@@ -308,7 +305,7 @@ class Deployment:
         ``scope``: a scope from ``make_scope``. ``population`` has no effect. Raises InputError if
             no accounting under its adjacency is known.
         """
-        event = convert_event_or_raise(self.round_event, scope.adjacency)
+        event = neighbours.convert_event_or_raise(self.round_event, scope.adjacency)
         times = self.count_rounds(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
@@ -341,8 +338,8 @@ class Deployment:
             together = min(1.0, self.rounds * self.delta)
             yield f"The sum of the epsilons of the rounds holds at delta {together:g} only."
         for asked in self.adjacencies:
-            if convert_event(self.round_event, asked) is None:
-                yield explain_unsupported_event(self.round_event, asked)
+            if neighbours.convert_event(self.round_event, asked) is None:
+                yield neighbours.explain_unsupported_event(self.round_event, asked)
 
 
 def list_leaf_types(event: DpEvent) -> set[type[DpEvent]]:

@@ -20,12 +20,7 @@ from fedrec_auditor.accountants.events.documents import read_event
 from fedrec_auditor.accountants.events.dp import DpEvent, SelfComposedDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Side, check_epsilon
-from fedrec_auditor.accountants.theorems.neighbours import (
-    bound_shuffle_epsilon,
-    compute_attained_epsilon,
-    format_leaf_names,
-    list_attainment_assumptions,
-)
+from fedrec_auditor.accountants.theorems import neighbours
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.spending.deployment import (
@@ -340,8 +335,8 @@ def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
     if proof is None:
         raise InputError(
             "Expected events that a single accountant supports together, got "
-            f"{format_leaf_names(deployment.round_event)}. Account them separately, or use a "
-            "PureDpEvent for events with a pure epsilon."
+            f"{neighbours.format_leaf_names(deployment.round_event)}. Account them separately, or "
+            "use a PureDpEvent for events with a pure epsilon."
         )
     return proof
 
@@ -374,12 +369,14 @@ def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     event = deployment.get_event(scope, _ANYBODY)
     if deployment.report_bit_probs is not None and isinstance(one, ShuffledDpEvent):
         rounds = deployment.count_rounds(scope)
-        shown = bound_shuffle_epsilon(*deployment.report_bit_probs, one.n_users, rounds, delta)
+        shown = neighbours.bound_shuffle_epsilon(
+            *deployment.report_bit_probs, one.n_users, rounds, delta
+        )
         source = "the number of shuffled reports of one kind, given the inputs of all other users"
         supposing: tuple[str, ...] = ()
     else:
-        shown = compute_attained_epsilon(event, delta)
-        supposing = list_attainment_assumptions(event)
+        shown = neighbours.compute_attained_epsilon(event, delta)
+        supposing = neighbours.list_attainment_assumptions(event)
         source = "two neighbours that attain the losses, composed from below"
     return Bound(
         epsilon=shown,

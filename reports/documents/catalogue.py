@@ -288,13 +288,11 @@ def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.form
 
     ``exactly`` is the function that formats a number that is not a bound.
     """
+    if figure.side is None:
+        return exactly(figure.right)
     if figure.side is Side.UPPER:
         return f"at most {say.format_upper_4_digits(figure.right)}"
-    return (
-        f"at least {say.format_lower_4_digits(figure.right)}"
-        if figure.side
-        else exactly(figure.right)
-    )
+    return f"at least {say.format_lower_4_digits(figure.right)}"
 
 
 def explain_verdict(row: CatalogueRow) -> str:
@@ -388,7 +386,7 @@ _EPSILONS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
     "Epsilon by the authors' method": lambda row: f"{row.counted:.4f}",
     "Correct epsilon": lambda row: (
-        f"{say.format_lower_4_digits(row.lower)} to {say.format_upper_4_digits(row.upper)}"
+        f"{say.format_lower(row.lower)} to {say.format_upper_4_digits(row.upper)}"
     ),
 }
 

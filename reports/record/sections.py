@@ -9,15 +9,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.rows import (
-    AttackRow,
-    Contents,
-    Finding,
-    Measurement,
-    MessagesRow,
-    SkippedRow,
-    UtilityRow,
-)
+from fedrec_auditor.reports.record import rows as record_rows
 
 _PARTS = ("findings", "attacks", "skipped", "utility", "measurements")
 # A scope that the claim does not cover is not a fault of the claim, and comes last.
@@ -49,12 +41,12 @@ class Section:
     """
 
     target: str
-    findings: tuple[Finding, ...]
-    attacks: tuple[AttackRow, ...] = ()
-    skipped: tuple[SkippedRow, ...] = ()
-    utility: tuple[UtilityRow, ...] = ()
-    message_counts: MessagesRow | None = None
-    other_bounds: tuple[Measurement, ...] = ()
+    findings: tuple[record_rows.Finding, ...]
+    attacks: tuple[record_rows.AttackRow, ...] = ()
+    skipped: tuple[record_rows.SkippedRow, ...] = ()
+    utility: tuple[record_rows.UtilityRow, ...] = ()
+    message_counts: record_rows.MessagesRow | None = None
+    other_bounds: tuple[record_rows.Measurement, ...] = ()
     n_users: int | None = None
     is_quick: bool = False
     is_own: bool = False
@@ -66,7 +58,7 @@ class Section:
         return f"{self.target}: {say.label_verdict(finding)}. {reason}"
 
     @property
-    def violated(self) -> tuple[Finding, ...]:
+    def violated(self) -> tuple[record_rows.Finding, ...]:
         """Findings (judgements of claims) in which a claim of the system is refuted."""
         return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
@@ -77,7 +69,7 @@ class Section:
         return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in run))
 
     @property
-    def headline_finding(self) -> Finding | None:
+    def headline_finding(self) -> record_rows.Finding | None:
         """Finding (judged claim) that reports state first; None without judged claims.
 
         This is the finding with the most severe verdict, and among these the one with the largest
@@ -86,7 +78,7 @@ class Section:
         return min(self.findings, key=make_severity_key, default=None)
 
     @property
-    def worst_uncovered_finding(self) -> Finding | None:
+    def worst_uncovered_finding(self) -> record_rows.Finding | None:
         """Finding with the largest lower bound in a scope that its claim does not cover.
 
         None if there is none. Findings of games (simulated experiments) are left out, because games
@@ -97,7 +89,7 @@ class Section:
         return outside[epsilons.index(max(epsilons))] if outside else None
 
 
-def group_by_system(record: Contents) -> tuple[Section, ...]:
+def group_by_system(record: record_rows.Contents) -> tuple[Section, ...]:
     """Groups the rows of an audit's record by system, in the order of the systems in the record."""
     quoted = [(f.target, f.measured) for f in record.findings]
     data, quick = record.provenance.data, record.plan.get("quick") is True
@@ -122,7 +114,7 @@ def group_by_system(record: Contents) -> tuple[Section, ...]:
     return tuple(map(of, names))
 
 
-def make_severity_key(finding: Finding) -> tuple[int, float]:
+def make_severity_key(finding: record_rows.Finding) -> tuple[int, float]:
     """Makes the sort key of a judged claim: by severity of the verdict, then by lower bound.
 
     The most severe verdict and the largest lower bound come first.
@@ -147,7 +139,7 @@ class SystemHtmlIds:
     finding_ids: tuple[str, ...]
 
 
-def assign_html_ids(record: Contents) -> dict[str, SystemHtmlIds]:
+def assign_html_ids(record: record_rows.Contents) -> dict[str, SystemHtmlIds]:
     """Assigns HTML ids to each system's section and findings; returns them by system name.
 
     All ids are distinct and valid URL fragments. A finding is a judged claim.

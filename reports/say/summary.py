@@ -34,14 +34,7 @@ from fedrec_auditor.reports.record.leaks import (
 )
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import Section, assign_html_ids, group_by_system
-from fedrec_auditor.reports.say.metrics import (
-    beats_guessing,
-    describe_inferred,
-    describe_interval,
-    describe_result,
-    describe_shortfall,
-    describe_trainings,
-)
+from fedrec_auditor.reports.say import metrics
 from fedrec_auditor.reports.say.next_step import advise
 
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
@@ -188,7 +181,9 @@ class Summary:
         if counts is None or 2 * counts.n_unusable <= counts.sent:
             return ""
         figures = self.section.utility
-        harmed = "the training broke down: " if figures and not beats_guessing(figures) else ""
+        harmed = (
+            "the training broke down: " if figures and not metrics.beats_guessing(figures) else ""
+        )
         return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
     @property
@@ -197,12 +192,12 @@ class Summary:
 
         The text is empty if the utility beats both.
         """
-        return say.capitalize_first(describe_shortfall(self.section))
+        return say.capitalize_first(metrics.describe_shortfall(self.section))
 
     @property
     def _won(self) -> str:
         if self.leaks:
-            return describe_result(self.leaks[0].row)
+            return metrics.describe_result(self.leaks[0].row)
         if not self.n_results:
             none = "no attack has a result that can be compared with guessing"
             return none if self.section.attacks else "no attack ran"
@@ -216,13 +211,13 @@ class Summary:
         tested = "the system was hardly tested: " if self.leak_assessment.unassessed_text else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
-        won = describe_result(self.small_leaks[0].row)
+        won = metrics.describe_result(self.small_leaks[0].row)
         return f"{tested}attacks learn little more than a guess: {won} ({basis})"
 
     @property
     def _also(self) -> str:
         """Clause on further quantities that attacks infer better than guessing; may be empty."""
-        others = [*dict.fromkeys(describe_inferred(leak.row) for leak in self.leaks)][1:]
+        others = [*dict.fromkeys(metrics.describe_inferred(leak.row) for leak in self.leaks)][1:]
         return f"attacks also infer {_listed(others)} better than guessing" if others else ""
 
     @property
@@ -233,11 +228,13 @@ class Summary:
         """
         for leak in (*self.leaks, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
-            above = "" if gain is None else f", {describe_interval(gain)} above the best guess"
+            above = (
+                "" if gain is None else f", {metrics.describe_interval(gain)} above the best guess"
+            )
             sure = say.to_percent(row.confidence)
-            at = f"{sure} confidence, {describe_trainings([row]).removeprefix('in ')}"
+            at = f"{sure} confidence, {metrics.describe_trainings([row]).removeprefix('in ')}"
             metric = f"attack “{row.attack}”: “{row.metric}” is"
-            return f"{metric} {describe_interval(row)}{above} ({at})"
+            return f"{metric} {metrics.describe_interval(row)}{above} ({at})"
         return ""
 
     @property
@@ -253,7 +250,7 @@ class Summary:
         """Advice on the system in sentences: first the problems, then the remedies."""
         high = [x.row for x in self.leaks if x.advantage >= MIN_ADVANTAGE_FOR_HIGH]
         much = [row for row in high if row.family != DISTINGUISHERS]
-        alarms, objects = [], _listed([*dict.fromkeys(map(describe_inferred, much))])
+        alarms, objects = [], _listed([*dict.fromkeys(map(metrics.describe_inferred, much))])
         if find_max_advantage(self.leaks) >= MIN_ADVANTAGE_FOR_CRITICAL:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:

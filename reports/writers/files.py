@@ -10,23 +10,17 @@ from typing import Any
 
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.figures import draw_all_figures
+from fedrec_auditor.reports.record import rows as record_rows
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.leaks import compute_max_advantages
-from fedrec_auditor.reports.record.rows import (
-    Contents,
-    Finding,
-    FurtherFigure,
-    flatten_rows,
-    walk_leaves,
-)
 from fedrec_auditor.reports.writers.svg import make_svg_file
 
 # Names of the exported tables: fields of the record, and "advantages" of attacks by system.
 CSV_TABLE_NAMES = ("findings", "attacks", "advantages", "utility", "measurements", "skipped")
-_INTERVAL = tuple(FurtherFigure.model_fields)
+_INTERVAL = tuple(record_rows.FurtherFigure.model_fields)
 
 
-def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
+def write_tables(record: record_rows.Contents, directory: Path) -> tuple[str, ...]:
     """Writes one file NAME.csv per table in ``CSV_TABLE_NAMES``; returns the names of the tables.
 
     Empty tables are written, too. Raises InputError if the directory cannot be written.
@@ -37,7 +31,7 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
     return CSV_TABLE_NAMES
 
 
-def format_csv_table(record: Contents, name: str) -> str:
+def format_csv_table(record: record_rows.Contents, name: str) -> str:
     """Formats one table of an audit's record as CSV, with all rows and columns except curves.
 
     ``name`` is one of ``CSV_TABLE_NAMES``.
@@ -57,9 +51,9 @@ def format_csv_table(record: Contents, name: str) -> str:
         rows = [{"attack": attack} | by_system for attack, by_system in advantages.items()]
     else:
         parts = getattr(record, name)
-        rows = flatten_rows(parts)
+        rows = record_rows.flatten_rows(parts)
         for row, part in zip(rows, parts, strict=True):
-            if isinstance(part, Finding):
+            if isinstance(part, record_rows.Finding):
                 row["verdict"] = part.verdict.label
                 if not part.is_claimed_in_scope:
                     row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
@@ -72,7 +66,7 @@ def format_csv_table(record: Contents, name: str) -> str:
     return text.getvalue()
 
 
-def _attack_figures(record: Contents) -> Iterator[dict[str, Any]]:
+def _attack_figures(record: record_rows.Contents) -> Iterator[dict[str, Any]]:
     """Yields the numbers of all attack rows, with the fields of their row and their interval."""
     for row in record.attacks:
         fields = row.model_dump(mode="python", exclude={"roc"})
@@ -81,7 +75,7 @@ def _attack_figures(record: Contents) -> Iterator[dict[str, Any]]:
             figures[name] = fields.pop(name)
         for figure, interval in _figures(figures):
             ends = dict.fromkeys(_INTERVAL) | interval
-            yield dict(walk_leaves(fields)) | {"figure": figure} | ends
+            yield dict(record_rows.walk_leaves(fields)) | {"figure": figure} | ends
 
 
 def _figures(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -110,7 +104,7 @@ def _plain(value: Any) -> Any:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
+def write_pictures(record: record_rows.Contents, directory: Path) -> tuple[str, ...]:
     """Writes each drawing of an audit's record to ``directory`` as NAME.svg; returns the names.
 
     Raises InputError if the directory cannot be written.

@@ -10,15 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents.document import (
-    Block,
-    BulletList,
-    DocSection,
-    Facts,
-    Paragraph,
-    Pictures,
-    TableBlock,
-)
+from fedrec_auditor.reports.documents import document
 from fedrec_auditor.reports.documents.report import build_report_document
 from fedrec_auditor.reports.record.rows import Contents
 
@@ -35,7 +27,7 @@ def render_markdown(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     return format_document(build_report_document(record, gate))
 
 
-def format_document(part: DocSection) -> str:
+def format_document(part: document.DocSection) -> str:
     """Formats a document as Markdown: its title is the first heading, HTML ids are anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
@@ -53,7 +45,7 @@ def escape_markdown(text: str) -> str:
     return _LINKED.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
-def _part(part: DocSection, level: int) -> Iterator[str]:
+def _part(part: document.DocSection, level: int) -> Iterator[str]:
     if part.html_id:
         yield from (f'<a id="{escape_markdown(part.html_id)}"></a>', "")
     yield f"{'#' * min(level, _DEEPEST)} {escape_markdown(part.heading)}"
@@ -62,24 +54,24 @@ def _part(part: DocSection, level: int) -> Iterator[str]:
         yield from ("", *lines) if lines else ()
 
 
-def _block(block: Block, level: int) -> Iterator[str]:
-    if isinstance(block, Paragraph):
+def _block(block: document.Block, level: int) -> Iterator[str]:
+    if isinstance(block, document.Paragraph):
         yield escape_markdown(block.text)
-    elif isinstance(block, BulletList):
+    elif isinstance(block, document.BulletList):
         yield from (f"- {escape_markdown(text)}" for text in block.texts)
-    elif isinstance(block, Facts):
+    elif isinstance(block, document.Facts):
         for name, text in block.rows:
             yield f"- **{escape_markdown(name)}**: {escape_markdown(str(text))}"
-    elif isinstance(block, TableBlock):
+    elif isinstance(block, document.TableBlock):
         if block.caption:
             yield from (escape_markdown(f"{block.caption}."), "")
         yield _line(block.column_heads)
         yield _line("---" for _ in block.column_heads)
         yield from (_line(map(str, row)) for row in block.rows)
-    elif isinstance(block, Pictures):
+    elif isinstance(block, document.Pictures):
         for drawn in block.pictures:
             yield f"![{escape_markdown(drawn.alt_text)}]({drawn.name}.svg)"
-    elif isinstance(block, DocSection) and not block.is_html_only:
+    elif isinstance(block, document.DocSection) and not block.is_html_only:
         yield from _part(block, level + 1)
 
 

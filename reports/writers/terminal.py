@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants import verdict
 from fedrec_auditor.accountants.verdict import INCOMPLETE, Gate, LabelEnum, NumberLabel, Verdict
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents import catalogue, overview
-from fedrec_auditor.reports.documents.document import (
-    BulletList,
-    DocSection,
-    Facts,
-    Paragraph,
-    TableBlock,
-)
+from fedrec_auditor.reports.documents import catalogue, document, overview
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
 from fedrec_auditor.reports.documents.overview import MARK_SIGNS, EpsilonRow
 from fedrec_auditor.reports.documents.report import build_claim_sections, build_system_document
@@ -62,34 +55,34 @@ BLOCK_INDENT = 2
 _LABEL = 16
 
 
-def print_blocks(part: DocSection, console: Console, indent: int = 0) -> None:
+def print_blocks(part: document.DocSection, console: Console, indent: int = 0) -> None:
     """Prints the blocks of a section one after another.
 
     A subsection that is only for the HTML page is printed as its title. A row of a table is printed
     as an item: its first cell, then each other cell with the head of its column.
     """
     for place, block in enumerate(part.blocks):
-        if isinstance(block, Paragraph):
+        if isinstance(block, document.Paragraph):
             print_hanging(console, block.text, indent=indent)
-        elif isinstance(block, BulletList):
+        elif isinstance(block, document.BulletList):
             print_paragraphs(console, block.texts, "-", indent=indent)
-        elif isinstance(block, Facts):
+        elif isinstance(block, document.Facts):
             for name, said in block.rows:
                 label = f"{f'{say.make_printable(name)}:':<{_LABEL}}"
                 hang = min(_LABEL + 1, get_console_width(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
-        elif isinstance(block, TableBlock):
+        elif isinstance(block, document.TableBlock):
             for first, *rest in block.rows:
                 named = zip(block.column_heads[1:], rest, strict=True)
                 cells = "; ".join(f"{head}: {cell}" for head, cell in named if cell)
                 print_hanging(console, f"{first}: {cells}", "-", indent=indent)
-        elif isinstance(block, DocSection):
+        elif isinstance(block, document.DocSection):
             if place and not block.is_html_only:
                 console.print()
             print_section(block, console, indent)
 
 
-def print_section(part: DocSection, console: Console, indent: int = 0) -> None:
+def print_section(part: document.DocSection, console: Console, indent: int = 0) -> None:
     """Prints the title of a section, then its blocks.
 
     If the section is only for the HTML page, just the title is printed.
@@ -102,18 +95,18 @@ def print_section(part: DocSection, console: Console, indent: int = 0) -> None:
     print_blocks(part, console, indent + BLOCK_INDENT)
 
 
-def print_sections(parts: Iterable[DocSection], console: Console) -> None:
+def print_sections(parts: Iterable[document.DocSection], console: Console) -> None:
     """Prints sections, with a blank line after each."""
     for part in parts:
         print_section(part, console)
         console.print()
 
 
-def build_finding_sections(findings: Sequence[Finding]) -> Iterator[DocSection]:
+def build_finding_sections(findings: Sequence[Finding]) -> Iterator[document.DocSection]:
     """Yields one section per system with its findings (judgements of claims), claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
-        yield DocSection(target, tuple(build_claim_sections(judged, plain=True)))
+        yield document.DocSection(target, tuple(build_claim_sections(judged, plain=True)))
 
 
 def print_findings(findings: Sequence[Finding], console: Console) -> None:
@@ -155,7 +148,7 @@ def print_catalogue(
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
-            print_blocks(DocSection(title, tuple(map(_brief, group))), console, 2)
+            print_blocks(document.DocSection(title, tuple(map(_brief, group))), console, 2)
             console.print()
     texts = [catalogue.describe_label_counts(selected)] if selected else []
     if only:
@@ -167,11 +160,13 @@ def print_catalogue(
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
-def _brief(row: catalogue.CatalogueRow) -> DocSection:
+def _brief(row: catalogue.CatalogueRow) -> document.DocSection:
     whole = catalogue.build_entry_section(row)
-    (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
+    (facts,) = (block for block in whole.blocks if isinstance(block, document.Facts))
     rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
-    return DocSection(whole.title, (Facts(rows),), colour_verdict=whole.colour_verdict)
+    return document.DocSection(
+        whole.title, (document.Facts(rows),), colour_verdict=whole.colour_verdict
+    )
 
 
 def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:

@@ -300,7 +300,7 @@ def test_power(family: str, samples: int, runs: int) -> None:
     """The smallest excess over the claim that 90% of verifications find, to a tenth of it."""
     make, claim = FAMILIES[family]
 
-    def found(excess: float) -> bool:
+    def is_found(excess: float) -> bool:
         broken = replace(make(claim + excess), samples=samples)
         missed = 0
         for accused in iter_accusations(broken, claim, runs, seed=1):
@@ -310,9 +310,9 @@ def test_power(family: str, samples: int, runs: int) -> None:
         return True
 
     low, high = 0.0, claim
-    assert found(high), "an epsilon twice the claim is not found"
+    assert is_found(high), "an epsilon twice the claim is not found"
     while high - low > 0.1 * high:
         middle = math.sqrt(low * high) if low > 0 else high / 8
-        low, high = (low, middle) if found(middle) else (middle, high)
+        low, high = (low, middle) if is_found(middle) else (middle, high)
     print(f"\n| {family} | {samples:,} | {claim + high:.4g} |")
     assert high < claim

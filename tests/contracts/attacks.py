@@ -168,13 +168,13 @@ def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> Vie
     coins if bits are flipped in the training. If no upload is linked to a user, users and items are
     permuted in everything that is visible.
     """
-    if any(one.uploads is None for one in view.rounds):
+    if any(first.uploads is None for first in view.rounds):
         return _renamed(view, rng)
     coins = view.public.noise_channel is not None
     rounds = []
     order = _others(view.public.n_users, rng)
-    for one in view.rounds:
-        assert one.uploads is not None
+    for first in view.rounds:
+        assert first.uploads is not None
         order = order if always else _others(view.public.n_users, rng)
         sent: dict[str, Component] = {
             name: Dense(
@@ -184,9 +184,9 @@ def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> Vie
                 part.kind,
                 part.learning_rate,
             )
-            for name, part in one.uploads.components.items()
+            for name, part in first.uploads.components.items()
         }
-        rounds.append(replace(one, uploads=Uploads(order[one.uploads.users], sent)))
+        rounds.append(replace(first, uploads=Uploads(order[first.uploads.users], sent)))
     public = replace(view.public, noise_channel=BitFlip(0.5, 0.5)) if coins else view.public
     return replace(view, public=public, rounds=tuple(rounds))
 
@@ -250,7 +250,7 @@ def alarms(case: AttackCase) -> Counter[str]:
     shown = [view]
     if attack.needs_known and len(view.group_names) > 1:
         shown += [view.keep_group(group) for group in view.group_names]
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for seed in range(case.plays):
         rng = np.random.default_rng([7, seed])
         trainings = case.trainings
@@ -264,8 +264,8 @@ def alarms(case: AttackCase) -> Counter[str]:
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
             assert row.gain_over_baseline is not None, f"{row.metric} without a baseline"
-            found[row.metric.partition(" (")[0]] += row.gain_over_baseline.ci_low > 0.0
-    return found
+            result[row.metric.partition(" (")[0]] += row.gain_over_baseline.ci_low > 0.0
+    return result
 
 
 def check_uploads_that_carry_nothing(case: AttackCase) -> None:

@@ -172,13 +172,13 @@ def test_unmeasured_figures_are_listed() -> None:
 
 
 def test_the_page_quotes_measured_figures() -> None:
-    found = {
+    result = {
         f"{value:.3f}"
         for page in json.loads(STORED)["pages"]
         for row in page["rows"]
         for value in (row["value"], row.get("printed") or 0.0, *row["beside"].values())
     }
-    found |= {
+    result |= {
         number
         for page in WHOLE.pages
         for text in page.remarks
@@ -186,7 +186,7 @@ def test_the_page_quotes_measured_figures() -> None:
     }
     quoted = re.findall(r"\b\d\.\d{3}\b", TEXT)
     assert len(quoted) > 10
-    assert set(quoted) <= found
+    assert set(quoted) <= result
 
 
 COMPARED = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")

@@ -92,9 +92,9 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     for module in ("mkdocs", "mkdocstrings"):
         pytest.importorskip(module, reason="the site is built where the extra `docs` is installed")
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
-    found = re.search(r"^docs: .*\n\t(.*)$", rules, re.MULTILINE)
-    assert found
-    command = found[1].replace("$(BIN)", str(Path(sys.executable).parent)).split()
+    result = re.search(r"^docs: .*\n\t(.*)$", rules, re.MULTILINE)
+    assert result
+    command = result[1].replace("$(BIN)", str(Path(sys.executable).parent)).split()
     subprocess.run(["make", "tree"], cwd=ROOT, check=True)
     environment = {"PATH": os.defpath, "HOME": str(tmp_path)}
     done = subprocess.run(
@@ -110,7 +110,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         (link,) = re.findall(r'href="([^"]*register\.html)"', page.read_text(encoding="utf-8"))
         assert (page.parent / link).is_file()
     pages = [tmp_path / "site" / name / "index.html" for name in ("python", "extending")]
-    shown = {found for page in pages for found in ID.findall(page.read_text(encoding="utf-8"))}
+    shown = {result for page in pages for result in ID.findall(page.read_text(encoding="utf-8"))}
     public = {f"fedrec_auditor.{name}" for name in fedrec_auditor.__all__}
     public |= {f"{testing.__name__}.{name}" for name in testing.__all__}
     public |= {f"{testing.__name__}.targets.{name}" for name in ("TargetCase", "TargetContract")}

@@ -22,8 +22,8 @@ _NUMBER = {
 
 def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of report.json in the current version."""
-    found: dict[str, Any] = _written(Contents.model_json_schema())
-    found["properties"] |= {
+    result: dict[str, Any] = _written(Contents.model_json_schema())
+    result["properties"] |= {
         "$schema": {"const": RECORD_SCHEMA_URN, "description": "The schema of this file."},
         "severity": {
             "description": "How bad each target is at least, by the rule of this number; worse is "
@@ -41,10 +41,10 @@ def schema() -> dict[str, Any]:
             },
         },
     }
-    found["required"] = sorted({*found["required"], "schema_version"})
+    result["required"] = sorted({*result["required"], "schema_version"})
     return {
-        **found,
-        "$defs": {**found["$defs"], "Number": _NUMBER},
+        **result,
+        "$defs": {**result["$defs"], "Number": _NUMBER},
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": RECORD_SCHEMA_URN,
         "title": f"Record of a privacy audit (report.json), schema version {RECORD_SCHEMA_VERSION}",

@@ -1,7 +1,7 @@
 """Clients of a stranger's system with one planted bug each, and the same client without it.
 
-Each promises what the honest one keeps: a message of length at most 1, and Gaussian noise of
-standard deviation ``NOISE``, which is NOISE / 2 times what two histories can be apart.
+All claim the same protection, which only the honest clients give: a message of length at most 1 and
+Gaussian noise of standard deviation ``NOISE``. The messages of two histories differ by at most 2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ WIDTH = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """A bug and its honest twin, as ``audit_system`` takes them; ``shown_by`` says how it shows."""
+    """A client with a bug and its honest twin, as arguments of ``audit_system``.
+
+    ``shown_by``: the part of the report that shows the bug.
+    """
 
     broken: Callable[..., Any]
     honest: Callable[..., Any]
@@ -36,7 +39,7 @@ class Planted:
 
 
 def raw(history: History) -> Array:
-    """What a device would say: a row an item, 1 where it was met."""
+    """Message without protection: one row per item, 1 if the user interacted with it."""
     return np.repeat((history.dense() > 0).astype(float)[:, None], WIDTH, axis=1)
 
 

@@ -22,16 +22,16 @@ STEP = 2.0**-20
 
 @dataclass(frozen=True, kw_only=True)
 class Specimen:
-    """One claim of (epsilon, delta), made by two callables: ``broken``, and its honest ``twin``.
+    """A claim of (epsilon, delta) about two callables: a ``broken`` one, and its honest ``twin``.
 
-    Where nothing else is said, epsilon 1 is claimed, the twin keeps it, and no epsilon holds of the
-    broken one.
+    By default epsilon 1 is claimed, which holds for the twin; no epsilon holds for the broken one.
 
-    ``inputs`` are to be paired up; where there is a Hypothesis ``strategy``, inputs are to be drawn
-    from it instead, and ``inputs`` are its extremes. ``truth`` is the true epsilon of the broken
-    one at delta and over these inputs, of all that a server sees of its calls, infinite where no
-    epsilon holds; ``twin_truth`` is an epsilon that the twin keeps, and exactly its own wherever
-    ``test_truths`` measures it.
+    ``inputs``: inputs to be compared in pairs. If there is a Hypothesis ``strategy``, inputs are
+        drawn from it instead, and ``inputs`` are its extremes.
+    ``truth``: true epsilon of the broken callable at delta, over these inputs, for a server that
+        sees all outputs; infinite if no epsilon holds.
+    ``twin_truth``: an epsilon that holds for the twin; its exact epsilon if ``test_truths``
+        measures it.
     """
 
     mistake: str
@@ -46,14 +46,14 @@ class Specimen:
 
     @property
     def claim(self) -> dict[str, Any]:
-        """What ``verify_ldp`` is asked."""
+        """Arguments of ``verify_ldp``."""
         inputs = self.inputs if self.strategy is None else self.strategy
         return {"epsilon": self.epsilon, "delta": self.delta, "inputs": inputs}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Innocent:
-    """A callable that looks broken and keeps epsilon 1: ``truth`` is its true epsilon."""
+    """A callable that looks broken, but satisfies epsilon 1; ``truth`` is its true epsilon."""
 
     why: str
     randomizer: Randomizer
@@ -62,7 +62,7 @@ class Innocent:
 
     @property
     def claim(self) -> dict[str, Any]:
-        """What ``verify_ldp`` is asked."""
+        """Arguments of ``verify_ldp``."""
         return {"epsilon": 1.0, "inputs": self.inputs}
 
 

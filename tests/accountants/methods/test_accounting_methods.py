@@ -138,11 +138,7 @@ def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: floa
     for a in np.geomspace(1e-3, 1e3, 61):
         ours = sum(
             max(0.0, x - a * y)
-            for x, y in (
-                (pair.p_own_output, pair.p_other_output),
-                (rest, rest),
-                (pair.p_other_output, pair.p_own_output),
-            )
+            for x, y in ((pair.p_own, pair.p_other), (rest, rest), (pair.p_other, pair.p_own))
         )
         both = [max(0.0, x - a * y) + max(0.0, 1 - x - a * (1 - y)) for x, y in ((p, q), (q, p))]
         assert ours == pytest.approx(max(both), abs=1e-12)

@@ -277,7 +277,7 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
     ways = alike * rng.normal(size=WIDTH) / 4 + rng.normal(size=(USERS, WIDTH)) / 4
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
     base = {"v": rng.normal(size=(ITEMS, WIDTH))}
-    found = {}
+    result = {}
     for known in (False, True):
         rounds = []
         for _ in range(ROUNDS):
@@ -291,9 +291,9 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
         view = make_view(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
         readers, ratio = read_all(view)
         assert readers == ["NoisyRowsReader"]
-        found[known] = np.array([get_auc(ratio[user], met[user]) for user in range(USERS)])
-    assert found[True].min() > 0.95
-    assert alike or 0.3 < found[False].mean() < 0.7
+        result[known] = np.array([get_auc(ratio[user], met[user]) for user in range(USERS)])
+    assert result[True].min() > 0.95
+    assert alike or 0.3 < result[False].mean() < 0.7
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -385,7 +385,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
     met = rng.random((MANY, FEW)) < SHARE
     drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), met.shape)
     places = STEP * np.where(met, 1 + tilts, -drawn * (1 - tilts)) + rng.normal(size=met.shape)
-    found = noisy_rows.fit_mixture(
+    result = noisy_rows.fit_mixture(
         RowPositions(
             np.arange(MANY),
             places.astype(np.float32),
@@ -396,7 +396,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
         DRAWN,
         np.full(FEW, logit(SHARE)),
     )
-    assert np.sqrt(np.mean((found.positive_step_excess - tilts) ** 2)) < 0.12
+    assert np.sqrt(np.mean((result.positive_step_excess - tilts) ** 2)) < 0.12
 
 
 @pytest.mark.parametrize(("fade", "upside_down"), [(0.05, 0), (1.0, MANY // 2)])

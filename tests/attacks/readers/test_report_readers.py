@@ -102,7 +102,7 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     rng, p, q = np.random.default_rng(0), 0.7, 0.3
     shares = rng.beta(2.0, 8.0, size=1_000)
     truth = rng.random((80, 1_000)) < shares
-    found = FlippedBitsReader().read(flip(truth, rng, p=p, q=q), np.arange(80))
+    result = FlippedBitsReader().read(flip(truth, rng, p=p, q=q), np.arange(80))
     again = flip(truth, np.random.default_rng(0), p=p, q=q)
     (sent,) = again.rounds[0].uploads.components.values()
     ones = np.asarray(sent.to_dense(np.arange(80))).sum(axis=0)
@@ -112,8 +112,8 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     best, plain = (
         np.sqrt(np.mean((each - shares) ** 2)) for each in (means, (ones / 80 - q) / (p - q))
     )
-    assert np.sqrt(np.mean((expit(found.item_log_odds) - shares) ** 2)) < 1.2 * best < 0.9 * plain
-    assert np.abs(found.activity_log_odds).max() < 0.3  # all users are equally active
+    assert np.sqrt(np.mean((expit(result.item_log_odds) - shares) ** 2)) < 1.2 * best < 0.9 * plain
+    assert np.abs(result.activity_log_odds).max() < 0.3  # all users are equally active
 
 
 @pytest.mark.parametrize("sure", [0.7, 0.9])

@@ -265,19 +265,19 @@ MEASURED = ("fcf", "fmf-ldp", "lcf-ub", "lfl-sgdmf", "lfl-ldp", "gd-dr", "fedrec
 
 @pytest.mark.parametrize("name", [*MEASURED, *REFUSED])
 def test_every_target_has_a_row_or_a_reason(name: str) -> None:
-    found = run_local_step(name, SMALL.get(name))
-    assert not found.errors
+    result = run_local_step(name, SMALL.get(name))
+    assert not result.errors
     if name in REFUSED:
-        assert not found.measurements
-        assert REFUSED[name] in found.skipped[0].reason
-        assert found.skipped[0].attack == LOCAL_NAME
+        assert not result.measurements
+        assert REFUSED[name] in result.skipped[0].reason
+        assert result.skipped[0].attack == LOCAL_NAME
     else:
-        assert found.measurements
-        assert not found.skipped
-        for row in found.measurements:
+        assert result.measurements
+        assert not result.skipped
+        for row in result.measurements:
             assert row.bound.scope.vantage is Vantage.SERVER
             assert row.bound.scope.horizon in (Horizon.REPORT, Horizon.ROUND)
-        assert not {f.verdict for f in found.findings} & {Verdict.VIOLATED, Verdict.UNSOUND}
+        assert not {f.verdict for f in result.findings} & {Verdict.VIOLATED, Verdict.UNSOUND}
 
 
 def test_a_bound_outside_the_model_of_a_paper_has_no_verdict() -> None:

@@ -259,8 +259,8 @@ def test_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     guessed[~asked] = KNOWN_CLASS_CODE
     scores = rng.integers(6, size=(draws, n, classes)).astype(float)
     case = Guesses(true_codes=truth, guessed_codes=guessed, n_classes=classes, scores=scores)
-    found = estimate_metrics(case, confidence=0.9, rng=rng)
-    expected: dict[str, list[float]] = {name: [] for name in found}
+    result = estimate_metrics(case, confidence=0.9, rng=rng)
+    expected: dict[str, list[float]] = {name: [] for name in result}
     for draw in range(draws):
         t, g, s = truth[asked[draw]], guessed[draw][asked[draw]], scores[draw][asked[draw]]
         for average in ("macro", "micro", "weighted"):
@@ -274,11 +274,11 @@ def test_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
         expected["balanced accuracy"].append(float(np.mean(recalls)))
         areas = [reference.roc_auc_score(t == c, s[:, c]) for c in present if len(present) > 1]
         expected["AUC"].append(float(np.mean(areas)) if areas else 0.5)
-    for name, one in found.items():
+    for name, one in result.items():
         assert one.value == pytest.approx(np.mean(expected[name])), name
         assert 0 <= one.low <= one.value <= one.high <= 1
         assert one.n_users == np.count_nonzero(asked.any(axis=0))
-    assert get_mean_f1(case) == pytest.approx(found[MACRO_F1].value)
+    assert get_mean_f1(case) == pytest.approx(result[MACRO_F1].value)
 
 
 def test_random_guesses_have_the_mean_metric_over_guesses() -> None:

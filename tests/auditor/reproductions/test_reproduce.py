@@ -35,7 +35,9 @@ class CountingReproduction:
     paper_title: str = "Somebody 2020"
 
     def list_parts(self) -> Sequence[PaperPart]:
-        def one(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
+        def compute_first(
+            data: object, rng: np.random.Generator, quick: bool
+        ) -> tuple[ReproducedRow, ...]:
             self.calls.append("one")
             value, beside = float(rng.random()), {"quick": float(quick)}
             row = ReproducedRow(
@@ -43,13 +45,15 @@ class CountingReproduction:
             )
             return (row,)
 
-        def other(data: object, rng: np.random.Generator, quick: bool) -> tuple[ReproducedRow, ...]:
+        def compute_second(
+            data: object, rng: np.random.Generator, quick: bool
+        ) -> tuple[ReproducedRow, ...]:
             self.calls.append("other")
             raise InputError("Expected data, got none.")
 
         return [
-            PaperPart(name="first part", data_set="", compute_rows=one),
-            PaperPart(name="second part", data_set="", compute_rows=other),
+            PaperPart(name="first part", data_set="", compute_rows=compute_first),
+            PaperPart(name="second part", data_set="", compute_rows=compute_second),
         ]
 
     def summarize(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:

@@ -37,11 +37,11 @@ def test_one_process_trains_every_target_once(monkeypatch: pytest.MonkeyPatch) -
     def counted(kind: type[Fcf] | type[DplcfSp]) -> None:
         run = kind.run
 
-        def one(self: Fcf, *given: Any) -> TrainingRun:
+        def run_once(self: Fcf, *given: Any) -> TrainingRun:
             trained[self.name] += 1
             return run(self, *given)
 
-        monkeypatch.setattr(kind, "run", one)
+        monkeypatch.setattr(kind, "run", run_once)
 
     counted(Fcf)
     counted(DplcfSp)

@@ -94,20 +94,20 @@ def test_popularity_among_all_items_equals_counting() -> None:
     held, rows = evaluate(HoldOut.LEAVE_LAST_OUT, score_by_taste)
     kept = held.training_data.ratings.toarray() > 0
     met = kept.sum(axis=0)
-    ours, theirs = [], []
+    own, reference = [], []
     for user in np.flatnonzero(held.items >= 0):
         item = held.items[user]
         scores = score_by_taste(held, held.training_data, np.array([user]))[0]
         rivals = [other for other in range(60) if other != item and not kept[user, other]]
-        for hits, by in ((ours, scores), (theirs, met)):
+        for hits, by in ((own, scores), (reference, met)):
             above = sum(by[other] > by[item] for other in rivals)
             tied = sum(by[other] == by[item] for other in rivals)
             hits.append(np.mean([place < 3 for place in range(above, above + tied + 1)]))
     found = next(r for r in rows if (r.metric, r.protocol) == ("HR@3", "all items"))
-    gaps = np.subtract(ours, theirs)
+    gaps = np.subtract(own, reference)
     half = 1.959964 * gaps.std(ddof=1) / np.sqrt(len(gaps))
     difference = found.baseline.difference
-    assert (found.value, found.baseline.value) == pytest.approx((np.mean(ours), np.mean(theirs)))
+    assert (found.value, found.baseline.value) == pytest.approx((np.mean(own), np.mean(reference)))
     ends = gaps.mean() - half, gaps.mean() + half
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
 
@@ -165,13 +165,13 @@ def test_rating_errors_are_compared_with_means_per_user(noise: float) -> None:
     held: Any = hold_out(evaluation, Interactions.create(rated), rng)
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)
-    (found,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
+    (result,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
     predicted = baselines.predict_ratings(held.training_data, held.users, held.items)
     ours = np.square(held.ratings - scores[held.users, held.items])
     theirs = np.square(held.ratings - predicted)
-    assert found.baseline.name == baselines.MEANS
-    assert found.baseline.value == pytest.approx(theirs.mean())
-    assert theirs.mean() < 0.7 * found.random
+    assert result.baseline.name == baselines.MEANS
+    assert result.baseline.value == pytest.approx(theirs.mean())
+    assert theirs.mean() < 0.7 * result.random
     sums: dict[int, float] = {}
     gap = (ours - theirs).mean()
     for user, each in zip(held.users.tolist(), ours - theirs, strict=True):
@@ -179,9 +179,9 @@ def test_rating_errors_are_compared_with_means_per_user(noise: float) -> None:
     n, users = len(ours), len(sums)
     error = np.sqrt(users / (users - 1) * sum(x**2 for x in sums.values())) / n
     ends = gap - 1.959964 * error, gap + 1.959964 * error
-    difference = found.baseline.difference
+    difference = result.baseline.difference
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
-    sentence = describe(found)
+    sentence = describe(result)
     if noise:
         useless = "better than guessing on this measure: the recommendations are useless."
         helps = "user and item means on this measure: what it learned about single users does not"

@@ -276,8 +276,8 @@ def test_the_event_of_an_unbounded_ratio_is_likely_enough() -> None:
 
 
 def test_events_of_noise_vectors() -> None:
-    found = verify(lambda x, rng: x * np.ones(2) + rng.normal(0, 3, 2), 1e-5)
-    witness = found.witness
+    result = verify(lambda x, rng: x * np.ones(2) + rng.normal(0, 3, 2), 1e-5)
+    witness = result.witness
     assert witness is not None
     threshold = float(witness.output.rpartition("^")[2])
     # ln p/q of the second input against the first is (sum - 1) / 9.
@@ -287,7 +287,7 @@ def test_events_of_noise_vectors() -> None:
         tails = {"1": stats.norm(0, math.sqrt(18)).sf, "0": stats.norm(2, math.sqrt(18)).sf}
     p, q = (float(tails[name](1 + where)) for name in (witness.input_a, witness.input_b))
     assert get_stated(witness) == pytest.approx([p, q], rel=1e-9)
-    assert math.log((p - 1e-5) / q) == pytest.approx(found.epsilon_lower, rel=1e-5)
+    assert math.log((p - 1e-5) / q) == pytest.approx(result.epsilon_lower, rel=1e-5)
 
 
 def test_events_of_bits_and_noise() -> None:

@@ -125,12 +125,12 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
     """Sentences are complete, and an epsilon is advised only with its scope and conditions."""
-    one = judge(record, *KINDS[kind])
+    first = judge(record, *KINDS[kind])
     skipped = (SkippedRow(target="it", attack="linkage", reason="It reads nothing."),)
     for leak, open_, quick, own in product((0.0, 0.15, 0.3, 0.7), *[(False, True)] * 3):
         plan = {"quick": quick}
         whole = vary(record, plan=plan, own=("it",) if own else ())
-        glance = assess(whole, one, win(record, leak), skipped=skipped if open_ else ())
+        glance = assess(whole, first, win(record, leak), skipped=skipped if open_ else ())
         said = glance.advice
         assert said.endswith(".")
         assert all(part[0].isupper() for part in split_sentences(said))
@@ -139,11 +139,11 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
             assert ("This audit was quick" in said) == quick
             assert re.search(r"laim epsilon 2( \(instead of [19]\))? for", said), said
         assert ("proof=" in said) <= own
-        if leak >= 0.3 and one.verdict is not Verdict.VIOLATED:
+        if leak >= 0.3 and first.verdict is not Verdict.VIOLATED:
             assert said.startswith(
                 f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy the system'}"
             )
-        assert ("ithdraw the claim." in said) == (one.verdict is Verdict.VIOLATED)
+        assert ("ithdraw the claim." in said) == (first.verdict is Verdict.VIOLATED)
         assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
 
 

@@ -73,18 +73,18 @@ def test_one_output_per_call_is_inverted_too() -> None:
 def test_inversion_agrees_with_the_list_of_all_outputs(falling: bool) -> None:
     """The reference is the list of the 1024 outputs under each input."""
     sign = -1.0 if falling else 1.0
-    found = recognise(lambda x, rng, size: sign * coarse(x, rng, size), [0.0, 0.75])
-    assert found.is_rising is not falling
+    result = recognise(lambda x, rng, size: sign * coarse(x, rng, size), [0.0, 0.75])
+    assert result.is_rising is not falling
     everything = sign * np.log((np.arange(1024) + 0.5) / 1024.0)
-    outputs = found.compute_outputs(0.0, uniforms(700))
+    outputs = result.compute_outputs(0.0, uniforms(700))
     assert np.isin(outputs, everything).all()
     other = sign * (0.75 + sign * everything)
     inside = (outputs > other.min()) & (outputs < other.max())
     expected = inside & ~np.isin(outputs, other)
-    skipped = found.flag_impossible_outputs(0.75, outputs)
+    skipped = result.flag_impossible_outputs(0.75, outputs)
     np.testing.assert_array_equal(skipped, expected)
     assert expected.any()
-    assert found.flag_impossible_outputs(0.0, outputs).sum() == 0  # type: ignore[union-attr]
+    assert result.flag_impossible_outputs(0.0, outputs).sum() == 0  # type: ignore[union-attr]
 
 
 def test_outputs_of_an_input_are_possible_under_it() -> None:

@@ -314,24 +314,24 @@ def test_the_servers_noise_is_not_in_uploads() -> None:
 
 def test_events_by_vantage_and_sampling() -> None:
     system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
-    one = GaussianDpEvent(1 / math.sqrt(1 - 0.7))
+    first = GaussianDpEvent(1 / math.sqrt(1 - 0.7))
     for vantage, others in ((Vantage.PEERS, 4799), (Vantage.RELEASE, 4800)):
         event = system.get_event(replace(PEERS, vantage=vantage), population)
-        sampled = SampledWithoutReplacementDpEvent(others, 30, one)
+        sampled = SampledWithoutReplacementDpEvent(others, 30, first)
         assert event == SelfComposedDpEvent(sampled, 1000)  # a client knows its own participation
     make_local_scope = replace(PEERS, adjacency=Adjacency.ANY_PAIR)
-    assert system.get_event(make_local_scope, population) == SelfComposedDpEvent(one, 1000)
+    assert system.get_event(make_local_scope, population) == SelfComposedDpEvent(first, 1000)
     gone = replace(PEERS, adjacency=Adjacency.ADD_REMOVE)
-    poisson = PoissonSampledDpEvent(30 / 4799, one)
+    poisson = PoissonSampledDpEvent(30 / 4799, first)
     assert system.get_event(gone, population) == SelfComposedDpEvent(poisson, 1000)
     one_round = replace(PEERS, horizon=Horizon.ROUND)
-    sampled = SampledWithoutReplacementDpEvent(4799, 30, one)
+    sampled = SampledWithoutReplacementDpEvent(4799, 30, first)
     assert system.get_event(one_round, population) == SelfComposedDpEvent(sampled, 1)
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         event = system.get_event(replace(PEERS, vantage=vantage), population)
         assert isinstance(event, NonPrivateDpEvent)
     everyone = Population(n_users=30, n_items=20)
-    assert system.get_event(PEERS, everyone) == SelfComposedDpEvent(one, 1000)
+    assert system.get_event(PEERS, everyone) == SelfComposedDpEvent(first, 1000)
     mended = replace(system, as_published=False, server_rate=5.0)
     joint = mended.get_event(make_local_scope, population).event.noise_multiplier
     assert joint == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))

@@ -105,32 +105,32 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     shares = [len(party.member_ids) / N for party in parties]
     assert shares[0] != shares[1]
     items = np.asarray(first, float)
-    for number, one in enumerate(run.transcript.rounds):
-        np.testing.assert_allclose(one.broadcast["items"], items, atol=1e-5)
+    for number, single in enumerate(run.transcript.rounds):
+        np.testing.assert_allclose(single.broadcast["items"], items, atol=1e-5)
         sent, step = [], np.zeros((M, P))
         for k, party in enumerate(parties):
-            mine, v = x[party.member_ids], items
+            own, v = x[party.member_ids], items
             for local in range(number * local_steps, (number + 1) * local_steps):
-                gamma = get_rate(local, ROUNDS * local_steps) * len(mine)
-                of_u, of_v = sum_slopes(mine, users[k], v)
+                gamma = get_rate(local, ROUNDS * local_steps) * len(own)
+                of_u, of_v = sum_slopes(own, users[k], v)
                 if target.exchange.moves_own_table:  # else user embeddings are fixed
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
-            sent.append(of_v * (mine > 0).sum() if kind is horizontal_systems.HflSynsgd else v)
-            messages = one.uploads.components[target.exchange.message_name]
+            sent.append(of_v * (own > 0).sum() if kind is horizontal_systems.HflSynsgd else v)
+            messages = single.uploads.components[target.exchange.message_name]
             message = messages.to_dense(np.array([k]))[0]
             np.testing.assert_allclose(message, sent[k], rtol=1e-5, atol=1e-4)
         mean = shares[0] * sent[0] + shares[1] * sent[1]
         items = clip(items - step) if kind is horizontal_systems.HflSynsgd else mean
     np.testing.assert_allclose(run.transcript.published_model["items"], items, atol=1e-5)
     for party in parties if more else []:  # only protected parties are tuned
-        mine, steps = x[party.member_ids], target.n_fit_steps or 20
+        own, steps = x[party.member_ids], target.n_fit_steps or 20
         v = np.asarray(items, np.float32)
         u = sgd_mf.fit_user_embeddings(DATA.ratings[party.member_ids], v, bound=5.0, steps=steps)
         for step in range(2):
-            gamma = get_rate(step, 2, target.tuning_rate) * len(mine)
-            of_u, of_v = sum_slopes(mine, u, v)
+            gamma = get_rate(step, 2, target.tuning_rate) * len(own)
+            of_u, of_v = sum_slopes(own, u, v)
             u, v = clip(u - gamma * of_u), clip(v - gamma * of_v)
         scores = target.score(run.model, table, party.member_ids)
         np.testing.assert_allclose(scores, u @ v.T, atol=1e-4)
