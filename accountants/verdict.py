@@ -477,10 +477,8 @@ def _conclude(
                 f"{' and '.join(accounted.assumptions)}."
             )
         if measured.confidence < ALARM_CONFIDENCE:
-            capped = replace(measured, epsilon=accounted.epsilon)
-            verdict, reason = _conclude(
-                claim, scope, delta, accounted, capped, sizes, outside_model
-            )
+            equal = replace(measured, epsilon=accounted.epsilon)
+            verdict, reason = _conclude(claim, scope, delta, accounted, equal, sizes, outside_model)
             return verdict, (
                 f"{reason} (The measured lower bound, {_at(measured)}, exceeds the proved upper "
                 f"bound. At a confidence below {ALARM_CONFIDENCE}, that counts as chance.)"

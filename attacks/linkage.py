@@ -148,9 +148,8 @@ def _print_model(name: str, messages: uploads.ModelMessages) -> Fingerprints:
     """
     parts: dict[str, list[NDArray[np.float32]]] = {}
     for _, change, moved in messages.iter_changes():
-        n = len(change)
         if np.prod(change.shape[1:]) <= _WIDE:
-            parts.setdefault(name, []).append(change.reshape(n, -1))
+            parts.setdefault(name, []).append(change.reshape(len(change), -1))
         if change.ndim != 3:
             continue
         sizes = np.asarray(np.linalg.norm(change, axis=2), dtype=np.float32)
@@ -305,8 +304,7 @@ def select_linkable_rounds(view: View) -> tuple[RoundView, ...]:
     A message is linkable if it holds all data that one user sent in the round, unlike shuffled
     reports of single coordinates. ``view`` is what the adversary sees.
     """
-    able = [seen for seen in view.rounds if _count(seen)]
-    return tuple(able[-1 - MAX_EARLIER_ROUNDS :])
+    return tuple([seen for seen in view.rounds if _count(seen)][-1 - MAX_EARLIER_ROUNDS :])
 
 
 def _count(seen: RoundView) -> int:

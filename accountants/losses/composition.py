@@ -163,8 +163,7 @@ def compute_lower_curve(uses: PairCounts) -> LowerCurve:
         return LowerCurve(np.zeros(0), np.zeros(0), 0.0)
     # Three errors are subtracted: mass that wraps around the window, the chance that too much was
     # added back, and rounding.
-    uses_in_all = sum(grid.count for grid in grids)
-    lost = eta + 2.0 * _OUTSIDE_OF_CURVE + 2.0**-46 * uses_in_all
+    lost = eta + 2.0 * _OUTSIDE_OF_CURVE + 2.0**-46 * sum(grid.count for grid in grids)
     infinite = _ever_infinite(grids)
     return LowerCurve(
         np.append(total.losses + ceded, np.inf), np.append(np.exp(total.log_p), infinite), lost
@@ -287,41 +286,37 @@ def _moved(grids: Sequence[_Grid], epsilon: float) -> float:
     return epsilon * (1.0 + _ROUNDING) + 2.0**-46 * sum(grid.count for grid in grids)
 
 
-def _above(
-    grids: Sequence[_Grid], step: float, infinite: float, delta: float
-) -> tuple[float, bool]:
+def _above(grids: Sequence[_Grid], step: float, chance: float, delta: float) -> tuple[float, bool]:
     """An upper bound on epsilon at ``delta``, and whether the window of summed losses fits on the
     grid.
 
-    ``infinite`` is the probability of an infinite loss.
+    ``chance`` is the probability of an infinite loss.
     """
     budget = delta * (1.0 - _charge(grids))
-    if infinite >= budget:
+    if chance >= budget:
         return math.inf, True
-    tilt, chernoff = _least_tilt(grids, step, budget - infinite)
-    epsilon = _in_window(grids, step, _OFF_CENTRE * tilt, infinite, budget)
+    tilt, chernoff = _least_tilt(grids, step, budget - chance)
+    epsilon = _in_window(grids, step, _OFF_CENTRE * tilt, chance, budget)
     least = chernoff if epsilon is None else min(epsilon, chernoff)
     return _moved(grids, least) if least > 0 else 0.0, epsilon is not None
 
 
-def _below(
-    grids: Sequence[_Grid], step: float, infinite: float, delta: float
-) -> tuple[float, bool]:
+def _below(grids: Sequence[_Grid], step: float, chance: float, delta: float) -> tuple[float, bool]:
     """A lower bound on epsilon at ``delta``, and whether the window of summed losses fits on the
     grid.
 
-    ``infinite`` is the probability of an infinite loss.
+    ``chance`` is the probability of an infinite loss.
     """
-    if infinite * (1.0 - _charge(grids)) > delta:
+    if chance * (1.0 - _charge(grids)) > delta:
         return math.inf, True
     ceded, eta = _ceded(grids, step, 1e-3 * delta)
-    tilt, _ = _least_tilt(grids, step, max(delta - infinite, 1e-3 * delta))
+    tilt, _ = _least_tilt(grids, step, max(delta - chance, 1e-3 * delta))
     tilt = min(_OFF_CENTRE * tilt, 0.1 / step)
     moment = _log_total(grids, step, np.array([tilt]))[0]
     extra = 1e-6 * delta
     for _ in range(_TRIES):
         needed = (delta + eta) * (1.0 + _charge(grids)) + extra
-        epsilon = _in_window(grids, step, tilt, infinite, needed, ceded)
+        epsilon = _in_window(grids, step, tilt, chance, needed, ceded)
         if epsilon is None:
             return 0.0, False
         wrapped = 2.0 * _OUTSIDE * math.exp(min(moment - tilt * (epsilon - ceded), 700.0))
@@ -472,11 +467,8 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
     Canonne, Kamath and Steinke 2020, Proposition 12: every t gives a bound.
     """
 
-    def converted(moments: Array, tilts: Array) -> Array:
-        orders = 1.0 + tilts
-        return np.asarray(
-            (moments - math.log(delta) - np.log(orders)) / tilts - np.log1p(1.0 / tilts)
-        )
+    def convert(moments: Array, t: Array) -> Array:
+        return np.asarray((moments - math.log(delta) - np.log(1.0 + t)) / t - np.log1p(1.0 / t))
 
     rough = [_coarse(grid) for grid in grids]
     tilts = np.geomspace(1e-3, 1e3, 50)
@@ -489,9 +481,9 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
     moments = sum(
         (g.count * g.compute_log_moments(tilts, step * size) for g, size in rough), 0.0 * tilts
     )
-    least = float(tilts[int(np.argmin(converted(moments, tilts)))])
+    least = float(tilts[int(np.argmin(convert(moments, tilts)))])
     near = least * np.array([0.8, 1.0, 1.2])
-    values = converted(_log_total(grids, step, near), near)
+    values = convert(_log_total(grids, step, near), near)
     best = int(np.argmin(values))
     return float(near[best]), float(values[best])
 

@@ -329,9 +329,7 @@ class _Stretches:
         with np.errstate(invalid="ignore"):
             inside = away * (slope - self.curvature * away / 2.0) + whole
             logs = self.log_terms[:, :, j]
-            return np.stack(
-                [_sum(np.where(side > -np.inf, side + inside, -np.inf)) for side in logs]
-            )
+            return np.stack([_sum(np.where(log > -np.inf, log + inside, -np.inf)) for log in logs])
 
     def split_cells(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
         """Splits each cell [low, high] into two, and returns lower ends, upper ends and interval

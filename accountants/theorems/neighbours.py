@@ -57,10 +57,9 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     if isinstance(event, dp.PoissonSampledDpEvent) and replaced:
         if event.sampling_probability == 1:
             return convert_event(event.event, adjacency)
-        noise = isinstance(event.event, _NOISE)
-        return (
-            dp.ReplacedSamplingDpEvent(event.sampling_probability, event.event) if noise else None
-        )
+        if not isinstance(event.event, _NOISE):
+            return None
+        return dp.ReplacedSamplingDpEvent(event.sampling_probability, event.event)
     if isinstance(event, dp.MixtureOfGaussiansDpEvent) and replaced:
         return None
     return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event

@@ -223,8 +223,7 @@ class InputTable:
             start += width
         if not self._scaled:
             with np.errstate(invalid="ignore", over="ignore"):
-                spread = np.linalg.norm(values) / np.sqrt(max(1, values.size))
-                values /= np.float32(spread or 1.0)
+                values /= np.float32(np.linalg.norm(values) / np.sqrt(max(1, values.size)) or 1.0)
         if self._small:
             values.flags.writeable = False
             self._kept = values
@@ -258,8 +257,7 @@ class InputTable:
         The columns are centred and scaled in the array ``part`` (n, width of the group).
         """
         with np.errstate(invalid="ignore", over="ignore"):
-            sent = read(part, self.users)
-            yield from _standardise(part, sent, scaled=self._scaled)
+            yield from _standardise(part, read(part, self.users), scaled=self._scaled)
 
     @cached_property
     def defect(self) -> str:

@@ -268,8 +268,7 @@ class ItemFeatures:
         features too.
         """
         count = len(ids)
-        named = (ids >= 0) & (ids < self.n_items)
-        whose, at = np.nonzero(named)
+        whose, at = np.nonzero((ids >= 0) & (ids < self.n_items))
         item = ids[whose, at]
         times = np.zeros((count, self.n_items))
         np.add.at(times, (whose, item), 1.0)

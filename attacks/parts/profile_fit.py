@@ -82,8 +82,7 @@ def _vectors(table: Floats, binary: sparse.csr_array) -> Floats:
 
 
 def _explained_share(table: Floats, binary: sparse.csr_array) -> Floats:
-    along = np.asarray(binary @ table)
-    share = np.einsum("nd,nd->n", along, _vectors(table, binary))
+    share = np.einsum("nd,nd->n", np.asarray(binary @ table), _vectors(table, binary))
     return np.asarray(share / np.maximum(binary.sum(axis=1), 1))
 
 

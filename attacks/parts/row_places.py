@@ -138,8 +138,7 @@ def _multiply(turn: Floats32, pooling: NDArray[np.bool_], block: ChangeBlock) ->
     whose, rows, moved = _score(block)
     parts = [rows[:, half::2] @ turn[half] for half in (0, 1)]
     grams = np.stack([part.transpose(0, 2, 1) @ part for part in parts], axis=1)
-    sums = [part[pooling[whose]].sum(axis=0) for part in parts]
-    return whose, grams, sums, moved
+    return whose, grams, [part[pooling[whose]].sum(axis=0) for part in parts], moved
 
 
 def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -199,8 +198,7 @@ def _between(
             cross[half] += flat.T @ flat
     senders = np.maximum(np.count_nonzero(sent_by, axis=0), 1)
     means = sums / np.sqrt(senders)[:, None]
-    signals = [_denoise(cross[half], means[half::2], sent_by) for half in (0, 1)]
-    return np.stack(signals, axis=2)
+    return np.stack([_denoise(cross[half], means[half::2], sent_by) for half in (0, 1)], axis=2)
 
 
 def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
@@ -278,8 +276,7 @@ def _find_signs(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
     toward = np.einsum("nd,nd->n", along, vectors)
     squares = (along**2).sum(axis=1) * (vectors**2).sum(axis=1)
     apart = 1 - toward**2 / np.maximum(squares, _TINY)
-    width = vectors.shape[1]
-    sure = betainc(max(width - 1, 1) / 2, 0.5, apart.clip(0, 1)) < _CHANCE
+    sure = betainc(max(vectors.shape[1] - 1, 1) / 2, 0.5, apart.clip(0, 1)) < _CHANCE
     if not sure.any():
         return None
     return np.where(sure | (not signed), _sign(toward), _sign(toward[sure].sum()))
@@ -575,8 +572,7 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
     items, left_out = truth.toarray(), np.zeros((count, count))
     for fold in range(_FOLDS):
         out = np.arange(count) % _FOLDS == fold
-        order = _assign(evidence[~out], items[~out])
-        left_out[out] = _agreement(evidence[out], items, order)
+        left_out[out] = _agreement(evidence[out], items, _assign(evidence[~out], items[~out]))
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
     return (order, support) if support >= max(MIN_ORDER_Z, _KEPT * in_sample) else None

@@ -283,8 +283,7 @@ class UntrainedReaders:
             for seen, parts in zip(self.view.rounds, sent, strict=True)
             if seen.uploads is not None
         )
-        public = replace(self.view.public, n_users=count)
-        view = replace(self.view, public=public, rounds=rounds)
+        view = replace(self.view, public=replace(self.view.public, n_users=count), rounds=rounds)
         return pool_evidence([each for each in self.readers if not each.refusal(view)], view, whose)
 
     def _ratio(self, evidence: Evidence) -> Numbers:

@@ -247,8 +247,7 @@ def assign_pseudonyms(view: View) -> View | None:
             count += size
     if not rounds:
         return None
-    public = replace(view.public, n_users=count)
-    return replace(view, public=public, rounds=tuple(reversed(rounds)))
+    return replace(view, public=replace(view.public, n_users=count), rounds=tuple(reversed(rounds)))
 
 
 def compute_sender_probs(posterior: NDArray[np.floating], known: sparse.csr_array) -> Floats:

@@ -170,8 +170,7 @@ def compute_posterior(
     """
     items, activity = fit_prior(evidence, item_odds)
     assert evidence.log_ratio is not None
-    odds = evidence.log_ratio + items + activity[:, None]
-    return np.asarray(expit(odds), dtype=np.float32)
+    return np.asarray(expit(evidence.log_ratio + items + activity[:, None]), dtype=np.float32)
 
 
 def fit_prior(

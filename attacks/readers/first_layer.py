@@ -225,5 +225,4 @@ def solve_layer_input(
     """
     wide, by = weight.astype(np.float64), bias.astype(np.float64)
     size = np.sum(by**2, axis=1, keepdims=True)
-    dot = (by[:, None] @ wide)[:, 0]
-    return uploads.divide_or_zero(dot, size)
+    return uploads.divide_or_zero((by[:, None] @ wide)[:, 0], size)

@@ -58,14 +58,12 @@ class FlippedBitsReader(MessageReader):
             senders += len(component)
         zeros = reports[:, None] - ones
         log_probs = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
-        log_ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
+        ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
         p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
         items = logit(_shares(total, np.full(shape[1], senders), p, q))
         known = uploads.get_item_log_odds(view)
-        activity = fit_activity(log_ratio, items if known is None else known)
-        return Evidence(
-            users=users, log_ratio=log_ratio, item_log_odds=items, activity_log_odds=activity
-        )
+        active = fit_activity(ratio, items if known is None else known)
+        return Evidence(users=users, log_ratio=ratio, item_log_odds=items, activity_log_odds=active)
 
 
 def fit_activity(

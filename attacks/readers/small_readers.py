@@ -352,8 +352,7 @@ class RankOneChangesReader(MessageReader):
         for _, change, moved in rounds[-1].select_first(_LOOKED_AT).iter_changes():
             gram = np.einsum("nmd,nme->nde", change, change, dtype=np.float64)
             total = np.einsum("ndd->n", gram)
-            top = np.linalg.eigvalsh(gram)[:, -1]
-            shares.append(uploads.divide_or_zero(top, total))
+            shares.append(uploads.divide_or_zero(np.linalg.eigvalsh(gram)[:, -1], total))
             whole = whole and bool(moved.any(axis=2).all())
         share = np.concatenate(shares)
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE

@@ -119,11 +119,7 @@ def compute_exact_bounds(
     questions = list(dict.fromkeys((q.scope, q.delta) for q in target.get_claims(population)))
     if scoped is None:
         return _exact(target, population, questions)
-    within = [
-        (scope, delta)
-        for scope, delta in questions
-        if scoped.scope.covers(scope) and delta >= scoped.delta
-    ]
+    within = [(s, d) for s, d in questions if scoped.scope.covers(s) and d >= scoped.delta]
     own = _exact(target, population, [(scoped.scope, scoped.delta)])
     return own or _exact(target, population, within)
 

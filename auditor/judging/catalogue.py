@@ -131,20 +131,18 @@ def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
     """All numbered catalogue entries with their papers, by number such as "2b". Raises InputError
     if two entries have the same number.
     """
-    numbered: dict[str, tuple[Paper, PaperEntry]] = {}
+    known: dict[str, tuple[Paper, PaperEntry]] = {}
     for paper in load_papers().values():
         for entry in paper.entries:
-            if entry.number in numbered:
+            if entry.number in known:
                 raise InputError(
                     f"Expected one catalogue entry {entry.number}, got two, in "
-                    f"{numbered[entry.number][0].name} and {paper.name}. Change one number."
+                    f"{known[entry.number][0].name} and {paper.name}. Change one number."
                 )
             if entry.number:
-                numbered[entry.number] = paper, entry
-    order = sorted(
-        numbered, key=lambda n: (numbered[n][1].heading_number, numbered[n][1].number_letter)
-    )
-    return {number: numbered[number] for number in order}
+                known[entry.number] = paper, entry
+    order = sorted(known, key=lambda n: (known[n][1].heading_number, known[n][1].number_letter))
+    return {number: known[number] for number in order}
 
 
 def find_entries(number: str) -> tuple[PaperEntry, ...]:
@@ -213,7 +211,6 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     figures = tuple(StatedNumber.model_validate(each, from_attributes=True) for each in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
-    target = _claimant(paper, entry, settings)
     return CatalogueRow(
         number=entry.number,
         heading=entry.heading_number,
@@ -224,7 +221,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         settings=settings,
         n_users=population.n_users,
         n_items=population.n_items,
-        statement=paper.fill_statement(entry, target, population),
+        statement=paper.fill_statement(entry, _claimant(paper, entry, settings), population),
         source=entry.source,
         scope=paper.get_entry_scope(entry),
         delta=None if finding is None else finding.delta,

@@ -144,8 +144,7 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
     family, path = FAMILIES["datasets"], Path(data)
     dataset: Dataset
     if data in family.list_names():
-        dataset = family.load_class(data)()
-        interactions = dataset.load()
+        interactions: Interactions = family.load_class(data)().load()
         check_cached_data(interactions, data)
         return interactions
     for name in family.list_loadable_names() if columns is None else ():

@@ -312,9 +312,7 @@ class AuditedTarget:
         """
         route, weaker = transcript.public.protocol_vantage, (Vantage.PEERS, Vantage.RELEASE)
         vantages = (Vantage.SERVER, route, *(each for each in weaker if route.sees_all_of(each)))
-        return tuple(
-            dict.fromkeys(each for each in vantages if transcript.max_vantage.sees_all_of(each))
-        )
+        return tuple(dict.fromkeys(v for v in vantages if transcript.max_vantage.sees_all_of(v)))
 
     @cached_property
     def _halves(self) -> tuple[HalfTrainings | None, str]:
@@ -329,12 +327,11 @@ class AuditedTarget:
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
         try:
-            count = count_half_trainings(self._target, held_out.training_data, quick=quick)
             made = HalfTrainings.train(
                 self._target,
                 held_out.training_data,
                 vantages,
-                count=count,
+                count=count_half_trainings(self._target, held_out.training_data, quick=quick),
                 compute=audit.machine,
                 rng=audit.make_rng(f"{self.name} trainings on halves of the users"),
             )
@@ -391,7 +388,7 @@ def play_game(
             continue
         runs, max_runs = (plan.runs or setup.choose_n_runs(quick) for quick in (plan.quick, False))
         if not (plan.runs or game.fixed_estimator) and systems.get_origin(target).is_external:
-            runs, reasons = _affordable_runs(setup, runs, quick=plan.quick)
+            runs, reasons = _limit_runs(setup, runs, quick=plan.quick)
             left_out += reasons
         for scope, delta in setup.measured_scopes:
             result = game.measure(
@@ -415,15 +412,11 @@ def play_game(
                 findings.append(_add_notes(finding, "note", note))
     if not measurements and not left_out:
         left_out = ["No claim is about a user or a rating whose messages the adversary sees."]
-    skipped = [
-        SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
-    ]
+    skipped = [SkippedRow(target=task.target, attack=task.step, reason=why) for why in left_out]
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
 
 
-def _affordable_runs(
-    setup: canary_game.GameSetup, runs: int, *, quick: bool
-) -> tuple[int, list[str]]:
+def _limit_runs(setup: canary_game.GameSetup, runs: int, *, quick: bool) -> tuple[int, list[str]]:
     """Number of runs of the user's code that time allows, at most ``runs``, and the reason if there
     are fewer.
 

@@ -273,14 +273,9 @@ def _pack(
     """
     first = arguments[0] if arguments else ()
     shared = {
-        place: value
-        for place, value in enumerate(first)
-        if all(each[place] is value for each in arguments)
+        i: value for i, value in enumerate(first) if all(each[i] is value for each in arguments)
     }
-    own = [
-        {place: value for place, value in enumerate(each) if place not in shared}
-        for each in arguments
-    ]
+    own = [{i: value for i, value in enumerate(each) if i not in shared} for each in arguments]
     return cloudpickle.dumps((function, shared, _versions())), [cloudpickle.dumps(o) for o in own]
 
 

@@ -117,8 +117,7 @@ def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float
     while high < limit and keeps(high) >= 0.0:
         # Epsilon grows at least as the square root of the number, and at most in proportion to it.
         low, high = high, min(limit, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
-    upto = range(min(high, limit) + 1)
-    return bisect_left(upto, True, lo=low, key=lambda m: keeps(m) < 0.0) - 1
+    return bisect_left(range(min(high, limit) + 1), True, lo=low, key=lambda m: keeps(m) < 0.0) - 1
 
 
 def _unreachable_epsilon_error(name: str, value: float, target: float) -> InputError:
@@ -283,7 +282,7 @@ def account(
         found = solve_setting(stated, target_epsilon, lambda trial: _total(trial, accountants))
         stated, solved = stated.fill_missing(found), {name: found}
     findings = [
-        _finding(deployment, scoped, accountants)
+        _judge(deployment, scoped, accountants)
         for deployment in stated.make_deployments(_claimed(target_epsilon, claimed_epsilon, stated))
         for scoped in deployment.get_claims(_ANYBODY)
     ]
@@ -341,15 +340,13 @@ def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
     return proof
 
 
-def _finding(
-    deployment: Deployment, scoped: ScopedClaim, accountants: Sequence[Accountant]
-) -> Finding:
+def _judge(deployment: Deployment, case: ScopedClaim, accountants: Sequence[Accountant]) -> Finding:
     """Finding (bounds and verdict) in one scope. Raises AuditError if its lower bound exceeds its
     proved upper bound.
     """
-    lower = _lower_bound(deployment, scoped.scope)
+    lower = _lower_bound(deployment, case.scope)
     finding = accounting.judge_scoped_claim(
-        deployment, scoped, _ANYBODY, exact_bounds=[lower], accountants=accountants
+        deployment, case, _ANYBODY, exact_bounds=[lower], accountants=accountants
     )
     upper = _proved(finding.accounted, deployment)
     if refutes(lower, upper):

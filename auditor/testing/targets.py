@@ -178,13 +178,12 @@ class TargetContract:
             readers = [a for a in list_accountants() if a.supports(event)]
             assert readers, f"no accountant reads {event} in [{scope}]"
             twice = (SelfComposedDpEvent(event, 2), ComposedDpEvent([event, event]))
-            for accountant in readers:
-                assert all(map(accountant.supports, twice)), f"{accountant} does not read {twice}"
+            for reader in readers:
+                assert all(map(reader.supports, twice)), f"{reader} does not read {twice}"
                 once, folded, listed = (
-                    accountant.bound(each, delta=1e-6, scope=scope).epsilon
-                    for each in (event, *twice)
+                    reader.bound(each, delta=1e-6, scope=scope).epsilon for each in (event, *twice)
                 )
-                prices = f"{accountant} charges {once} for {event} in [{scope}], twice {folded}"
+                prices = f"{reader} charges {once} for {event} in [{scope}], twice {folded}"
                 assert once <= folded * (1 + 1e-9), prices
                 assert math.isclose(folded, listed, rel_tol=1e-6), f"{prices}, or {listed}"
 
@@ -283,11 +282,9 @@ class TargetContract:
             titles=tuple(f"secret {n}" for n in range(ITEMS)),
             timestamps=None,
         )
-        other = train(self.subject.short_target, planted)
-        for vantage in Vantage:
-            assert get_view_bytes(self.subject.run, vantage) == get_view_bytes(other, vantage), (
-                f"other at {vantage}"
-            )
+        run, other = self.subject.run, train(self.subject.short_target, planted)
+        for where in Vantage:
+            assert get_view_bytes(run, where) == get_view_bytes(other, where), f"other at {where}"
 
 
 def measure_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:

@@ -397,11 +397,10 @@ def build_catalogue_document(
     """Builds the document of all entries, with the tables of epsilons that papers print."""
     meanings = tuple(f"{word.label} ({word}): {word.definition}" for word in _LABELS)
     papers = {row.paper.title: row.paper for row in rows}.values()
-    about = tuple((paper.title, _about(paper)) for paper in papers)
     blocks = (
         Paragraph(describe_label_counts(rows)),
         BulletList(meanings),
-        DocSection("Papers", (Facts(about),)),
+        DocSection("Papers", (Facts(tuple((paper.title, _about(paper)) for paper in papers)),)),
         DocSection("All entries", (make_table(rows, _LISTED),)),
     )
     parts = (*map(build_entry_section, rows), *map(build_table_section, tables))

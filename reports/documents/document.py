@@ -248,8 +248,7 @@ def move_repeats_to_notes(whole: DocSection) -> DocSection:
             if count >= _MIN_REPEATS and closed and long.fullmatch(piece):
                 notes[piece] = f"{start} {len(notes) + 1}{piece[-1]}"
         whole = _reworded(whole, partial(_replaced, notes, unit))
-    rows = ((f"Note {number}", text) for number, text in enumerate(notes, 1))
-    facts = Facts(tuple(rows))
+    facts = Facts(tuple((f"Note {number}", text) for number, text in enumerate(notes, 1)))
     return replace(whole, blocks=(*whole.blocks, DocSection("Notes", (facts,)))) if notes else whole
 
 

@@ -128,8 +128,7 @@ def make_svg(width: float, height: float, drawn: Sequence[str]) -> str:
 
     The document is hidden from screen readers, because a text next to the drawing describes it.
     """
-    size = f"0 0 {width:g} {height:g}"
-    return f'<svg aria-hidden="true" viewBox="{size}">{"".join(drawn)}</svg>'
+    return f'<svg aria-hidden="true" viewBox="0 0 {width:g} {height:g}">{"".join(drawn)}</svg>'
 
 
 def _joined(points: Sequence[tuple[float, float]]) -> str:

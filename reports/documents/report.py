@@ -250,8 +250,7 @@ def _why(finding: Finding) -> str:
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
         return finding.reason
     exceeded = finding.verdict is Verdict.NO_CLAIM and math.isfinite(finding.claim.epsilon)
-    explained = finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED)
-    if explained and not exceeded:
+    if not exceeded and finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED):
         return ""
     if finding.verdict is not Verdict.INCOMPARABLE:
         return finding.reason
@@ -350,11 +349,9 @@ def _map(glance: Summary) -> DocSection:
         ),
     }
     margin = say.to_percent(DEFAULT_LEAK_MARGIN)
-    caption = say.fill_text("caption", "figures", over=over, margin=margin)
+    under = say.fill_text("caption", "figures", over=over, margin=margin)
     title = f"All {say.format_count(len(rows), 'result')} of attacks; {len(above)} beat guessing"
-    return DocSection(
-        title, (make_table(rows, columns, caption),), is_folded=True, is_html_only=True
-    )
+    return DocSection(title, (make_table(rows, columns, under),), is_folded=True, is_html_only=True)
 
 
 def _skipped(section: Section) -> DocSection:

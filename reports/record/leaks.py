@@ -201,8 +201,7 @@ class _Figure:
         """Returns the metric of an attack row, with its limits and its baseline."""
         guessed = row.baseline or 0.0
         minimum = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
-        failing = (1.0 - row.confidence) / 2
-        return cls(row.value, row.ci_low, row.ci_high, guessed, minimum, failing)
+        return cls(row.value, row.ci_low, row.ci_high, guessed, minimum, (1.0 - row.confidence) / 2)
 
     @classmethod
     def against_guessing(cls, row: AttackRow) -> _Figure:
@@ -423,8 +422,7 @@ def assess_claim(finding: Finding | None) -> Severity | None:
         return Severity.HIGH
     if finding.verdict is Verdict.NO_CLAIM:
         proof = finding.accounted
-        open_ = proof is None or verdict.is_vacuous(proof)
-        return Severity.MEDIUM if open_ else Severity.LOW
+        return Severity.MEDIUM if proof is None or verdict.is_vacuous(proof) else Severity.LOW
     open_ = finding.verdict in (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
     return Severity.MEDIUM if open_ or finding.vacuous else Severity.LOW
 

@@ -277,9 +277,7 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 def _severity(record: Contents) -> dict[str, Any]:
     """Returns the version of the severity rule, each system's severity, and unassessed parts."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
-    gaps = {
-        name: each.unassessed_text for name, each in assessments.items() if each.unassessed_text
-    }
+    gaps = {name: one.unassessed_text for name, one in assessments.items() if one.unassessed_text}
     return {
         "rule": SEVERITY_RULE_VERSION,
         "targets": {name: str(each.severity) for name, each in assessments.items()},

@@ -106,13 +106,9 @@ def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
     None if no scope was examined for this adversary.
     """
     findings = [finding for finding in section.findings if finding.scope.vantage is vantage]
-    within = {id(finding.measured) for finding in findings}
+    ids = {id(finding.measured) for finding in findings}
     judged = [finding for finding in findings if not finding.game]  # a game has fewer items
-    bounds = [
-        bound
-        for bound in list_lower_bounds(section)
-        if bound.scope.vantage is vantage or id(bound) in within
-    ]
+    bounds = [b for b in list_lower_bounds(section) if b.scope.vantage is vantage or id(b) in ids]
     scopes = dict.fromkeys([f.scope for f in judged] + [bound.scope for bound in bounds])
     if not scopes:
         return None

@@ -232,8 +232,7 @@ def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
     printed = [row for row in rows if row.paper_value is not None] or list(rows)
     if not printed:
         return None
-    kind = printed[0].metric.partition("@")[0]
-    like = (printed[0].protocol, kind)
+    like = (printed[0].protocol, printed[0].metric.partition("@")[0])
     return [row for row in printed if (row.protocol, row.metric.partition("@")[0]) == like][-1]
 
 

@@ -26,8 +26,7 @@ def advise(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: st
     """
     finding, open_ = section.headline_finding, [f"Not assessed: {gap}."] if gap else []
     if finding is None:
-        advice = say.fill_text("advice", "as-data" if leaks else "state")
-        return " ".join((*alarms, advice, *open_))
+        return " ".join((*alarms, say.fill_text("advice", "as-data" if leaks else "state"), *open_))
     if finding.verdict is Verdict.UNSOUND:
         return say.fill_text("advice", "bug")
     advice, reach = _TODO[finding.verdict](section, finding), _reach(section, finding)
@@ -197,13 +196,9 @@ def _of_unclaimed(section: Section, finding: Finding) -> str:
     return say.fill_text("advice", "as-data") + _proved_at_all(section, finding)
 
 
-def _of_untested(section: Section, finding: Finding) -> str:
-    return say.fill_text("advice", "test" if finding.measured is None else "more")
-
-
 _TODO: dict[Verdict, Callable[[Section, Finding], str]] = {
     Verdict.VIOLATED: _of_violated,
-    Verdict.INCONCLUSIVE: _of_untested,
+    Verdict.INCONCLUSIVE: lambda _, f: say.fill_text("advice", "more" if f.measured else "test"),
     Verdict.UNSUBSTANTIATED: _of_unproved,
     Verdict.CONSISTENT: _of_upheld,
     Verdict.NO_CLAIM: _of_unclaimed,

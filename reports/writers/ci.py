@@ -138,8 +138,7 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
     for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
-        waiver = find_waiver(row, gate)
-        yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=waiver)
+        yield _Result(_LEAK, row.target, name, f"{leak.clause}.", waiver=find_waiver(row, gate))
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
         severity = glance.leak_assessment.severity
@@ -150,8 +149,7 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
             yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.gap_and_attack_line}.")
     for check in checks:
         if check.failed:
-            message = f"{check.check}: {check.reason}"
-            yield _Result(_CHECK, check.target, check.check, message)
+            yield _Result(_CHECK, check.target, check.check, f"{check.check}: {check.reason}")
 
 
 def _module(target: str) -> dict[str, str]:

@@ -99,12 +99,11 @@ def _value(value: Any) -> str:
 def render_html(record: Contents, gate: Gate = DEFAULT_GATE) -> str:
     """Renders the whole report of an audit as HTML, with the waivers of ``gate``."""
     summaries, places = summary.summarize_systems(record), assign_html_ids(record)
-    plan = record.model_dump(mode="json")["plan"]
     page = fill_template(
         "report.html.j2",
         record=record,
         waived=describe_waivers(record, gate),
-        plan=format_plan(plan),
+        plan=format_plan(record.model_dump(mode="json")["plan"]),
         glances=summaries,
         exposures=[
             (glance, [find_exposure(glance.section, vantage) for vantage in Vantage])

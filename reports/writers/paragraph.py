@@ -83,8 +83,7 @@ def print_hanging(
     """
     hang = len(label) + bool(label) if hang is None else hang
     width = get_console_width(console)
-    wrapped = wrap_paragraph(text, width, label=label, indent=indent, hang=hang)
-    print_text(console, wrapped, style)
+    print_text(console, wrap_paragraph(text, width, label=label, indent=indent, hang=hang), style)
 
 
 def print_paragraphs(

@@ -183,8 +183,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
-            figures = map(_sweep_figure, (point.utility, point.gain))
-            rows.append((point.name, *figures, *epsilons))
+            rows.append((point.name, *map(_sweep_figure, (point.utility, point.gain)), *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for text in heads:
             table.add_column(text, overflow="fold")
@@ -365,11 +364,10 @@ def print_details_command(record: Contents, directory: Path, console: Console) -
 def format_title(record: Contents) -> str:
     """Formats the title of an audit: data, number of systems, quick or full, and duration."""
     data, timing = record.provenance.data, record.provenance.timing
-    count = len(group_by_system(record))
     parts = (
         "PRIVACY AUDIT",
         "" if data is None else say.make_printable(data.name),
-        say.format_count(count, "system"),
+        say.format_count(len(group_by_system(record)), "system"),
         "quick" if record.plan.get("quick") is True else "full",
         say.format_duration(timing["wall"]) if "wall" in timing else "",
     )

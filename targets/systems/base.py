@@ -102,7 +102,6 @@ class TrainingCost:
         if dense is not None:
             table += dense
             usual = 4 * dense + (4 * width + 8) * min(items, examples / max(1, users))
-        each_pass = max(examples * width, _PASS)
         largest = 3 * float(profiles.max(initial=0)) * (1 + negatives)
         return cls(
             rounds=rounds,
@@ -110,7 +109,7 @@ class TrainingCost:
             n_message_values=table if numbers is None else numbers,
             message_bytes=usual if bytes is None else bytes,
             n_memory_values=width * users + table + largest + held,
-            n_updates=(rounds if passes is None else passes) * each_pass
+            n_updates=(rounds if passes is None else passes) * max(examples * width, _PASS)
             + rounds * senders * (made + 30 * reports),
         )
 
