@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_imports import ROOT, modules
+from tests.test_imports import ROOT, list_modules
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-SOURCES = {"fedrec_auditor": ROOT / "src" / "fedrec_auditor" / "__init__.py", **modules()}
+SOURCES = {"fedrec_auditor": ROOT / "src" / "fedrec_auditor" / "__init__.py", **list_modules()}
 SHOWN = [name for name, path in SOURCES.items() if ">>> " in path.read_text(encoding="utf-8")]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedrec_auditor.auditor.plan import versions
 from fedrec_auditor.targets.own_modules import CODE_FOLDERS
-from tests.test_imports import ROOT, modules
+from tests.test_imports import ROOT, list_modules
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_the_digest_covers_only_code_and_declarations(
 
 
 def test_code_folders_have_every_module() -> None:
-    assert {path.relative_to(ROOT).parts[0] for path in modules().values()} == {
+    assert {path.relative_to(ROOT).parts[0] for path in list_modules().values()} == {
         folder.name for folder in CODE_FOLDERS
     }

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vantage
+from fedrec_auditor.accountants.theorems import neighbours
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.spending import spend as module
 from fedrec_auditor.auditor.spending.spend import Account, account
 from fedrec_auditor.reports.record.rows import Finding
 from tests.accountants.published import GAUSSIANS, OPACUS_NOISE, Exact
@@ -349,7 +349,7 @@ def test_bad_input_is_one_clear_line(settings: dict[str, Any], message: str) -> 
 
 
 def test_a_lower_bound_above_the_proof_is_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "compute_attained_epsilon", lambda event, delta: 100.0)
+    monkeypatch.setattr(neighbours, "compute_attained_epsilon", lambda event, delta: 100.0)
     with pytest.raises(AuditError, match="trust neither"):
         account(gaussian=1.0, delta=1e-5)
 
