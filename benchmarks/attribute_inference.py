@@ -90,7 +90,7 @@ def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, .
         warnings.simplefilter("ignore")
         for name in names:  # compiled beforehand
             member(name).infer(planted(20)[0], background, np.random.default_rng(0))
-        columns = add_tables(view).with_only_input(SUMMARY).inputs[SUMMARY].values()
+        columns = add_tables(view).with_only_input(SUMMARY).inputs[SUMMARY].compute_values()
         read = add_tables(view).with_only_input(SUMMARY)
         start = time.process_time()
         _ = read.inputs[SUMMARY].inner_products

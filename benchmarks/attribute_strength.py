@@ -139,7 +139,7 @@ def movielens(name: str) -> Areas:
     found: Areas = defaultdict(list)
     raw = add_tables(view).inputs
     tables = {
-        ", raw": raw.get("raw change", raw["summary"]).values(),
+        ", raw": raw.get("raw change", raw["summary"]).compute_values(),
         ", read": compute_posterior(read_evidence(view, users)),
     }
     for draw in range(DRAWS):

@@ -28,9 +28,8 @@ def response(x: int, rng: np.random.Generator, size: int) -> Any:
 
 def draw() -> None:
     worlds = Sampler.wrap(response).make_worlds([0, 1])
-    for x, rng in enumerate(np.random.default_rng(0).spawn(2)):
-        for _ in worlds.draw_blocks(x, DRAWS, rng):
-            pass
+    for _ in worlds.draw_blocks({0: DRAWS, 1: DRAWS}, np.random.default_rng(0).spawn(2)):
+        pass
 
 
 def verify(draws: int = DRAWS) -> Verification:
