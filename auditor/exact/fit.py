@@ -328,12 +328,9 @@ def _calibration(
     heads = min(n, int(rng.binomial(2 * n - 12 * math.isqrt(n), 0.5)))
     tails = min(n, 2 * n - 12 * math.isqrt(n) - heads)
     one, other = drawn[i][:heads], drawn[j][:tails]
-    ratios = np.concatenate(
-        [
-            own[i][:heads] - dist.log_prob(one, inputs[j]),
-            dist.log_prob(other, inputs[i]) - own[j][:tails],
-        ]
-    )
+    ratios_of_one = own[i][:heads] - dist.log_prob(one, inputs[j])
+    ratios_of_other = dist.log_prob(other, inputs[i]) - own[j][:tails]
+    ratios = np.concatenate([ratios_of_one, ratios_of_other])
     # The order of outputs of one ratio must not depend on the inputs that produced them. Rounding
     # errors must not order them either, because the last bits of an output depend on its input
     # (Mironov 2012).

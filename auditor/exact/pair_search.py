@@ -418,9 +418,7 @@ class LogRatioSearch(PairSearch):
         depth = float(np.median(self.dist.log_prob(drawn_a, best.input_a))) - log_probs.max(axis=0)
         finite = np.isfinite(log_probs).all(axis=0)
         ratios = np.abs(log_probs[0] - log_probs[1], where=finite, out=0.0 * depth)
-        near, deep = (
-            ratios[depth <= share * MAX_NEG_LOG_PROB].max(initial=0.0) for share in (0.25, 1.0)
-        )
+        near, deep = (ratios[depth <= s * MAX_NEG_LOG_PROB].max(initial=0.0) for s in (0.25, 1.0))
         return bool(deep > 1.2 * near)
 
     def _drawn(self, a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -538,10 +536,8 @@ class DivergenceSearch(PairSearch):
         edges = np.union1d(edges, inputs)
         cells = tables.integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
-        place = np.argsort(cells.low)
-        cells = replace(
-            cells, low=cells.low[place], high=cells.high[place], masses=cells.masses[:, place]
-        )
+        by = np.argsort(cells.low)
+        cells = replace(cells, low=cells.low[by], high=cells.high[by], masses=cells.masses[:, by])
         with np.errstate(divide="ignore"):
             log_probs = np.log(np.maximum(cells.masses, 0.0))
         middles = cells.low / 2.0 + cells.high / 2.0

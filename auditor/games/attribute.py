@@ -114,7 +114,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         if why := _why_impossible(attributes[key], subjects):
             rows.append(game.make_skipped_row(f"Inferring {key} is not possible: {why}"))
         elif whole is None:
-            new_rows = _rows_without_known(game, subjects, key)
+            new_rows = _rows_knowing_none(game, subjects, key)
             rows += new_rows
             not_readable += [] if new_rows else [key]
         else:
@@ -302,9 +302,7 @@ def _baselines(game: Trial, view: View, question: _Question) -> dict[str, Guesse
     """Guesses of every baseline, which uses no uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.drop_uploads(), question)
     labels = [background.known_classes for background in question.backgrounds]
-    return _frequency_guesses(blind, [each for each in labels if each is not None]) | {
-        "no upload": blind
-    }
+    return _frequency_guesses(blind, [x for x in labels if x is not None]) | {"no upload": blind}
 
 
 def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) -> dict[str, Guesses]:
@@ -407,9 +405,7 @@ def _by_user(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     return summarize_users(game, question.subjects, share, "share of right guesses about one user")
 
 
-def _rows_without_known(
-    game: Trial, subjects: NDArray[np.int64], key: str
-) -> tuple[AttackRow, ...]:
+def _rows_knowing_none(game: Trial, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
     """Rows of one attribute for an adversary who knows no user's class; empty if the attack guesses
     nothing.
 

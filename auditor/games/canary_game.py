@@ -110,9 +110,8 @@ class RemovalEstimator(estimators_base.Estimator):
             return estimators_base.EpsilonLimit(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
-        return estimators_base.BoundResult(
-            observation.n_draws, limit, f"{observation.remark}; {text}"
-        )
+        remark = f"{observation.remark}; {text}"
+        return estimators_base.BoundResult(observation.n_draws, limit, remark)
 
     def predict_limit(
         self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
@@ -716,10 +715,8 @@ class CanaryGame(ABC):
         )
         game = f"{self.name} game {setup.size_description}"
         return tuple(
-            each.model_copy(
-                update={"note": " ".join(filter(None, (note, each.note))), "game": game}
-            )
-            for each in findings
+            one.model_copy(update={"note": " ".join(filter(None, (note, one.note))), "game": game})
+            for one in findings
         )
 
     def make_worlds(

@@ -320,10 +320,8 @@ def learn_message_stats(
     """
     first, second = projection.draw_upload_pairs(target, profiles, broadcast, rng, n_messages)
     return {
-        name: MessageStats.learn(
-            (part, second[name]), _base(name, part, broadcast), has_noise=has_noise
-        )
-        for name, part in first.items()
+        key: MessageStats.learn((one, second[key]), _base(key, one, broadcast), has_noise=has_noise)
+        for key, one in first.items()
     }
 
 
@@ -385,9 +383,7 @@ def _square_weights(
     ``variances``: variance of a message in each world, per entry.
     ``floor``: smallest difference of variances that is not a rounding error.
     """
-    errors = [
-        np.maximum(each.mean("fourth") - each.mean("square") ** 2, 0.0) for each in (first, second)
-    ]
+    errors = [np.maximum(s.mean("fourth") - s.mean("square") ** 2, 0.0) for s in (first, second)]
     within = (errors[0] + errors[1]) / 2 + floor**2 + _TINY
     apart = variances[0] - variances[1]
     sure = np.abs(apart) > _ERRORS * np.sqrt(2.0 * within / first.count)

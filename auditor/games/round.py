@@ -243,9 +243,7 @@ class RoundSimulator:
         histories = self.canary.histories
         profile = histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components
-        names = [
-            n for n, part in sample.items() if part.kind not in (Payload.REPORTS, Payload.BITS)
-        ]
+        names = [n for n, p in sample.items() if p.kind not in (Payload.REPORTS, Payload.BITS)]
         numbers = sum(math.prod(sample[name].shape) for name in names)
         linked = {Vantage.SERVER, Vantage.SHUFFLED} & set(self.vantages)
         voters: dict[str, CoordinateScorer] = {}

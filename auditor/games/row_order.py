@@ -298,9 +298,7 @@ def _find_order(
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
     orders = [row_places.fill_row_order(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
-    values = [
-        max(row_places.check_uniform_support(*unit, order) for unit in units) for order in orders
-    ]
+    values = [max(row_places.check_uniform_support(*u, order) for u in units) for order in orders]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
     is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ORDER_Z

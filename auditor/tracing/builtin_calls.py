@@ -43,14 +43,12 @@ _LOOPED: dict[Any, int] = {
 
 def _lazily(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Calls a lazy function of iterators, such as ``zip``, with iterators of the interpreter."""
-    looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
+    loops, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
-        looped = [TracedIterator(run.iterate(value)).values for value in looped]
+        loops = [TracedIterator(run.iterate(value)).values for value in loops]
     plain = [run.fix_value(run.check_input(value, "an iterator")) for value in plain]
     named = {k: run.fix_value(run.check_input(v, "an iterator")) for k, v in kwargs.items()}
-    return TracedIterator(
-        run.charge_steps(run.run_code(lambda: function(*looped, *plain, **named)))
-    )
+    return TracedIterator(run.charge_steps(run.run_code(lambda: function(*loops, *plain, **named))))
 
 
 def _iter(run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -234,13 +232,13 @@ def make_super(run: OperationTracer, args: Any, kwargs: Any = None) -> Any:
     return SuperProxy(args[0], args[1])
 
 
-def _instead(function: Any) -> Callable[..., Any]:
+def _replace_by(function: Any) -> Callable[..., Any]:
     return lambda run, args, kwargs: run.call(function, args, kwargs)
 
 
 # Replacements, by the id of the built-in function that they replace.
 BUILTIN_REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
-    **{key: _instead(function) for key, function in EQUIVALENTS.items()},
+    **{key: _replace_by(function) for key, function in EQUIVALENTS.items()},
     **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
     id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_item, args, {}),
     id(_item): _item,

@@ -123,10 +123,6 @@ def _is_written(kind: type) -> bool:
     return heap and not any(method.__objclass__ is kind for method in methods)
 
 
-def _type_of(value: Any) -> Any:
-    return type(value)
-
-
 class ObjectReader(CallGate):
     """Reads attributes of modules, values, classes written in Python, and their objects."""
 
@@ -243,7 +239,7 @@ class ObjectReader(CallGate):
             pieces = value.list_values() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
-            return self.fix_value(apply_to_values(_type_of, value))
+            return self.fix_value(apply_to_values(type, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.look_up(kind, "__getattribute__")
         if kind not in known.ALLOWED_ATTRS and (

@@ -371,9 +371,8 @@ def _count(outputs: Sequence[NDArray[Any]], entry: int | None, namer: EntryNamer
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(values) - 1)
         low, high = (values - slack / 2)[starts], (values + slack / 2)[ends]
         first_seen, group = first_seen[starts], block[group]
-    counts = np.stack(
-        [np.bincount(row, minlength=len(low)) for row in group.reshape(len(outputs), -1)]
-    )
+    groups = group.reshape(len(outputs), -1)
+    counts = np.stack([np.bincount(row, minlength=len(low)) for row in groups])
     return _ValueCounts(
         entry=entry, namer=namer, low=low, high=high, first_seen=first_seen, counts=counts
     )
@@ -403,9 +402,7 @@ def _ranges(
         return
     for entry in range(min(width, _ENTRIES)):
         name = namer.name_entry(entry)
-        columns = [
-            as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (first, second)
-        ]
+        columns = [as_floats(x.reshape(len(x), -1)[:, entry]).ravel() for x in (first, second)]
         right = wrong = 0
         for start in (0, 1):  # ranges from one half, guesses on the other
             ends = [_ends(column[start::2]) for column in columns]

@@ -95,9 +95,7 @@ class OutputEncoder:
         Outputs become strings if ``paths`` is empty.
         """
         if not self.paths:
-            words = [
-                self._keep(repr(canonicalize(answer)), copy.deepcopy(answer)) for answer in outputs
-            ]
+            words = [self._keep(repr(canonicalize(one)), copy.deepcopy(one)) for one in outputs]
             return np.array(words, dtype=np.str_)
         place = {path: 3 * index for index, path in enumerate(self.paths)}
         rows = []
@@ -299,10 +297,8 @@ def _structured(answer: Any) -> bool:
     leaves = [leaf for _, leaf in _leaves(answer, "", 0)]
     if array.dtype.kind == "O":
         return all(isinstance(leaf, _PLAIN) for leaf in leaves)
-    beside_numbers = len({isinstance(leaf, (str, bytes)) for leaf in leaves}) == 2
-    return beside_numbers or any(
-        map(_structured, np.asarray(answer, dtype=object).ravel().tolist())
-    )
+    with_numbers = len({isinstance(leaf, (str, bytes)) for leaf in leaves}) == 2
+    return with_numbers or any(map(_structured, np.asarray(answer, dtype=object).ravel().tolist()))
 
 
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
@@ -323,7 +319,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     record = read_record_fields(part)
     if record is not None or isinstance(part, (set, frozenset)):
         yield f"{path}{_CLASS}", type(part).__qualname__
-        part = record if record is not None else {_spelt(e): True for e in sort_elements(part)}
+        part = record if record is not None else {_to_key(e): True for e in sort_elements(part)}
     if isinstance(part, np.ndarray):
         part = part.tolist()
     if isinstance(part, (dict, list, tuple)) and depth < _DEEPEST:
@@ -342,7 +338,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
             yield from _pieces(part, path)
 
 
-def _spelt(element: Any) -> Any:
+def _to_key(element: Any) -> Any:
     """Returns an element of a set as a key: itself, or its ``repr`` if it is not a plain value."""
     return element if isinstance(element, _PLAIN) else repr(canonicalize(element))
 

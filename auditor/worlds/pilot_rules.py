@@ -261,9 +261,7 @@ def _atoms(worlds: Floats, size: Floats) -> Floats:
     values = [np.take_along_axis(start, end[:, None], axis=1)[:, 0] for end in ends]
     some = np.asarray(atom.any(axis=1))
     both = np.where(some[:, None], np.stack(values, axis=1), np.nan)
-    times = np.stack(
-        [_near(worlds[::-1], each[:, None]).sum(axis=1) for each in np.moveaxis(both, 1, 0)]
-    )
+    times = np.stack([_near(worlds[::-1], x[:, None]).sum(axis=1) for x in np.moveaxis(both, 1, 0)])
     return np.where(np.moveaxis(times, 0, 1) * _RARER > often, np.nan, both)
 
 
@@ -429,9 +427,7 @@ class LinearRule:
         ``first``, ``second``: features (n, f) of runs in each world. A gap is measured relative to
         the feature's range within a world. The result is None if no gap exceeds this range.
         """
-        (low, top), (floor, ceiling) = (
-            (each.min(axis=0), each.max(axis=0)) for each in (first, second)
-        )
+        (low, top), (floor, ceiling) = ((x.min(axis=0), x.max(axis=0)) for x in (first, second))
         gap, spread = np.maximum(low - ceiling, floor - top), np.maximum(top - low, ceiling - floor)
         scale = 1e-9 * np.maximum(np.abs(low + top), np.abs(floor + ceiling))  # less is rounding
         margins = gap / np.maximum(np.maximum(spread, scale), np.finfo(float).tiny)

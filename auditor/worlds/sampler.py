@@ -136,9 +136,7 @@ class Sampler:
         """
         randomize = getattr(randomizer, "randomize", None)
         if callable(randomize) and hasattr(randomizer, "log_prob"):
-            return cls(
-                str(randomizer), lambda value, rng, size: randomize(value, rng, (size,)), True
-            )
+            return cls(str(randomizer), lambda x, rng, size: randomize(x, rng, (size,)), True)
         if not callable(randomizer):
             raise InputError(
                 f"Expected a mechanism or a callable f(x, rng), got {type(randomizer).__name__}. "
@@ -235,9 +233,7 @@ class Sampler:
         answers: dict[int, list[Any]] = {}
         for place in order.tolist():
             answers.setdefault(place, []).extend(self.draw_raw(inputs[place], rngs[place], 1))
-        return {
-            place: self._read(inputs[place], given, len(given)) for place, given in answers.items()
-        }
+        return {place: self._read(inputs[place], got, len(got)) for place, got in answers.items()}
 
     @property
     def field_encoder(self) -> OutputEncoder | None:
@@ -328,9 +324,7 @@ class Sampler:
         ``place``.
         """
         many = self.randomizer
-        return replace(
-            self, randomizer=lambda value, rng: many(value, rng, size)[place], takes_size=False
-        )
+        return replace(self, randomizer=lambda x, rng: many(x, rng, size)[place], takes_size=False)
 
     def with_draw_limit(self, max_outputs: float) -> Sampler:
         """Returns a copy that may draw at most ``max_outputs`` outputs in total."""

@@ -70,9 +70,7 @@ def draw_outputs(
             size = min(size, max(2, max_entries // (max(1, block[0].size) * len(sizes))))
             if all(sum(map(len, parts[w])) >= min(sizes[w], size) for w in together):
                 break
-    return [
-        np.concatenate(part)[: min(wanted, size)] for part, wanted in zip(parts, sizes, strict=True)
-    ]
+    return [np.concatenate(part)[: min(n, size)] for part, n in zip(parts, sizes, strict=True)]
 
 
 def draw_scores(

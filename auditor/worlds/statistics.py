@@ -559,15 +559,13 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
         )
         if (values := np.unique(both)).size <= _VALUES:
             yield _items(first, second, values)
-    chosen = np.sort(order[:_ENTRIES])
-    a, b = a[:, chosen], b[:, chosen]
+    top = np.sort(order[:_ENTRIES])
+    a, b = a[:, top], b[:, top]
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
     weights = round_scaled(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
-    yield score(
-        f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
-    )
-    yield score(f"gradient boosting on {len(chosen)} entries", chosen, fit_boosted_trees(a, b))
+    yield score(f"log-odds learnt on {len(top)} entries", top, lambda x: features(x) @ weights)
+    yield score(f"gradient boosting on {len(top)} entries", top, fit_boosted_trees(a, b))
 
 
 def _items(first: Floats, second: Floats, values: Floats) -> ScalarScore:
