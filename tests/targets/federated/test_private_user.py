@@ -134,9 +134,9 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
                 clients = replace(clients, user_embeddings=mean)
             return super().train(broadcast, clients, local, compute)
 
-    test_learners.test_own(MfLearner())
+    test_learners.test_own_embeddings(MfLearner())
     with pytest.raises(AssertionError):
-        test_learners.test_own(IgnoringLearner())
+        test_learners.test_own_embeddings(IgnoringLearner())
 
 
 def test_the_sum_of_uploads_is_n_times_the_mean() -> None:
