@@ -44,7 +44,7 @@ def stored_page() -> str:
     return page([(found, rows[place]) for place, found in findings().items()])
 
 
-def measure(name: str) -> None:
+def measure_module(name: str) -> None:
     """Installs a package, measures its mechanisms in this process, and stores the rows."""
     package = Package(name)
     if refused := package.install():
@@ -81,7 +81,7 @@ def main() -> int:
         print(*(message(findings()[place], rows[place]) for place in given.modules), sep="\n")
         return 0
     if given.here:
-        measure(*given.modules)
+        measure_module(*given.modules)
         return 0
     missing = []
     names = given.modules or NAMES

@@ -141,7 +141,7 @@ def list_settings(family: Family, sweep: Sweep) -> Iterator[Setting]:
             scope="" if claim is None else claim.view,
             **_whole(rows, "proved", variant),
             **_whole(rows, "shown", variant),
-            trainings=0 if used is None else used.trainings,
+            trainings=used.trainings if isinstance(used, AllTrainingsRow) else 0,
             rounds=_cut(family, variant),
         )
 
