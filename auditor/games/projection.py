@@ -345,7 +345,7 @@ def subtract_base(
     ``parts``: sums over ``count`` messages, by name of the array.
 
     An array with the name of a model may hold sums of models or sums of changes.
-    ``compute_sum_change`` takes it for the kind that makes the change smaller.
+    ``compute_sum_change`` assumes the kind for which the change is smaller.
     """
     known = broadcast or {}
     return {

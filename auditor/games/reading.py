@@ -125,8 +125,8 @@ class MessageStats:
 
         Randomness with the same effect in the two worlds, such as added noise, cancels in the
         difference of a pair. If the component adds noise, means are those of the messages before
-        noise is added. If ``has_noise`` is false, only these messages are read, and no noise is
-        drawn.
+        noise is added. If ``has_noise`` is false, only messages without noise are read, and no
+        noise is drawn.
         """
         moments, step, count = (_Moments(), _Moments()), _step(parts[0]), len(parts[0])
         bodies = [

@@ -121,7 +121,7 @@ class SimulatedClient:
             raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
         if (large := is_oversized(sent)).any():
             got = f"numbers above {MAX_USABLE_NUMBER:g} or NaN"
-            raise RefusedHistoriesError(f"Expected usable messages, got {got}. Clip them.", ~large)
+            raise RefusedHistoriesError(f"Expected finite messages, got {got}. Clip them.", ~large)
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:

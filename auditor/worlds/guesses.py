@@ -194,8 +194,8 @@ def count_coin_tosses(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float
 
 
 def count_stored_tosses(*available: int) -> tuple[int, float]:
-    """Returns how many stored outputs a test may use, and the probability with which each comes
-    from the first input.
+    """Returns how many outputs a test may take from the two stored samples, and the probability
+    with which each comes from the first sample (input).
 
     A coin is tossed for each used output, and chooses its input (world). The probability is the
     first world's share of the outputs. The number of tosses is so small that the stored outputs of

@@ -204,7 +204,7 @@ class RefutationDraws:
 
 
 def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
-    """Explains why the measured trainings are too few to refute a claim that is half the true
+    """Explains why the measured trainings are too few to refute even a claim of half the true
     epsilon.
 
     ``measured``: measured lower bounds. Only bounds on whole trainings count, not those on a

@@ -264,8 +264,8 @@ class SelectionSplit:
         worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
 
         The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
-        in one of the two worlds only. If some other rule has a larger predicted bound when no
-        margin for chance is subtracted, that rule is the second one instead. The second rule gets a
+        in one of the two worlds only, or is the rule with the largest predicted bound without a
+        margin for chance, if that bound is larger. The second rule gets a
         tenth of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule the remaining error.
         The pair of worlds is that of the rule with the larger predicted bound.
 

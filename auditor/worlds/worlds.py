@@ -189,7 +189,7 @@ def check_seed(seed: int) -> int:
 def check_one_shape(origin: str, *shapes: tuple[int, ...]) -> None:
     """Raises InputError unless all ``shapes`` are equal.
 
-    ``origin`` names the source of the outputs in the message.
+    ``origin``: name of the outputs' source, for the error message.
     """
     first, *others = dict.fromkeys(shapes)
     if others:

@@ -182,7 +182,7 @@ class CatalogueRow(Row):
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
-    def incorrect_numbers(self) -> tuple[StatedNumber, ...]:
+    def numbers_not_right(self) -> tuple[StatedNumber, ...]:
         """Numbers of the entry that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
@@ -191,7 +191,7 @@ class CatalogueRow(Row):
         """Numbers of the entry that a report lists: at most 6, incorrect numbers first."""
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
-        return (self.incorrect_numbers or self.figures)[:_MAX_LISTED]
+        return (self.numbers_not_right or self.figures)[:_MAX_LISTED]
 
 
 class EpsilonTableRow(Row):
@@ -307,8 +307,8 @@ def explain_verdict(row: CatalogueRow) -> str:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
         texts.append(say.PHRASES["meaning"][of][row.arithmetic])
-        if alone and row.incorrect_numbers:
-            agreeing = len(row.figures) - len(row.incorrect_numbers)
+        if alone and row.numbers_not_right:
+            agreeing = len(row.figures) - len(row.numbers_not_right)
             if agreeing and _chosen(row).below:
                 texts.append(f"The statement holds at {agreeing} of {len(row.figures)} settings.")
             texts.append(_corrected(row, _chosen(row)))
@@ -318,7 +318,7 @@ def explain_verdict(row: CatalogueRow) -> str:
 def describe_omitted_numbers(row: CatalogueRow) -> str:
     """Returns a sentence on the numbers that ``listed_numbers`` leaves out; "" without any."""
     rest = [figure for figure in row.figures if figure not in row.listed_numbers]
-    poor = sum(figure in row.incorrect_numbers for figure in rest)
+    poor = sum(figure in row.numbers_not_right for figure in rest)
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
     text = say.join_texts(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
@@ -364,7 +364,7 @@ def _with(row: CatalogueRow, formula: str, value: str) -> str:
 
 def _chosen(row: CatalogueRow) -> StatedNumber:
     """Selects the number that represents an entry in one line: the first incorrect one, if any."""
-    return (*row.incorrect_numbers, *row.figures)[0]
+    return (*row.numbers_not_right, *row.figures)[0]
 
 
 # Head of the column with the numbers that are compared with those computed here.

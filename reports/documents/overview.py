@@ -80,7 +80,7 @@ class EpsilonRow:
 
     @property
     def epsilons_text(self) -> str:
-        """Text with the claimed, shown and proved epsilon, and with the signs of their marks."""
+        """Text with the claimed, shown and proved epsilon, each after the sign of its mark."""
         finding, (lower, claimed, proved) = self.finding, self.drawn_bounds
         if finding is None:
             return "no claim was judged"

@@ -331,8 +331,8 @@ Such an attack alone makes a leak at most medium, because its epsilon states the
 class Severity(StrEnum):
     """Severity of a system, of its claim, or of its leak; members are ordered, the worst first.
 
-    CRITICAL: the audit contradicts itself, a claim is refuted and attacks succeed (HIGH leak), or
-        an attack closes half of the gap between guessing and certainty.
+    CRITICAL: one of three cases: the audit contradicts itself; a claim is refuted and the leak is
+        HIGH; or an attack closes half of the gap between guessing and certainty.
     HIGH: a claim is refuted, an attack closes a fifth of this gap, or the lower bound of epsilon is
         at least 6.91.
     MEDIUM: there is a smaller leak, or a claim is vacuous or neither proved nor tested.

@@ -77,8 +77,8 @@ def render_sarif(
     """Renders the record of an audit as SARIF 2.1.0.
 
     record: the record.
-    gate: rule for failing CI, which sets the advantage over guessing from which an attack result is
-        reported as a leak.
+    gate: rule for failing CI. It sets the smallest advantage over guessing at which an attack
+        result counts as a leak.
     checks: results of checks of properties that epsilon does not express, such as a shared seed.
     place: path of the file to which results refer, and a line in it.
 

@@ -85,7 +85,7 @@ class ComputedNumber(NumberDescription):
 
         "Loose" is an upper bound above ``right``, which is valid. "Unstated" is a value that
         differs from ``right``, but that this project derived from the paper: the authors do not
-        state it. ``StatedNumber`` has a field of this name, which is filled from this property.
+        state it. The field ``StatedNumber.word`` of a record holds this label.
         """
         return judge_number(
             self.claimed,

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Randomize
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import NoiseSetting, get_num_fields
+from fedrec_auditor.targets.settings import NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
@@ -231,9 +231,9 @@ class Protection(Protocol):
     def tuned_values(self) -> Mapping[str, Any]:
         """Values of system settings, by name, that replace those of ``Learner.tuned_values``.
 
-        With these values the protected model recommends well. By default there is at most one:
-        ``private_user`` is false if the protection perturbs the users' features, because a model
-        whose user vectors stay on the device does not use features.
+        With these values the protected model recommends well. By default only
+        ``private_user`` may be replaced: by false, if the protection perturbs users' features,
+        because a model whose user vectors stay on the device does not use features.
         """
         return {} if self.get_attribute_event() is None else {"private_user": False}
 
@@ -311,7 +311,7 @@ class Protection(Protocol):
     @property
     def settings(self) -> Mapping[str, float]:
         """Settings that the adversary knows: all fields that are numbers or booleans, by name."""
-        return get_num_fields(self)
+        return get_numbers(self)
 
 
 class Route(Protocol):

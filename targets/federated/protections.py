@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Produ
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import Checked, Epsilon, NoiseSetting, Positive, get_num_fields
+from fedrec_auditor.targets.settings import Checked, Epsilon, NoiseSetting, Positive, get_numbers
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -202,7 +202,7 @@ class AdaptiveLaplace(_LaplaceNoise):
 
         Raises InputError for other groups.
         """
-        budgets = get_num_fields(self)
+        budgets = get_numbers(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(

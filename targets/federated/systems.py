@@ -30,7 +30,7 @@ from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseProtection
 from fedrec_auditor.targets.federated.routes import DirectRoute
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.own_modules import name_option
-from fedrec_auditor.targets.settings import get_field_types, get_num_fields
+from fedrec_auditor.targets.settings import get_field_types, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.system import (
@@ -256,7 +256,7 @@ class FederatedSystem(ComposedSystem):
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
         """Returns the public knowledge, with the route and the settings of all parts."""
-        numbers = get_num_fields(self.learner) | get_num_fields(self)
+        numbers = get_numbers(self.learner) | get_numbers(self)
         return replace(
             super().get_public_info(interactions),
             settings={**self.protection.settings, **numbers},

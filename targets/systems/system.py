@@ -30,7 +30,7 @@ from fedrec_auditor.targets.mechanisms.parts.bases import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.memory_mapping import RoundStore
 from fedrec_auditor.targets.own_modules import name_option
-from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_num_fields
+from fedrec_auditor.targets.settings import Checked, Count, NoiseSetting, get_numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems import base
 from fedrec_auditor.targets.systems.base import DEFAULT_MACHINE, Model, Population, Target
@@ -285,7 +285,7 @@ class System(Checked, Target, ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=get_num_fields(self),
+            settings=get_numbers(self),
             item_features=interactions.genres,
         )
 

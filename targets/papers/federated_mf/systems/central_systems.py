@@ -225,7 +225,7 @@ class ObjPertb(System):
         return replace(super().get_public_info(interactions), n_silos=1)
 
     def make_messages(self, request: UploadRequest) -> Messages:
-        """Returns the requested messages: item embeddings of a curator who has one user's data.
+        """Returns the item embeddings that a curator would publish if it had one user's data only.
 
         A message is the array "items" (m, p), for m items and p factors.
         """

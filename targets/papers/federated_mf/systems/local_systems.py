@@ -190,12 +190,12 @@ class LflSgdmf(PretrainedMf):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of all rounds, for adding or removing one value.
 
-        The value is an honest user, a rating or an interaction. The messages are the sums of the
-        first messages, and the second messages. The item embeddings V are the worst in every round,
-        as in the paper's Theorem 1 (the maximum over all auxiliary input). A user embedding of
-        squared norm R (the largest rating) and an item embedding of 0 attain the worst case. A
-        lying server can broadcast such an item embedding, or many other users' low ratings keep it
-        at 0. With few such ratings the noise moves V, and a training reveals less.
+        The value is an honest user, a rating or an interaction. The messages are, per
+        round, the sum of the first messages, and the second messages. The item embeddings V are the worst in
+        every round, as in the paper's Theorem 1 (the maximum over all auxiliary input). A user
+        embedding of squared norm R (the largest rating) and an item embedding of 0 attain the worst
+        case. A lying server can broadcast such an item embedding, or many other users' low ratings
+        keep it at 0. With few such ratings the noise moves V, and a training reveals less.
 
         If the catalogue has a single item, each user has at most one rating, so that adding or
         removing the rating counts as adding or removing the user. In any larger catalogue, adding a
@@ -259,8 +259,8 @@ class LflSgdmf(PretrainedMf):
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of a device's first noise and of its new noise, in units of
-        sigma^2.
+        """Returns the variances of the noise in a device's first message, and of the new noise that
+        replaces it, in units of sigma^2.
 
         sigma^2 is the variance of the noise of the result.
 

@@ -164,7 +164,8 @@ class VflSgdmf(NoisyMf):
         return self.make_rating_bound_mechanism(population)
 
     def make_rating_bound_mechanism(self, population: Population) -> Mechanism | None:
-        """Returns a lower bound for adding or removing one of a user's ratings at one party.
+        """Returns a Gaussian mechanism whose epsilon is a lower bound for adding or removing one of
+        a user's ratings at one party.
 
         In the worst case only this user has ratings at the party, all equal to the largest rating,
         the party sends its user embeddings after every step, and the server broadcasts the user's

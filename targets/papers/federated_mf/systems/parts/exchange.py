@@ -245,7 +245,7 @@ class ItemAveraging(AveragedExchange):
         return items
 
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
-        """Returns the requested messages: tables of item embeddings, of parties of one user each.
+        """Returns the tables of item embeddings that users would send if each were a party.
 
         A message has one row per item. A party of several users adds up their gradients before the
         noise. The message of such a party equals the message computed here if its other users have

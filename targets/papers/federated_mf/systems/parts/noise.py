@@ -269,7 +269,7 @@ class ItemNoise(GradientNoise):
         """Creates the noise of the system ``mf``, of deviation z Delta.
 
         ``z``: noise multiplier.
-        ``moves``: whether user embeddings move in noisy steps. Not used if ratings are sampled
+        ``moves``: whether noisy steps update user embeddings. Ignored if ratings are sampled
             independently (the repair): user embeddings then keep their random initial values until
             the last stage.
 
