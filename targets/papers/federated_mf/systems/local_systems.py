@@ -190,8 +190,8 @@ class LflSgdmf(PretrainedMf):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of all rounds, for adding or removing one value.
 
-        The value is an honest user, a rating or an interaction. The messages are, per
-        round, the sum of the first messages, and the second messages. The item embeddings V are the worst in
+        The value is an honest user, a rating or an interaction. The messages are, per round, the
+        sum of the first messages, and the second messages. The item embeddings V are the worst in
         every round, as in the paper's Theorem 1 (the maximum over all auxiliary input). A user
         embedding of squared norm R (the largest rating) and an item embedding of 0 attain the worst
         case. A lying server can broadcast such an item embedding, or many other users' low ratings
