@@ -101,7 +101,7 @@ class InnerProducts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownProducts:
+class GramBlocks:
     """Inner products between the rows of k users with known class and of m users without.
 
     known_gram: inner products of the known rows with each other (k, k)

@@ -324,7 +324,7 @@ def select_item_mark_parts(
     return inputs
 
 
-def is_signature(part: Component) -> bool:
+def may_be_signature(part: Component) -> bool:
     """Checks whether a message part may be a MinHash signature: 5 to 512 integers or bits."""
     whole = part.to_dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
     return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIGNATURE_SIZE

@@ -117,7 +117,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
     rounds = choose_rounds(view)
-    known = UntrainedReaders(readers, replace(view, rounds=tuple(rounds)))
+    known = TrainingFreeReaders(readers, replace(view, rounds=tuple(rounds)))
     sizes = client.n_items_range
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
@@ -189,7 +189,7 @@ def _send_single(
     assert client is not None, "refused"
     numbers, nothing = _numbers(view), [None for _ in rounds]
     logs = [each.uploads for each in rounds if each.uploads is not None]
-    signed = any(map(item_features.is_signature, logs[-1].components.values()))
+    signed = any(map(item_features.may_be_signature, logs[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
     if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return list(nothing)
@@ -247,7 +247,7 @@ def draw_similar_histories(
 
 
 @dataclass(frozen=True)
-class UntrainedReaders:
+class TrainingFreeReaders:
     """Readers that need not learn from simulated users, with the messages that they can read.
 
     readers: the readers, which infer interactions from messages
@@ -304,7 +304,7 @@ class _Rule:
     max_ratio: largest absolute log-likelihood ratio
     """
 
-    known: UntrainedReaders
+    known: TrainingFreeReaders
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
@@ -313,7 +313,7 @@ class _Rule:
     @classmethod
     def fit(
         cls,
-        readers: UntrainedReaders,
+        readers: TrainingFreeReaders,
         histories: Bits,
         is_realistic: Bits,
         singles: Sequence[OneItemMessages],

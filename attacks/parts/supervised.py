@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import InputTable, JointTable, KnownProducts, add_tables
+from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, add_tables
 from fedrec_auditor.targets.transcript import View
 
 
@@ -158,7 +158,7 @@ class AttributeProblem:
         return int(self.class_codes.max()) + 1
 
     @cached_property
-    def products(self) -> KnownProducts:
+    def products(self) -> GramBlocks:
         """Inner products of the input rows of known users with those of known and unknown users.
 
         Known users are those whose class is known. An input row is the user's columns of uploads,
@@ -177,7 +177,7 @@ class AttributeProblem:
             sizes += np.square(self.scaled_attributes[self.unknown_users]).sum(axis=1)
         among = self.get_inner_products(self.known_users, self.known_users)
         across = self.get_inner_products(self.unknown_users, self.known_users)
-        return KnownProducts(
+        return GramBlocks(
             known_gram=among, cross_gram=across, squared_norms=sizes, entry_sum=total, width=width
         )
 

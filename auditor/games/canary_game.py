@@ -57,16 +57,16 @@ class RemovalEstimator(estimators_base.Estimator):
     users.
 
     ``estimator``: estimator of the bounds for two removals.
-    ``max_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
 
     By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
     the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-    measurement: 1.1 * ``max_epsilon`` + 0.05, or 1 if ``max_epsilon`` is infinite.
+    measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite.
     At delta 0 the bound is B / 2.
     """
 
     estimator: estimators_base.Estimator
-    max_epsilon: float
+    max_claimed_epsilon: float
 
     @property
     def reference(self) -> str:
@@ -87,7 +87,11 @@ class RemovalEstimator(estimators_base.Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
-        largest = factor * self.max_epsilon + more if math.isfinite(self.max_epsilon) else 1.0
+        largest = (
+            factor * self.max_claimed_epsilon + more
+            if math.isfinite(self.max_claimed_epsilon)
+            else 1.0
+        )
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
@@ -159,7 +163,7 @@ class Simulation(Protocol):
         ...
 
     @property
-    def n_single_score_features(self) -> int:
+    def n_standalone_features(self) -> int:
         """Number of features at the end of a run's list of features, each of which may serve alone
         as the adversary's score.
 
@@ -326,7 +330,7 @@ class RunSampler:
             for world, stream in enumerate(rng.spawn(2))
         )
         fit = pilot_rules.learn_rule if fit_trees else pilot_rules.fit_logistic_rule
-        n_score_features = self.simulation.n_single_score_features
+        n_score_features = self.simulation.n_standalone_features
         rule, how = pilot_rules.choose_rule_or_feature(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
@@ -646,7 +650,7 @@ class CanaryGame(ABC):
         if setup.has_two_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = RemovalEstimator(estimator=estimator, max_epsilon=claimed)
+            estimator = RemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
         once = not (self.is_parallel or len(setup.measured_scopes) > 1 or is_external(setup.target))
         draws = RunSampler(

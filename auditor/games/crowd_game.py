@@ -29,7 +29,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 # Maximum rounds of a training in a game. Longer trainings, and their claims, are shortened.
 MAX_GAME_ROUNDS = 20
 # Start of the description of a malicious broadcast.
-MALICIOUS_TEXT = " after the server sent a malicious model, which"
+MALICIOUS_SERVER_TEXT = " after the server sent a malicious model, which"
 TRAINING_SCORE_TEXT = (
     "the messages of every round minus their expected value, projected on the mean difference "
     "between the canary's messages with the two inputs, and weighted by logistic regression"
@@ -227,7 +227,7 @@ def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
     """
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in get_float_arrays(broadcast or {}).items():
-        text = f"{MALICIOUS_TEXT} sets the array “{name}” to 0"
+        text = f"{MALICIOUS_SERVER_TEXT} sets the array “{name}” to 0"
         sent[text] = {**(broadcast or {}), name: np.zeros_like(part)}
     return sent
 

@@ -121,7 +121,7 @@ def search_worst_pair(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text} and" if text else crowd_game.MALICIOUS_TEXT
+            text = f"{text} and" if text else crowd_game.MALICIOUS_SERVER_TEXT
             text = f"{text} is optimized to reveal more"
     if not _any_differs(honest) and not text:
         return None
@@ -215,7 +215,7 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
     for text, names in {**groups, "all its arrays": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
-        change = f"{crowd_game.MALICIOUS_TEXT} multiplies {text} by {_FACTOR:g}"
+        change = f"{crowd_game.MALICIOUS_SERVER_TEXT} multiplies {text} by {_FACTOR:g}"
         yield change, {**broadcast, **grown}
 
 

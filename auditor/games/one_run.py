@@ -53,21 +53,21 @@ class CanaryDirections:
     ``own_row_directions``: the directions in the canary's own rows only (m, q). In an item table
         (one row per item), these are the rows of the canary's own items, which contain nearly all
         information on its history; in a user table, the canary's row.
-    ``directions_in_sum``: the same numbers at their places in the sum of messages, which is
+    ``flattened_directions``: the same numbers at their places in the sum of messages, which is
         flattened (m, p); all other entries are 0. The sum has the rows of new items or of canaries
         only (``CanarySet.sum_canary_rows``).
     ``direction_midpoint_products``: for each canary, the inner product of its direction with the
         mean of its two messages (m,).
     ``sum_shape``: shape of that sum.
-    ``message_sum``: expected value of that sum if each canary sends the mean of its two messages;
+    ``expected_message_sum``: expected value of that sum if each canary sends the mean of its two messages;
         None if the sum has no expectation.
     """
 
     own_row_directions: NDArray[np.float32]
-    directions_in_sum: NDArray[np.float32] | sparse.csr_array
+    flattened_directions: NDArray[np.float32] | sparse.csr_array
     direction_midpoint_products: Array
     sum_shape: tuple[int, ...]
-    message_sum: Array | None
+    expected_message_sum: Array | None
 
     @classmethod
     def compute(
@@ -252,7 +252,7 @@ class CanaryScorer:
             for parts in itertools.islice(remaining, size):
                 for key, rest in self._yield_rests(parts):
                     stages[-1][key] = stages[-1].get(key, 0.0) + rest.ravel() / size
-        used = {key: self.directions[key].directions_in_sum for stage in stages for key in stage}
+        used = {key: self.directions[key].flattened_directions for stage in stages for key in stage}
         if not used:
             return np.zeros((len(self.canaries), 0))
         gram: Any = sum(matrix @ matrix.T for matrix in used.values())
@@ -276,7 +276,7 @@ class CanaryScorer:
         """
         pairs = self._match({name: np.shape(part) for name, part in parts.items()})
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
-        expected = {name: self.directions[key].message_sum for name, key in pairs}
+        expected = {name: self.directions[key].expected_message_sum for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
         share = projection.sum_products((rest[name], total) for name, total in known.items())
         share /= projection.sum_products((total, total) for total in known.values()) + _TINY

@@ -43,16 +43,16 @@ class ExpectedMessages:
 
     ``world_gap``: mean message of the canary (designed user) in the first world
         (neighbouring input) minus its mean message in the second world.
-    ``own_mean``: mean message of the canary, averaged over the two worlds.
-    ``message_sum``: ``own_mean`` plus the sum of the messages of all other users.
+    ``canary_mean``: mean message of the canary, averaged over the two worlds.
+    ``message_sum``: ``canary_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``own_mean`` and ``message_sum`` are changes of the model. From these
+    If clients send models, ``canary_mean`` and ``message_sum`` are changes of the model. From these
     two fields, components of reports (randomized coordinates of a gradient) and of bits are left
     out, because each of their values is random.
     """
 
     world_gap: Directions
-    own_mean: Directions
+    canary_mean: Directions
     message_sum: Directions
 
 
@@ -264,7 +264,7 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
             rows = np.flatnonzero(uploads.users == canary)
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
             own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
-            middle = expected.own_mean if name == "uploads" else {}
+            middle = expected.canary_mean if name == "uploads" else {}
             ratio = _ratio(own, expected.world_gap, middle, known=True)
             sources.setdefault(name, []).append(ratio)
             if own:

@@ -249,7 +249,7 @@ class _Queue:
         stored = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
         results = {task: result for task, result in stored.items() if result is not None}
         unfinished = [task for task in tasks if task not in results]
-        parallel = tuple(task for task in unfinished if task.is_parallel)
+        parallel = tuple(task for task in unfinished if task.uses_all_workers)
         return cls(tasks, results, audit.group_jobs(unfinished, workers), parallel)
 
 

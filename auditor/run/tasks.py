@@ -53,7 +53,7 @@ class Task:
     step: str
 
     @property
-    def is_parallel(self) -> bool:
+    def uses_all_workers(self) -> bool:
         """Whether the step is a game (simulated experiment) with many clients, whose runs occupy
         all workers.
         """
@@ -263,7 +263,7 @@ class Audit:
         come first, so that no worker finishes long after all others (Graham 1969).
         """
         alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL_NAME)]
-        trained = [task for task in tasks if (task,) not in alone and not task.is_parallel]
+        trained = [task for task in tasks if (task,) not in alone and not task.uses_all_workers]
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
         dealt = [group[hand::hands] for group in shared for hand in range(hands)]

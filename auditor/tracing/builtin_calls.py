@@ -165,7 +165,7 @@ def _setattr(run: OperationTracer, args: Any, kwargs: Any) -> None:
 def _set_plainly(run: OperationTracer, args: Any, kwargs: Any) -> None:
     run.check_write(args[0])
     run.check_kind(args[1], (str,), "setattr")
-    run.set_any_attribute(*args)
+    run.set_attribute_unchecked(*args)
 
 
 def _length(run: OperationTracer, args: Any, kwargs: Any) -> Any:

@@ -419,9 +419,9 @@ class ObjectBuilder(ObjectReader):
                 raise TracedError(error)
             self.call(hook, (value, name, new), {})
             return
-        self.set_any_attribute(value, name, new)
+        self.set_attribute_unchecked(value, name, new)
 
-    def set_any_attribute(self, value: Any, name: str, new: Any) -> None:
+    def set_attribute_unchecked(self, value: Any, name: str, new: Any) -> None:
         """Sets an attribute as ``object.__setattr__`` does, without checking who created the
         object.
         """
@@ -522,7 +522,7 @@ class ObjectBuilder(ObjectReader):
                 raise TracedError(TypeError(f"missing argument: {part.name!r}"))
             else:
                 continue
-            self.set_any_attribute(value, part.name, new)
+            self.set_attribute_unchecked(value, part.name, new)
         hook = self.look_up(type(value), "__post_init__")
         if hook is not MISSING:
             self.call(hook, (value,), {})

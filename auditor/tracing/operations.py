@@ -246,7 +246,7 @@ class OperationTracer(objects.ObjectBuilder):
             return
         self.run_code(lambda: operator.setitem(owner, index, value))
 
-    def set_entry_in_place(self, name: str, owner: Any, index: Any, value: Any) -> None:
+    def update_entry_in_place(self, name: str, owner: Any, index: Any, value: Any) -> None:
         """Executes an augmented assignment such as ``owner[index] += value`` in traced code.
 
         ``name``: the operator, such as "add" for ``+=``.

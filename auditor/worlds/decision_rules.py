@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_bound, count_delta_guesses
+from fedrec_auditor.auditor.worlds.guesses import approximate_bound, limit_delta_guesses
 from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
@@ -113,7 +113,7 @@ class RuleTestPlan:
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = count_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
+        revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -225,7 +225,7 @@ def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule
     return best
 
 
-class GuessBounds(NamedTuple):
+class RatedGuesses(NamedTuple):
     """The guess of a rule in each interval, with two predictions of the rule's lower bound on
     epsilon.
 
@@ -296,7 +296,7 @@ def propose_rules(
     ]
 
 
-def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessBounds:
+def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
@@ -313,12 +313,12 @@ def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> GuessBounds:
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
     expected = budget.predict_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
-    return GuessBounds(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
+    return RatedGuesses(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
 def find_rule_by_model(
     halves: CountArray, means: Floats, budget: RuleTestPlan
-) -> GuessBounds | None:
+) -> RatedGuesses | None:
     """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
     by a fitted model.
 
@@ -341,7 +341,7 @@ def find_rule_by_model(
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (counts_of_both, modelled)))
     both, n_draws = FIRST in table and SECOND in table, halves.sum()
     cautious, likely = (s.predict_bound(right, wrong, n_draws, both=both) for s in (budget, bold))
-    return GuessBounds(float(cautious), float(likely), table)
+    return RatedGuesses(float(cautious), float(likely), table)
 
 
 def _guessed(counts: CountArray, table: GuessTable) -> float:
@@ -391,7 +391,7 @@ def _best_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
     return table
 
 
-def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> GuessBounds:
+def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses the more likely input (world) in each interval with a
     large log-ratio.
 
@@ -410,7 +410,7 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> GuessBounds:
     return options[_first_best(np.array([option.less_reduced_bound for option in options]))]
 
 
-def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[GuessBounds]:
+def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.
@@ -431,7 +431,7 @@ def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[G
 
 def _above(
     levels: Floats, halves: CountArray, budget: RuleTestPlan, errors: float
-) -> list[GuessBounds]:
+) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
     The log-ratio of the counts of two worlds (inputs) is reduced by ``errors`` standard errors. The
@@ -448,7 +448,7 @@ def _above(
     expected = budget.predict_bound(guesses[0], guesses[1], halves.sum(), both=True)
     strength, whole = _strength(halves.mean(axis=0), errors)
     return [
-        GuessBounds(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
+        RatedGuesses(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
         for bound, level in zip(expected.tolist(), levels, strict=True)
     ]
 

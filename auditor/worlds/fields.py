@@ -252,7 +252,7 @@ def sort_elements(part: Collection[Any]) -> list[Any]:
     return sorted(part, key=lambda element: repr(canonicalize(element)))
 
 
-def are_unique_texts(outputs: Sequence[Any]) -> bool:
+def are_unique_words(outputs: Sequence[Any]) -> bool:
     """Whether all of ``outputs`` differ, and each is bytes or one word that is not a
     number.
     """

@@ -123,7 +123,7 @@ class GuessCounts:
         )
 
     @classmethod
-    def make_all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
+    def from_perfect_guesses(cls, draws: int, share: float = 0.5) -> GuessCounts:
         """Returns the counts of a rule that guesses the right input (world) for every output.
 
         draws: number of outputs.
@@ -143,7 +143,7 @@ class GuessCounts:
         counts.
         """
         share, both = self.first_probability, self.is_two_sided
-        revealed, error = count_delta_guesses(
+        revealed, error = limit_delta_guesses(
             self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
         if share == 0.5:
@@ -190,10 +190,10 @@ def count_coin_tosses(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float
     worlds: the inputs, whose outputs are drawn afresh or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.
     """
-    return (sum(n_left), 0.5) if worlds.stored_outputs is None else count_stored_tosses(*n_left)
+    return (sum(n_left), 0.5) if worlds.stored_outputs is None else plan_coin_tosses(*n_left)
 
 
-def count_stored_tosses(*available: int) -> tuple[int, float]:
+def plan_coin_tosses(*available: int) -> tuple[int, float]:
     """Returns how many outputs a test may take from the two stored samples, and the probability
     with which each comes from the first sample (input).
 
@@ -210,7 +210,7 @@ def count_stored_tosses(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def count_delta_guesses(
+def limit_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns a limit of the number of right guesses that are due to delta alone, and the error
@@ -267,7 +267,7 @@ def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float
 
     The bound is that of ``bound_epsilon_by_guesses``.
     """
-    revealed, left = count_delta_guesses(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = limit_delta_guesses(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 

@@ -101,7 +101,7 @@ def measure_bounds(
 
 _DEFAULT = JointBinomial()
 # Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
-TRUE_TO_CLAIMED_EPSILON = 2.0
+TRUE_TO_CLAIMED_RATIO = 2.0
 # Delta at which Gaussian noise has the stated epsilon if the claim has delta 0; at delta 0 the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
@@ -145,7 +145,7 @@ class RefutationDraws:
 
     @classmethod
     @cache
-    def compute(
+    def count_draws(
         cls, epsilon: float, *, delta: float, confidence: float, estimator: Estimator = _DEFAULT
     ) -> RefutationDraws:
         """Returns how many draws refute a claim that is half the true epsilon, for two mechanisms.
@@ -164,7 +164,7 @@ class RefutationDraws:
             return search_min_samples(enough, _MOST_DRAWS)
 
         pairs = (_randomized_response, _gaussian)
-        return cls(*(fewest(pair(TRUE_TO_CLAIMED_EPSILON * epsilon, delta)) for pair in pairs))
+        return cls(*(fewest(pair(TRUE_TO_CLAIMED_RATIO * epsilon, delta)) for pair in pairs))
 
     @classmethod
     def for_bound(
@@ -186,7 +186,7 @@ class RefutationDraws:
         if confidence == 1.0:
             return None
         member = _DEFAULT if estimator is None or measured_bound.assumptions else estimator
-        return cls.compute(epsilon, delta=delta, confidence=confidence, estimator=member)
+        return cls.count_draws(epsilon, delta=delta, confidence=confidence, estimator=member)
 
     def __str__(self) -> str:
         return self.describe("draws of each world")

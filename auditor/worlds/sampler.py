@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
-from fedrec_auditor.auditor.worlds.fields import OutputEncoder, are_unique_texts, canonicalize
+from fedrec_auditor.auditor.worlds.fields import OutputEncoder, are_unique_words, canonicalize
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_outputs
 from fedrec_auditor.targets.mechanisms.base import format_value
 from fedrec_auditor.targets.wrapped.client import get_error_text
@@ -268,7 +268,7 @@ class Sampler:
             alone,
             encoder=OutputEncoder.fit(answers),
             has_exception_outputs=any(map(_raised, answers)),
-            has_unique_texts=are_unique_texts(answers),
+            has_unique_texts=are_unique_words(answers),
         )
 
     def with_string_outputs(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:

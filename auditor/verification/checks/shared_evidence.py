@@ -71,7 +71,7 @@ class ClaimUnderTest:
     delta: float
     n_tests: int = 1
 
-    def with_tests(self, tests: int) -> ClaimUnderTest:
+    def split_error(self, tests: int) -> ClaimUnderTest:
         """Returns a copy for ``tests`` tests, which share the error probability equally."""
         return replace(self, n_tests=tests)
 
@@ -205,7 +205,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
     alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
-            found = check_call_noise(each, value, alpha, within_calls=inside)
+            found = check_noise_between_calls(each, value, alpha, within_calls=inside)
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _exact_share(each, alpha):
@@ -223,7 +223,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
     return None
 
 
-def check_call_noise(
+def check_noise_between_calls(
     calls: NDArray[Any], value: Any, alpha: float, *, within_calls: bool = False
 ) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_FALSE_ALARM_PROB,
     CheckEvidence,
     CountedEvent,
-    check_call_noise,
+    check_noise_between_calls,
 )
 from fedrec_auditor.auditor.worlds.sampler import plan_call_order
 
@@ -66,7 +66,10 @@ def _by_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
     def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = MAX_FALSE_ALARM_PROB / len(inputs)
-        check = [check_call_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
+        check = [
+            check_noise_between_calls(b[:, None], v, alpha)
+            for v, b in zip(inputs, rows, strict=True)
+        ]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""
@@ -91,7 +94,7 @@ def _by_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
 def _among_entries(evidence: CheckEvidence) -> CheckResult:
     inputs = evidence.inputs
-    claim = evidence.claim.with_tests(2 * math.comb(len(inputs), 2))
+    claim = evidence.claim.split_error(2 * math.comb(len(inputs), 2))
     flat = evidence.shared_outputs.reshape(*evidence.shared_outputs.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]

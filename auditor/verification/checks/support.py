@@ -53,7 +53,7 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
     if evidence.dist is not None:
         return _by_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = evidence.claim.with_tests(3 * len(pairs))
+    claim = evidence.claim.split_error(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
         batch = np.stack([round_scaled(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
@@ -155,7 +155,7 @@ def _by_distribution(
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = claim.with_tests(len(pairs))
+    claim = claim.split_error(len(pairs))
     for a, b in pairs:
         asked = batch[a][:_ASKED]
         log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])

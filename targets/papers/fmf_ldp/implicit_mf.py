@@ -52,7 +52,7 @@ from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, U
 
 # Maximum size of one padded batch of users, in numbers: 0.5 MiB of float64, so that two batches fit
 # a second-level cache.
-MAX_BATCH_NUMBERS = 1 << 16
+MAX_NUMBERS_PER_BATCH = 1 << 16
 
 
 def compute_implicit_gradients(
@@ -147,7 +147,7 @@ def _batches(
     start = 0
     while start < len(order):
         width = max(int(activity[order[start]]), 1)
-        stop = start + max(MAX_BATCH_NUMBERS // ((width + factors) * factors), 1)
+        stop = start + max(MAX_NUMBERS_PER_BATCH // ((width + factors) * factors), 1)
         users = order[start:stop]
         offsets = np.arange(width)
         held = offsets < activity[users, None]

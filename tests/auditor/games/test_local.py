@@ -291,7 +291,7 @@ def test_every_audit_runs_the_local_game() -> None:
     for attacks in (None, (), ("interaction-reconstruction",)):
         audit = Audit.from_plan(Plan(targets=("fcf",), attacks=attacks), DATA)
         assert LOCAL_NAME in {task.step for task in audit.list_tasks()}
-        assert not any(task.is_parallel for task in audit.list_tasks())
+        assert not any(task.uses_all_workers for task in audit.list_tasks())
     shared = Audit.from_plan(Plan(targets=("fcf", "fmf-ldp")), DATA)
     bounds = sum(GAME.count_bounds(target) for target in shared.targets.values())
     assert shared.confidence == pytest.approx(1 - 0.05 / bounds)

@@ -134,7 +134,9 @@ class HflSgdmf(NoisyMf):
     @property
     def exchange(self) -> ItemAveraging:
         """Protocol in which parties send item embeddings, and the server averages them."""
-        return ItemAveraging(self.make_noise(1).has_moving_users, self.tuning, self.tuning_rate)
+        return ItemAveraging(
+            self.make_noise(1).moves_user_embeddings, self.tuning, self.tuning_rate
+        )
 
     @property
     def n_fit_steps(self) -> int:
@@ -183,7 +185,7 @@ class HflSgdmf(NoisyMf):
         server, without noise, in the repaired version, and with ``train_both``.
         """
         noise = self.make_noise(population.n_users)
-        plain = self.sampling.unit == "row" and not noise.has_moving_users and noise.sigma > 0
+        plain = self.sampling.unit == "row" and not noise.moves_user_embeddings and noise.sigma > 0
         if not plain or scope.vantage is not Vantage.SERVER:
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
@@ -237,7 +239,7 @@ class HflSynsgd(NoisyMf):
     @property
     def exchange(self) -> _ItemsSummed:
         """Protocol in which parties send noisy gradients instead of item embeddings."""
-        return _ItemsSummed(self.make_noise(1).has_moving_users, self.tuning, self.tuning_rate)
+        return _ItemsSummed(self.make_noise(1).moves_user_embeddings, self.tuning, self.tuning_rate)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.
@@ -307,7 +309,7 @@ class _ItemsSummed(ItemAveraging):
         items, first = get_broadcast_items(mf, request)
         ratings, streams = sgd_mf.get_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
-        ratings = mf.trim_devices(ratings, streams)
+        ratings = mf.trim_device_ratings(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS), 1)
         columns = ratings.indices[drawn.data_indices]
         clean = SparseRows(

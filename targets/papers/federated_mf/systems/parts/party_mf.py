@@ -303,7 +303,7 @@ class PartyMf(System):
         for block in sgd_mf.iter_party_blocks(n, m * p):
             own, part = request.streams.take(block), sparse.csr_array(full[block])
             first, table = draw(block, part, own)
-            part = self.trim_devices(part, own)
+            part = self.trim_device_ratings(part, own)
             scale = np.broadcast_to(self.get_step_scale(1, m, np.diff(part.indptr)), len(block))
             scales = {"user_scale": scale * with_users, "item_scale": scale}
             rows, starts = table.reshape(-1, p), m * np.arange(len(block) + 1)
@@ -313,7 +313,7 @@ class PartyMf(System):
             items[block] = after.reshape(-1, m, p)
         return users, items
 
-    def trim_devices(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
+    def trim_device_ratings(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
         """Draws at most ``max_ratings`` ratings per user, for parties of one user each.
 
         ``ratings`` has one row per party, and ``streams`` one random stream per party.
@@ -349,7 +349,7 @@ class PartyMf(System):
         return made
 
 
-def get_party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
+def get_party_size_range(n_users: int, parties: int) -> tuple[int, ...]:
     """Returns the smallest and largest number of users of a party.
 
     ``n_users`` users are divided among ``parties`` parties in equal shares.
