@@ -165,7 +165,7 @@ class Attack(Protocol):
         ...
 
     @property
-    def needs_known_users(self) -> bool:
+    def needs_known(self) -> bool:
         """Whether the attack needs users whose attribute (class) is known, to learn from them."""
         ...
 

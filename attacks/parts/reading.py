@@ -20,11 +20,7 @@ from scipy.special import expit, log_expit, logsumexp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts import shadow_reader, uploads
-from fedrec_auditor.attacks.parts.shadow_reader import (
-    MIN_SHADOWS,
-    ShadowReader,
-    TrainingFreeReaders,
-)
+from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, FixedReaders, ShadowReader
 from fedrec_auditor.attacks.readers import base
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior
 from fedrec_auditor.targets.compute import iter_blocks
@@ -307,7 +303,7 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
     drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.n_items_range, rng)
-    known = TrainingFreeReaders(readers, replace(view, rounds=tuple(rounds)))
+    known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = shadow_reader.run_on_accepted(
             drawn, lambda some: [client(drawn[some], s.broadcast, rng).components for s in rounds]

@@ -117,7 +117,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
     rounds = choose_rounds(view)
-    known = TrainingFreeReaders(readers, replace(view, rounds=tuple(rounds)))
+    known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
     sizes = client.n_items_range
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
@@ -247,7 +247,7 @@ def draw_similar_histories(
 
 
 @dataclass(frozen=True)
-class TrainingFreeReaders:
+class FixedReaders:
     """Readers that need not learn from simulated users, with the messages that they can read.
 
     readers: the readers, which infer interactions from messages
@@ -304,7 +304,7 @@ class _Rule:
     max_ratio: largest absolute log-likelihood ratio
     """
 
-    known: TrainingFreeReaders
+    known: FixedReaders
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
@@ -313,7 +313,7 @@ class _Rule:
     @classmethod
     def fit(
         cls,
-        readers: TrainingFreeReaders,
+        readers: FixedReaders,
         histories: Bits,
         is_realistic: Bits,
         singles: Sequence[OneItemMessages],

@@ -97,7 +97,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if not attributes:
         reason = "The data have no attributes of users. Bring them with --users."
         return (game.make_skipped_row(reason),)
-    learns = game.attack.needs_known_users
+    learns = game.attack.needs_known
     whole = _condense_uploads(game) if learns else None
     subjects = find_senders(game.view).astype(np.int64)
     if whole is not None and whole.inputs:

@@ -57,16 +57,16 @@ class RemovalEstimator(estimators_base.Estimator):
     users.
 
     ``estimator``: estimator of the bounds for two removals.
-    ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
 
     By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
     the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-    measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite.
+    measurement: 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
     At delta 0 the bound is B / 2.
     """
 
     estimator: estimators_base.Estimator
-    max_claimed_epsilon: float
+    max_claimed: float
 
     @property
     def reference(self) -> str:
@@ -87,11 +87,7 @@ class RemovalEstimator(estimators_base.Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
-        largest = (
-            factor * self.max_claimed_epsilon + more
-            if math.isfinite(self.max_claimed_epsilon)
-            else 1.0
-        )
+        largest = factor * self.max_claimed + more if math.isfinite(self.max_claimed) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
@@ -322,7 +318,7 @@ class RunSampler:
         ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
             regression.
 
-        If one of a run's last ``simulation.n_single_score_features`` features alone has a larger
+        If one of a run's last ``simulation.n_standalone_features`` features alone has a larger
         predicted bound than the rule, this feature is used as the score instead.
         """
         first, second = (
@@ -650,7 +646,7 @@ class CanaryGame(ABC):
         if setup.has_two_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = RemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
+            estimator = RemovalEstimator(estimator=estimator, max_claimed=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
         once = not (self.is_parallel or len(setup.measured_scopes) > 1 or is_external(setup.target))
         draws = RunSampler(

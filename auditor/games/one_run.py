@@ -59,7 +59,8 @@ class CanaryDirections:
     ``direction_midpoint_products``: for each canary, the inner product of its direction with the
         mean of its two messages (m,).
     ``sum_shape``: shape of that sum.
-    ``expected_message_sum``: expected value of that sum if each canary sends the mean of its two messages;
+    ``expected_message_sum``: expected value of that sum if each canary sends the mean of its two
+    messages;
         None if the sum has no expectation.
     """
 
@@ -378,7 +379,7 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_single_score_features``: number of features that may each serve alone as the adversary's
+    ``n_standalone_features``: number of features that may each serve alone as the adversary's
         score: 0, because a decision rule always combines all features.
 
     The adversary knows all other users, both histories of every canary, and one broadcast at which
@@ -390,7 +391,7 @@ class OneRunSimulator:
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
     machine: Machine = DEFAULT_MACHINE
-    n_single_score_features: ClassVar[int] = 0
+    n_standalone_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:

@@ -84,7 +84,7 @@ class MessageStats:
     All arrays have one value per entry of a message, in one dimension.
 
     ``base_value``: value that is subtracted from messages to get changes of the model.
-    ``mean_over_worlds``: mean message, averaged over the two worlds.
+    ``mean_of_both``: mean message, averaged over the two worlds.
     ``mean_difference``: mean message of the first world minus that of the second world.
     ``error_variance``: squared standard error of ``mean_difference``, due to the client's
         randomness without added noise.
@@ -101,7 +101,7 @@ class MessageStats:
     """
 
     base_value: Array
-    mean_over_worlds: Array
+    mean_of_both: Array
     mean_difference: Array
     error_variance: Array
     message_variance: Array
@@ -169,7 +169,7 @@ class MessageStats:
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
             base_value=base_value,
-            average_mean=middle,
+            mean_of_both=middle,
             mean_difference=apart,
             error_variance=chance,
             message_variance=variance,
@@ -223,7 +223,7 @@ class MessageStats:
         5. the weighted sum of exact zeros;
         6. the weighted sum of rows that are sent;
         7. the number of exact zeros plus the number of rows sent;
-        8. the squared distance from ``mean_over_worlds``;
+        8. the squared distance from ``mean_of_both``;
         9. the largest absolute entry.
         """
         out = np.empty((len(part), 9))
@@ -235,12 +235,10 @@ class MessageStats:
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
             x, sent = _flat_numbers(part, block, self.base_value), _sent(part, block)
-            moved = (x - self.mean_over_worlds) ** 2
+            moved = (x - self.mean_of_both) ** 2
             columns = out[at : at + len(block)]
             columns[:, 0] = x @ along
-            columns[:, 1] = (
-                np.clip(x[:, differ] - self.mean_over_worlds[differ], -half, half) @ signs
-            )
+            columns[:, 1] = np.clip(x[:, differ] - self.mean_of_both[differ], -half, half) @ signs
             columns[:, 2] = x @ self.mean_weight
             columns[:, 3] = moved @ self.squared_deviation_weight
             zero = x == 0.0
@@ -257,7 +255,7 @@ class MessageStats:
 
         ``along``: direction of the first feature, in one dimension.
         """
-        size = np.abs(self.mean_over_worlds) + np.sqrt(self.message_variance)
+        size = np.abs(self.mean_of_both) + np.sqrt(self.message_variance)
         return np.array(
             [
                 np.abs(along) @ size,

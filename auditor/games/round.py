@@ -127,7 +127,7 @@ class RoundSimulator:
         return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
-    def n_single_score_features(self) -> int:
+    def n_standalone_features(self) -> int:
         """Number of features, at the end of a run's list, each of which is the vote of one message
         coordinate for a world.
 

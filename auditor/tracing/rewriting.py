@@ -269,7 +269,7 @@ class _Rewriting(ast.NodeTransformer):
         owner = self.visit(target.value)
         if isinstance(target, ast.Attribute):
             return _op("set_attribute_in_place", name, owner, self._private(target.attr), value)
-        return _op("set_entry_in_place", name, owner, self.visit(target.slice), value)
+        return _op("update_entry_in_place", name, owner, self.visit(target.slice), value)
 
     def visit_Delete(self, node: ast.Delete) -> Any:
         """Rewrites ``del``. The deletion of an entry becomes a call of the tracing interpreter."""

@@ -123,7 +123,7 @@ class GuessCounts:
         )
 
     @classmethod
-    def from_perfect_guesses(cls, draws: int, share: float = 0.5) -> GuessCounts:
+    def make_perfect(cls, draws: int, share: float = 0.5) -> GuessCounts:
         """Returns the counts of a rule that guesses the right input (world) for every output.
 
         draws: number of outputs.
@@ -185,7 +185,7 @@ def count_coin_tosses(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float
 
     A coin is tossed for each used output, and chooses its input (world). If outputs are drawn
     afresh, the coin is fair and all remaining outputs are used. If outputs are stored,
-    ``count_stored_tosses`` gives both numbers.
+    ``plan_coin_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.
@@ -241,7 +241,7 @@ def bound_epsilon_by_guesses(
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-    revealed: number of right guesses that delta alone explains (``count_delta_guesses``).
+    revealed: number of right guesses that delta alone explains (``limit_delta_guesses``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,

@@ -145,7 +145,7 @@ class RefutationDraws:
 
     @classmethod
     @cache
-    def count_draws(
+    def count(
         cls, epsilon: float, *, delta: float, confidence: float, estimator: Estimator = _DEFAULT
     ) -> RefutationDraws:
         """Returns how many draws refute a claim that is half the true epsilon, for two mechanisms.
@@ -186,7 +186,7 @@ class RefutationDraws:
         if confidence == 1.0:
             return None
         member = _DEFAULT if estimator is None or measured_bound.assumptions else estimator
-        return cls.count_draws(epsilon, delta=delta, confidence=confidence, estimator=member)
+        return cls.count(epsilon, delta=delta, confidence=confidence, estimator=member)
 
     def __str__(self) -> str:
         return self.describe("draws of each world")

@@ -96,7 +96,7 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 
 # Maximum number of array entries that a selection split keeps, in all worlds together.
 MAX_SELECTION_ENTRIES = 1 << 24
-# Share of the error that the second rule gets; see ``SelectionSplit.select_rules``.
+# Share of the error that the second rule gets; see ``SelectionDraws.select_rules``.
 SECOND_RULE_ERROR_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
 # for each.
@@ -181,10 +181,10 @@ def select_rules(
     request: number of draws per world, delta and error of the test.
     rng: random generator of these outputs.
     comparison_rng: random generator of fresh draws that compare candidate rules. If None, one rule
-        is selected without comparison, otherwise up to two (``SelectionSplit.select_rules``).
+        is selected without comparison, otherwise up to two (``SelectionDraws.select_rules``).
     """
     sizes = worlds.count_outputs(request.samples)
-    split = SelectionOutputs.draw(worlds, plan_split_size(min(sizes)), rng)
+    split = SelectionDraws.draw(worlds, plan_split_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.n_outputs)
     budget = RuleTestPlan(n_draws=draws, delta=request.delta, alpha=request.alpha)
     if comparison_rng is not None:
@@ -194,7 +194,7 @@ def select_rules(
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionOutputs:
+class SelectionDraws:
     """Outputs of each world (input) that are set aside to select decision rules.
 
     outputs: outputs of each world, (n, *shape) each, all of one type.
@@ -205,7 +205,7 @@ class SelectionOutputs:
     encoder: OutputEncoder | None = None
 
     @classmethod
-    def draw(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionOutputs:
+    def draw(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionDraws:
         """Draws ``size`` outputs of each world (input), or fewer if outputs are wide.
 
         Raises OutputShapeError if the shape of an output depends on the world.
@@ -349,7 +349,7 @@ class SelectionOutputs:
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
         best = choose_simplest_rule(chosen)
-        if best is not None and best.rule.statistic.reads_raw_outputs and best.expected_bound > 0:
+        if best is not None and best.rule.statistic.is_raw and best.expected_bound > 0:
             simpler = self._simplified(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
@@ -547,7 +547,7 @@ def choose_simplest_rule(candidates: Sequence[_Cut]) -> _Cut | None:
     is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
-    entries = [each for each in candidates if each.rule.statistic.reads_raw_outputs]
+    entries = [each for each in candidates if each.rule.statistic.is_raw]
     plain = decision_rules.choose_best_rule(entries)
     if best is None or plain is None:
         return best
@@ -600,7 +600,7 @@ def make_guess_witness(
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )
-    event = worlds.insert_statistic_name
+    event = worlds.name_event
     note = f"{right} of {n} draws of input a and {wrong} of {m} draws of input b gave this output."
     if -side in rule.guessed_worlds:
         note += (

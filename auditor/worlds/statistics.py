@@ -153,7 +153,7 @@ class OutcomeIndex:
     ``values_or_cuts``, times ``weights``, modulo 2^64. Two outcomes with equal keys count as one,
     which may make a decision rule weaker but not its bound invalid.
 
-    reads_raw_outputs: True, because the values are read directly from the output.
+    is_raw: True, because the values are read directly from the output.
     values_or_cuts: sorted values of each entry; for floats the cuts between them, so that a
         rounding error does not make another outcome.
     weights: weight of each entry in a key.
@@ -164,7 +164,7 @@ class OutcomeIndex:
     part_names: the name of each part.
     """
 
-    reads_raw_outputs: ClassVar[bool] = True
+    is_raw: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]

@@ -89,7 +89,7 @@ class Worlds:
             return (samples,) * len(self.names)
         return tuple(map(len, self.stored_outputs))
 
-    def insert_statistic_name(self, event: str) -> str:
+    def name_event(self, event: str) -> str:
         """Returns the text ``event``, with the name of the statistic (``statistic_name``) instead
         of the word "output" if outputs have one.
         """

@@ -248,7 +248,7 @@ def alarms(case: AttackCase) -> Counter[str]:
     if linking:  # the game removes the senders
         view = replace(case.run.transcript.view(Vantage.SERVER), vantage=case.vantage)
     shown = [view]
-    if attack.needs_known_users and len(view.group_names) > 1:
+    if attack.needs_known and len(view.group_names) > 1:
         shown += [view.keep_group(group) for group in view.group_names]
     result: Counter[str] = Counter()
     for seed in range(case.plays):

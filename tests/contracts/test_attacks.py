@@ -51,7 +51,7 @@ ATTACKS = list(MEMBERS)
 LEARNERS = [
     name
     for name, attack in MEMBERS.items()
-    if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known_users
+    if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known
 ]
 QUICKER = ("attribute-knn",)
 EVERYWHERE = ("interaction-membership",)  # it runs every reader

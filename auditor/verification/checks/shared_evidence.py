@@ -188,7 +188,7 @@ def check_call_independence(
 
     - Equal outputs occur within one call no more often than across calls, see ``_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
-      ``check_call_noise``.
+      ``check_call_pairs``.
     - The number of large outputs varies between calls, see ``_exact_share``.
 
     Returns a failed check, or None if no fault is found.
@@ -205,7 +205,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
     alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
-            found = check_noise_between_calls(each, value, alpha, within_calls=inside)
+            found = check_call_pairs(each, value, alpha, within_calls=inside)
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _exact_share(each, alpha):
@@ -223,7 +223,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
     return None
 
 
-def check_noise_between_calls(
+def check_call_pairs(
     calls: NDArray[Any], value: Any, alpha: float, *, within_calls: bool = False
 ) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_FALSE_ALARM_PROB,
     CheckEvidence,
     CountedEvent,
-    check_noise_between_calls,
+    check_call_pairs,
 )
 from fedrec_auditor.auditor.worlds.sampler import plan_call_order
 
@@ -34,7 +34,7 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     an output.
 
     Calls are checked by ``check_call_independence`` if a call returns many outputs, otherwise by
-    ``check_call_noise``. An entry that follows the order of calls in the same way for every input,
+    ``check_call_pairs``. An entry that follows the order of calls in the same way for every input,
     such as a counter, is mentioned in the result, but is not a fault.
 
     Entries of an output are checked by combinations: weighted sums, or an exclusive or of
@@ -66,10 +66,7 @@ def _by_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
     def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = MAX_FALSE_ALARM_PROB / len(inputs)
-        check = [
-            check_noise_between_calls(b[:, None], v, alpha)
-            for v, b in zip(inputs, rows, strict=True)
-        ]
+        check = [check_call_pairs(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""

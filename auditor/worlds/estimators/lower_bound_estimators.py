@@ -88,7 +88,7 @@ class JointBinomial(base.Estimator):
             best = int(np.argmax(bounds_of_rules(request.alpha)))
             rule, pair = rules[best][0], chosen.world_pair
             witness = selection.make_guess_witness(worlds, pair, rule, counts[best], drawn)
-        all_right = GuessCounts.from_perfect_guesses(draws, share)
+        all_right = GuessCounts.make_perfect(draws, share)
 
         def limit(alpha: float) -> EpsilonLimit:
             error = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
@@ -183,7 +183,7 @@ class AllThresholds(base.Estimator):
                 ),
                 witness=worlds.make_witness(
                     pair if band.is_p_in_first_world[k] else pair[::-1],
-                    worlds.insert_statistic_name(words),
+                    worlds.name_event(words),
                     (band.p_lower[k], band.q_upper[k]),
                     "the probabilities are confidence limits that hold at all thresholds together",
                 ),

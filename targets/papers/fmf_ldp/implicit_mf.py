@@ -43,7 +43,7 @@ from fedrec_auditor.targets.transcript import NoiseChannel, PublicInfo, Round, U
 # so that users with fewer than F interactions need only a system of the size of their history. Both
 # systems have eigenvalues in [1, 1 + alpha], because W^T W is part of V^T V.
 #
-# Users are sorted by activity and solved in padded batches of at most ``MAX_BATCH_NUMBERS``
+# Users are sorted by activity and solved in padded batches of at most ``MAX_NUMBERS_PER_BATCH``
 # numbers, so that memory beyond the result does not grow with the number of users.
 #
 # L is computed in float64. After that, precision follows the broadcast: a float32 V gives float32

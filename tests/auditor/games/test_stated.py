@@ -169,7 +169,7 @@ def test_half_a_bound_for_two_removals_holds_for_one(delta: float) -> None:
         ),
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = RemovalEstimator(estimator=JointBinomial(), max_claimed_epsilon=true)
+    estimator = RemovalEstimator(estimator=JointBinomial(), max_claimed=true)
     found = estimator.measure_bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )

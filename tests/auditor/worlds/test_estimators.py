@@ -369,7 +369,7 @@ def test_thin_tails_are_not_chosen_by_chance() -> None:
     worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])
     for seed in range(30):
         size, rng = selection.plan_split_size(100_000), np.random.default_rng(seed)
-        split = selection.SelectionOutputs.draw(worlds, size, rng)
+        split = selection.SelectionDraws.draw(worlds, size, rng)
         chosen = split.choose_rule(budget)
         rule = chosen.rule
         ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])

@@ -145,7 +145,7 @@ def test_the_stated_draws_refute_half_of_the_true_epsilon(
     estimator: Any, world: Callable[[float], World], claimed: float
 ) -> None:
     """Twice the number of draws refutes mostly, a fifth of it rarely."""
-    power = RefutationDraws.count_draws(claimed, delta=0.0, confidence=0.95, estimator=estimator)
+    power = RefutationDraws.count(claimed, delta=0.0, confidence=0.95, estimator=estimator)
     needed = power.randomized_response_draws if world is _response else power.gaussian_noise_draws
     assert needed is not None
 
@@ -163,15 +163,12 @@ def test_the_stated_draws_refute_half_of_the_true_epsilon(
 def test_small_and_large_claims_need_more_draws() -> None:
     """A small claim is within the error of counts; for a large one wrong guesses are rare."""
     small, middle, large = (
-        RefutationDraws.count_draws(epsilon, delta=0.0, confidence=0.95)
-        for epsilon in (0.1, 1.0, 8.0)
+        RefutationDraws.count(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
     )
     draws = [each.randomized_response_draws for each in (small, middle, large)]
     assert draws[0] > draws[1] < draws[2]
     assert small.gaussian_noise_draws > middle.gaussian_noise_draws < large.gaussian_noise_draws
-    assert RefutationDraws.count_draws(30.0, delta=0.0, confidence=0.95) == RefutationDraws(
-        None, None
-    )
+    assert RefutationDraws.count(30.0, delta=0.0, confidence=0.95) == RefutationDraws(None, None)
 
 
 def _finding(samples: int, scope: Scope = TRAINING) -> Finding:

@@ -134,9 +134,7 @@ class HflSgdmf(NoisyMf):
     @property
     def exchange(self) -> ItemAveraging:
         """Protocol in which parties send item embeddings, and the server averages them."""
-        return ItemAveraging(
-            self.make_noise(1).moves_user_embeddings, self.tuning, self.tuning_rate
-        )
+        return ItemAveraging(self.make_noise(1).trains_users, self.tuning, self.tuning_rate)
 
     @property
     def n_fit_steps(self) -> int:
@@ -185,7 +183,7 @@ class HflSgdmf(NoisyMf):
         server, without noise, in the repaired version, and with ``train_both``.
         """
         noise = self.make_noise(population.n_users)
-        plain = self.sampling.unit == "row" and not noise.moves_user_embeddings and noise.sigma > 0
+        plain = self.sampling.unit == "row" and not noise.trains_users and noise.sigma > 0
         if not plain or scope.vantage is not Vantage.SERVER:
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
@@ -239,7 +237,7 @@ class HflSynsgd(NoisyMf):
     @property
     def exchange(self) -> _ItemsSummed:
         """Protocol in which parties send noisy gradients instead of item embeddings."""
-        return _ItemsSummed(self.make_noise(1).moves_user_embeddings, self.tuning, self.tuning_rate)
+        return _ItemsSummed(self.make_noise(1).trains_users, self.tuning, self.tuning_rate)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.

@@ -146,7 +146,7 @@ def test_all_users_at_once_equal_one_user_at_a_time(
 ) -> None:
     items, ratings, alpha, regularization = problem
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_closed_form, "MAX_BATCH_NUMBERS", block)
+        patch.setattr(_closed_form, "MAX_NUMBERS_PER_BATCH", block)
         gradients = compute_implicit_gradients(items, ratings, alpha, regularization)
     dense = gradients.to_dense(np.arange(len(gradients)))
     for user, profile in enumerate(ratings.toarray()):
@@ -159,7 +159,7 @@ def test_all_users_at_once_equal_one_user_at_a_time(
 def test_batches_visit_every_entry_once_and_stay_within_the_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_closed_form, "MAX_BATCH_NUMBERS", 5000)
+    monkeypatch.setattr(_closed_form, "MAX_NUMBERS_PER_BATCH", 5000)
     rng = np.random.default_rng(1)
     ratings = sparse.random_array((300, 200), density=0.1, rng=rng, format="csr")
     seen = []

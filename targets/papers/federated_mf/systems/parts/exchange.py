@@ -136,7 +136,8 @@ class UserAveraging(AveragedExchange):
     factors; the broadcast is U. In the end, user and item embeddings are published, for use in
     public services (section 4).
 
-    ``n_tuning_steps``: number kappa of steps after the last round, which move item embeddings alone.
+    ``n_tuning_steps``: number kappa of steps after the last round, which move item embeddings
+    alone.
     """
 
     n_tuning_steps: int = 0

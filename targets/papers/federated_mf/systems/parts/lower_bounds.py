@@ -261,7 +261,7 @@ def _placed(
     before the last step of a round, and a bound on the probability that a projection happens. None
     if the embeddings do not stay within the ball of the projection.
     """
-    sizes = party_mf.get_party_size_range(n_users, system.parties)
+    sizes = party_mf.get_size_range(n_users, system.parties)
     step_scale = max(size / ((size - 1) * n_other_ratings + own) for size in sizes)
     step = system.learning_rate * step_scale
     noise = step * system.make_descent(n_users).item_sigma * math.sqrt(system.local_steps)
@@ -284,7 +284,7 @@ def _at_least(
     ``shift`` is the movement of a sum by the user's row, ``opposite`` the movement without the
     value divided by that with it, and ``lost`` the probability that a projection happens.
     """
-    sizes = party_mf.get_party_size_range(n_users, system.parties)
+    sizes = party_mf.get_size_range(n_users, system.parties)
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
         sampling_probability=party_mf.get_sampling_shares(sizes, system.rate)[0],

@@ -255,12 +255,12 @@ class ItemNoise(GradientNoise):
     ``has_user_fitting``: whether each user embedding is fitted, without noise, to all ratings of
         the user. Then one rating changes the user's embedding, and with it the gradients of all of
         that user's items (``bound_gradient_change``).
-    ``moves_user_embeddings``: whether the embeddings of sampled users also move in noisy steps.
+    ``trains_users``: whether the embeddings of sampled users also move in noisy steps.
     ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
     """
 
     has_user_fitting: bool
-    moves_user_embeddings: bool
+    trains_users: bool
 
     has_user_noise: ClassVar[bool] = False
 
@@ -283,7 +283,7 @@ class ItemNoise(GradientNoise):
             clipping=Clipping.of_projection(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
             has_user_fitting=follows,
-            has_moving_users=moves and follows,
+            trains_users=moves and follows,
         )
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
@@ -301,11 +301,11 @@ class ItemNoise(GradientNoise):
         z, alone = (self.sigma / change for change in changes)
         noise = StepNoise(
             descent=mf.make_descent(population.n_users),
-            party_sizes=party_mf.get_party_size_range(population.n_users, mf.parties),
+            party_sizes=party_mf.get_size_range(population.n_users, mf.parties),
             multiplier=z,
             unit_multiplier=alone,
             row_multiplier=alone / self.clipping.max_distance_ratio,
-            has_moving_rows=self.moves_user_embeddings,
+            has_moving_rows=self.trains_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
         return noise.get_event(scope, steps)

@@ -349,7 +349,7 @@ class PartyMf(System):
         return made
 
 
-def get_party_size_range(n_users: int, parties: int) -> tuple[int, ...]:
+def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
     """Returns the smallest and largest number of users of a party.
 
     ``n_users`` users are divided among ``parties`` parties in equal shares.
