@@ -27,7 +27,7 @@ def name_choice(class_name: str, suffix: str = "") -> str:
 
     The rule is for modules that have several classes that users can choose.
 
-    >>> name_option("DplcfSp"), name_option("LaplaceProtection", "protection")
+    >>> name_choice("DplcfSp"), name_choice("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
     """
     return re.sub(r"(?<!^)(?=[A-Z])", "-", class_name).lower().removesuffix(f"-{suffix}")
