@@ -172,7 +172,7 @@ class ParticipationReader(MessageReader):
     required_messages = "sums of an item table over changing groups"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view shows sums of item tables over groups of users that change."""
+        """Checks for sums of item tables over groups of users that differ between rounds."""
         changes = uploads.iter_table_changes(view)
         return uploads.has_sums_over_changing_groups(view) and any(True for _ in changes)
 

@@ -44,7 +44,7 @@ class TracedArray(np.ndarray):
     def convert(cls, objects: Any, dtype: Any) -> TracedArray:
         """Makes a traced array that holds ``objects``, each converted to ``dtype``.
 
-        ``dtype``: also the dtype of the array of numbers that the traced array represents.
+        ``dtype``: type of the entries, and the type that the traced array reports.
         """
         return cls.wrap(_entrywise(make_cast(dtype))(np.asarray(objects, dtype=object)), dtype)
 

@@ -405,7 +405,7 @@ def _shape(
         layout = file.layouts[name]
         if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
-                raise file.make_error(f"signs {name!r} with {name}:rows", f"shape {layout.shape}")
+                raise file.make_error(f"{name}:rows beside signs {name!r}", f"shape {layout.shape}")
             continue
         is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:
