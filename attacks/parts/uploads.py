@@ -292,7 +292,7 @@ class ModelMessages:
     broadcast: NDArray[Any] | None
 
     def select(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
-        """Returns the messages of ``users`` (ascending), and their positions in ``users``."""
+        """Returns the messages that ``users`` (ascending) sent, and the senders' positions."""
         at, places = match_users(self.users, users)
         component = select_messages(self.component, at)
         return replace(self, users=self.users[at], component=component), places

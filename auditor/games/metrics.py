@@ -437,6 +437,7 @@ def _fill(
 # intervals. For balanced accuracy, a class without users in the sample counts as 0 in one
 # computation and as 1 in another.
 
+# Class code that stands for: the adversary knows the user's class, so that it is not guessed.
 KNOWN_CLASS_CODE = -1
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
 GAIN_METRIC = "gain"

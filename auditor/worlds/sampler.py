@@ -367,7 +367,7 @@ def _as_list(answer: Any) -> Any:
 
 
 def plan_call_order(n_inputs: int, n_calls: int) -> NDArray[np.intp]:
-    """Returns an order of calls of the randomizer, as an array (inputs * size,) of input indices.
+    """Returns an order of calls of the randomizer, as input indices, shape (n_inputs * n_calls,).
 
     n_inputs: number of inputs.
     n_calls: number of calls for each input.

@@ -147,7 +147,7 @@ class SelectedRules(NamedTuple):
     def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
         """Returns how many draws of each of the two selected inputs remain after the selection.
 
-        ``samples``: number of draws per input (world); stored outputs all count.
+        ``samples``: number of draws per input (world); ignored if outputs are stored.
         """
         sizes = worlds.count_outputs(samples)
         return [sizes[world] - self.outputs_per_world for world in self.world_pair]

@@ -87,7 +87,7 @@ class FedPerGnn(RatingGraphSystem):
 
     @property
     def extra_epsilon(self) -> float:
-        """Largest epsilon that the normal noise adds to that of one entry of the item table.
+        """Largest increase of the epsilon of one entry of the item table by the normal noise.
 
         The normal noise costs epsilon because its deviation depends on the data.
         """
