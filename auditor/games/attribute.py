@@ -230,11 +230,11 @@ def _why_not_from_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
     needs_columns = isinstance(attack, LearningAttack) and attack.needs_columns
-    if size <= inputs.MAX_KEYS or not needs_columns:
+    if size <= inputs.MAX_ENTRIES or not needs_columns:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts "
-        f"{inputs.MAX_KEYS:,} at most. The rows have no result from it."
+        f"{inputs.MAX_ENTRIES:,} at most. The rows have no result from it."
     )
 
 

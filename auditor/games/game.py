@@ -1,4 +1,4 @@
-"""Defines ``Game``: one attack, the messages that its adversary sees, and the true data that score
+"""Defines ``Trial``: one attack, the messages that its adversary sees, and the true data that score
 its guesses.
 """
 
