@@ -39,7 +39,7 @@ class ScoreArchive(NpzFile):
     A canary is a user or record that was put into the training data of some trainings.
     """
 
-    max_per_message_bytes = 2**31
+    max_index_bytes = 2**31
     only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
     text_names = ("in_ids", "out_ids")
 

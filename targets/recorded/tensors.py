@@ -264,12 +264,12 @@ class SafetensorsFile(ArrayFile):
 class NpzFile(ArrayFile):
     """An npz file of named arrays; an array is read from its start to the end of a slice.
 
-    max_per_message_bytes: maximum size in bytes of an array with one entry per message
+    max_index_bytes: maximum size in bytes of an array with one entry per message
     only_names: names of the arrays that are read; empty means all
     text_names: names of the arrays that may hold texts instead of numbers
     """
 
-    max_per_message_bytes: ClassVar[int] = MAX_PER_MESSAGE_BYTES
+    max_index_bytes: ClassVar[int] = MAX_PER_MESSAGE_BYTES
     only_names: ClassVar[Collection[str]] = ()
     text_names: ClassVar[Collection[str]] = (SENDERS_NAME,)
 
@@ -296,7 +296,7 @@ class NpzFile(ArrayFile):
                         elements = max(self.n_fortran_elements, math.prod(head.shape))
                         object.__setattr__(self, "n_fortran_elements", elements)
                     if self._indexes(name):
-                        if size > (limit := self.max_per_message_bytes):
+                        if size > (limit := self.max_index_bytes):
                             raise ValueError(f"{size:,} bytes of {name!r}, above limit {limit:,}")
                         index[name] = _slice(file, head, slice(None))
         return heads, index
