@@ -46,10 +46,10 @@ def compute_min_epsilon(event: dp.DpEvent, delta: float) -> float:
         if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
-        elif _two_sided(leaf) or (delta == 0 and isinstance(leaf, dp.LaplaceDpEvent)):
+        elif _is_two_sided(leaf) or (delta == 0 and isinstance(leaf, dp.LaplaceDpEvent)):
             responses.append((leaf, count))
     kinds = count_epsilons(responses)
-    known = _gaussian(delta, mu)
+    known = _gaussian_epsilon(delta, mu)
     if delta == 0:
         return max(known, math.fsum(epsilon * count for epsilon, count in kinds))
     if len(kinds) > _MOST_KINDS or sum(count for _, count in kinds) > _MOST_USES:
@@ -57,7 +57,7 @@ def compute_min_epsilon(event: dp.DpEvent, delta: float) -> float:
     return max(known, compose_pure_epsilons(kinds, delta))
 
 
-def _gaussian(delta: float, mu: float) -> float:
+def _gaussian_epsilon(delta: float, mu: float) -> float:
     """Epsilon at ``delta`` of a Gaussian mechanism with sensitivity over standard deviation ``mu``,
     computed by dp-accounting.
 
@@ -90,7 +90,7 @@ def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
             )
 
 
-def _two_sided(leaf: dp.DpEvent) -> bool:
+def _is_two_sided(leaf: dp.DpEvent) -> bool:
     """Whether a mechanism is binary randomized response, or known only by a pure epsilon (binary
     randomized response is then its worst case).
     """

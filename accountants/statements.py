@@ -290,21 +290,21 @@ class Side(StrEnum):
     LOWER = "lower"
 
 
-def _number(value: object) -> float:
+def _to_float(value: object) -> float:
     """``value`` as a float, or NaN if it is not a number. NaN lies in no interval."""
     return float(value) if isinstance(value, (float, SupportsFloat)) else math.nan
 
 
 def check_epsilon(epsilon: float) -> float:
     """Returns ``epsilon`` as a float. Raises InputError if it is not a number in [0, inf]."""
-    if not _number(epsilon) >= 0:
+    if not _to_float(epsilon) >= 0:
         raise InputError(f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. Give 0 or more.")
     return float(epsilon)
 
 
 def check_delta(delta: float) -> float:
     """Returns ``delta`` as a float. Raises InputError if it is not a number in [0, 1)."""
-    if not 0 <= _number(delta) < 1:
+    if not 0 <= _to_float(delta) < 1:
         raise InputError(
             f"Expected delta in [0, 1), got delta={delta!r}. Give 0 for pure differential privacy."
         )
@@ -313,7 +313,7 @@ def check_delta(delta: float) -> float:
 
 def check_confidence(confidence: float) -> float:
     """Returns ``confidence`` as a float. Raises InputError if it is not a number in (0, 1)."""
-    if not 0 < _number(confidence) < 1:
+    if not 0 < _to_float(confidence) < 1:
         raise InputError(
             f"Expected confidence in (0, 1), got confidence={confidence!r}. Give 0.95, for example."
         )

@@ -65,18 +65,18 @@ class LabelEnum(StrEnum):
     @property
     def option_value(self) -> str:
         """The label in the form of a command-line value, such as "not-tested"."""
-        return _spelled(self.label)
+        return _normalize_name(self.label)
 
     def matches_name(self, text: str) -> bool:
         """Whether ``text`` is the member's name (a code) or its label, in any case and spelling."""
-        return _spelled(text) in (self.option_value, _spelled(self.name))
+        return _normalize_name(text) in (self.option_value, _normalize_name(self.name))
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
         return next((each for each in cls if each.matches_name(str(value))), None)
 
 
-def _spelled(text: str) -> str:
+def _normalize_name(text: str) -> str:
     return re.sub(r"[\s_-]+", "-", text.strip().lower().replace("'", ""))
 
 
@@ -466,37 +466,37 @@ def _conclude(
     if measured is not None and measured.assumptions:
         verdict, reason = _conclude(claim, scope, delta, accounted, None, sizes, outside_model)
         return verdict, (
-            f"{reason} Epsilon is at least {_at(measured)} ({measured.source}) if "
+            f"{reason} Epsilon is at least {_state(measured)} ({measured.source}) if "
             f"{' and '.join(measured.assumptions)}. That is unknown, so this bound decides nothing."
         )
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if accounted.assumptions:
             verdict, reason = _conclude(claim, scope, delta, None, measured, sizes, outside_model)
             return verdict, (
-                f"{reason} The proof of {_at(accounted)} does not hold either: it is false that "
+                f"{reason} The proof of {_state(accounted)} does not hold either: it is false that "
                 f"{' and '.join(accounted.assumptions)}."
             )
         if measured.confidence < ALARM_CONFIDENCE:
             equal = replace(measured, epsilon=accounted.epsilon)
             verdict, reason = _conclude(claim, scope, delta, accounted, equal, sizes, outside_model)
             return verdict, (
-                f"{reason} (The measured lower bound, {_at(measured)}, exceeds the proved upper "
+                f"{reason} (The measured lower bound, {_state(measured)}, exceeds the proved upper "
                 f"bound. At a confidence below {ALARM_CONFIDENCE}, that counts as chance.)"
             )
         return Verdict.UNSOUND, (
-            f"The lower bound of epsilon, {_at(measured)} ({measured.source}), exceeds our own "
-            f"proved bound, {_at(accounted)} ({accounted.source}), in the same scope. The system, "
+            f"The lower bound of epsilon, {_state(measured)} ({measured.source}), exceeds our own "
+            f"proved bound, {_state(accounted)} ({accounted.source}), in the same scope. The system, "
             "the accountant or the estimator is wrong, so trust no other result of this audit."
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         derived = claim.basis is Basis.DERIVED
         sure = measured.confidence
         how = "by calculation" if sure == 1.0 else f"at {sure:.4g} confidence"
-        least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
+        least = "infinite" if math.isinf(measured.epsilon) else f"at least {_state(measured)}"
         where = "a scope" if claim.scope.covers(scope) else f"[{measured.scope}], a scope"
         reason = (
             f"Epsilon is {least}, {how} ({measured.source}), above the "
-            f"{'derived' if derived else 'claimed'} epsilon, {_number(claim.epsilon)}, in {where} "
+            f"{'derived' if derived else 'claimed'} epsilon, {_format(claim.epsilon)}, in {where} "
             f"that {'the derived epsilon' if derived else 'the claim'} covers."
         )
         if not derived:
@@ -514,24 +514,24 @@ def _conclude(
         differences.append(outside_model)
     if differences:
         speaks = measured if measured is not None and measured.delta >= delta else None
-        carried = _carried(claim, scope, delta, sizes)
-        return Verdict.INCOMPARABLE, _incomparable(claim, differences, carried, accounted, speaks)
-    unproved = _unproved(claim, delta, accounted)
+        carried = _convert_claim(claim, scope, delta, sizes)
+        return Verdict.INCOMPARABLE, _explain_scope(claim, differences, carried, accounted, speaks)
+    unproved = _explain_unproved(claim, delta, accounted)
     if unproved and measured is not None and not exceeds(measured.largest, claim.epsilon):
         return Verdict.INCONCLUSIVE, (
             f"Even if every guess had been right, the lower bound of epsilon would be "
-            f"at most {_number(measured.largest)} ({measured.source}). The draws were too few to "
-            f"refute the claimed epsilon, {_number(claim.epsilon)}. {unproved}"
+            f"at most {_format(measured.largest)} ({measured.source}). The draws were too few to "
+            f"refute the claimed epsilon, {_format(claim.epsilon)}. {unproved}"
         )
     if unproved or accounted is None:
-        return Verdict.UNSUBSTANTIATED, f"{_tested(measured)}{unproved}"
+        return Verdict.UNSUBSTANTIATED, f"{_describe_measured(measured)}{unproved}"
     shown = "No lower bound of epsilon is known"
     if measured is not None:
-        shown = f"The largest lower bound of epsilon is {_at(measured)} ({measured.source})"
-    return Verdict.CONSISTENT, f"The proved upper bound is {_proof(accounted)}. {shown}."
+        shown = f"The largest lower bound of epsilon is {_state(measured)} ({measured.source})"
+    return Verdict.CONSISTENT, f"The proved upper bound is {_state_proof(accounted)}. {shown}."
 
 
-def _tested(measured: Bound | None) -> str:
+def _describe_measured(measured: Bound | None) -> str:
     """Sentence on a measured lower bound, and on the largest lower bound that its sample could have
     given; "" if nothing was measured from a sample.
     """
@@ -539,29 +539,30 @@ def _tested(measured: Bound | None) -> str:
         return ""
     limit = ""
     if measured.largest is not None and math.isfinite(measured.largest):
-        limit = f". This sample could have shown at most an epsilon of {_number(measured.largest)}"
-    return f"The measured lower bound of epsilon is {_at(measured)} ({measured.source}){limit}. "
+        limit = f". This sample could have shown at most an epsilon of {_format(measured.largest)}"
+    return f"The measured lower bound of epsilon is {_state(measured)} ({measured.source}){limit}. "
 
 
-def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
+def _explain_unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
     """Sentence on why the upper bound ``accounted`` does not prove the claim at ``delta``; "" if it
     proves the claim.
     """
     if accounted is None:
         return "No lower bound refutes the claim, and no accountant can prove it."
     if accounted.delta > delta:
-        return f"Only {_proof(accounted)} can be proved, but the judged delta is {_number(delta)}."
+        most = _state_proof(accounted)
+        return f"Only {most} can be proved, but the judged delta is {_format(delta)}."
     if math.isinf(accounted.epsilon) and not math.isinf(claim.epsilon):
         return "No lower bound refutes the claim, and no finite epsilon can be proved."
     if exceeds(accounted.epsilon, claim.epsilon):
         return (
             f"No lower bound refutes the claim, but the smallest epsilon that can be proved is "
-            f"{_proof(accounted)}, above the claimed epsilon, {_number(claim.epsilon)}."
+            f"{_state_proof(accounted)}, above the claimed epsilon, {_format(claim.epsilon)}."
         )
     return ""
 
 
-def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
+def _convert_claim(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
     """Sentence that converts the claim to a scope that the claim does not cover, or states why this
     is impossible.
 
@@ -593,10 +594,10 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")
-    return f"Converted to this scope, the claim is: epsilon at most {_at(converted)} ({how})."
+    return f"Converted to this scope, the claim is: epsilon at most {_state(converted)} ({how})."
 
 
-def _incomparable(
+def _explain_scope(
     claim: Claim,
     differences: list[str],
     carried: str,
@@ -607,10 +608,10 @@ def _incomparable(
     if accounted is not None:
         most = "no finite epsilon"
         if math.isfinite(accounted.epsilon):
-            most = f"an epsilon of at most {_at(accounted)}"
-        parts.append(f"In this scope {most} can be proved ({accounted.source}){_if_so(accounted)}.")
+            most = f"an epsilon of at most {_state(accounted)}"
+        parts += [f"In this scope {most} can be proved ({accounted.source}){_state_if(accounted)}."]
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
-        least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
+        least = "infinite" if math.isinf(measured.epsilon) else f"at least {_state(measured)}"
         parts.append(
             f"Whoever reads the claim as a promise in this scope is wrong: epsilon is {least} "
             f"({measured.source})."
@@ -633,7 +634,7 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         )
 
 
-def _number(value: float) -> str:
+def _format(value: float) -> str:
     """A number as text with at most six significant digits; large epsilons in full, as in the
     tables of the reports.
     """
@@ -642,15 +643,15 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if 1e5 <= abs(value) < 1e9 else f"{value:.6g}"
 
 
-def _proof(bound: Bound) -> str:
+def _state_proof(bound: Bound) -> str:
     """Text that states an upper bound with its source and its assumptions."""
-    return f"{_at(bound)} ({bound.source}){_if_so(bound)}"
+    return f"{_state(bound)} ({bound.source}){_state_if(bound)}"
 
 
-def _if_so(bound: Bound) -> str:
+def _state_if(bound: Bound) -> str:
     return f", if {'; '.join(bound.assumptions)}" if bound.assumptions else ""
 
 
-def _at(bound: Bound) -> str:
+def _state(bound: Bound) -> str:
     delta = f" at delta={bound.delta:.3g}" if bound.delta else ""
-    return f"{_number(bound.rounded_epsilon)}{delta}"
+    return f"{_format(bound.rounded_epsilon)}{delta}"

@@ -58,7 +58,7 @@ def read_event(text: str) -> dp.DpEvent:
     SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1.1), count=10)
     """
     try:
-        event = _event(json.loads(text, parse_constant=_refuse_constant))
+        event = _read_event(json.loads(text, parse_constant=_refuse_constant))
         for leaf, _ in list_leaves(event):
             check_parameters(leaf)
     except json.JSONDecodeError as error:
@@ -68,7 +68,7 @@ def read_event(text: str) -> dp.DpEvent:
     return event
 
 
-def _event(document: Any) -> dp.DpEvent:
+def _read_event(document: Any) -> dp.DpEvent:
     if not isinstance(document, dict) or not isinstance(document.get(_TYPE), str):
         raise InputError(
             f'Expected an event such as {{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}, '
@@ -89,14 +89,14 @@ def _event(document: Any) -> dp.DpEvent:
             f"Expected the fields {', '.join(fields) or 'none'} in {name}, got "
             f"{', '.join(given)[:200] or 'none'}. Correct the field {wrong[0][:80]!r}."
         )
-    return EVENT_CLASSES[name](**{key: _value(name, key, value) for key, value in given.items()})
+    return EVENT_CLASSES[name](**{key: _read(name, key, value) for key, value in given.items()})
 
 
-def _value(name: str, key: str, value: Any) -> Any:
+def _read(name: str, key: str, value: Any) -> Any:
     if key == "event":
-        return _event(value)
+        return _read_event(value)
     if key == "events" and isinstance(value, list):
-        return [_event(part) for part in value]
+        return [_read_event(part) for part in value]
     if key in _LISTS and isinstance(value, list) and all(map(_is_number, value)):
         return tuple(map(float, value))
     if key == "binary" and isinstance(value, bool):

@@ -159,7 +159,7 @@ def list_leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     no-op events are omitted. Raises InputError if a count is not a positive integer.
     """
     totals: dict[Hashable, tuple[DpEvent, int]] = {}
-    _walk(event, 1, totals)
+    _add_leaves(event, 1, totals)
     return list(totals.values())
 
 
@@ -300,7 +300,7 @@ def list_supported_leaves(
     return all_leaves
 
 
-def _walk(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]]) -> None:
+def _add_leaves(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]]) -> None:
     if isinstance(event, NoOpDpEvent):
         return
     if isinstance(event, SelfComposedDpEvent):
@@ -308,17 +308,17 @@ def _walk(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]
             raise InputError(
                 f"Expected count >= 1 in SelfComposedDpEvent, got {event.count!r}. Give an integer."
             )
-        _walk(event.event, times * int(event.count), totals)
+        _add_leaves(event.event, times * int(event.count), totals)
     elif isinstance(event, ComposedDpEvent):
         for part in event.events:
-            _walk(part, times, totals)
+            _add_leaves(part, times, totals)
     elif not isinstance(event := merge_sample(event), NoOpDpEvent):
-        key = _key(event)
+        key = _make_key(event)
         _, before = totals.get(key, (event, 0))
         totals[key] = (event, before + times)
 
 
-def _key(event: DpEvent) -> Hashable:
+def _make_key(event: DpEvent) -> Hashable:
     """Key by which equal mechanisms are merged. Events that contain lists are compared by their
     text.
     """
@@ -339,16 +339,16 @@ def check_parameters(leaf: DpEvent) -> None:
     """
     for name, (low, high) in _RANGES.items():
         value = getattr(leaf, name, low)
-        if not _within(value, low, high):
+        if not _is_within(value, low, high):
             end = "inf]" if high == math.inf else f"{high:g}]"
-            raise _refusal(leaf, name, value, expected=f"in [{low:g}, {end}")
+            raise _refuse(leaf, name, value, expected=f"in [{low:g}, {end}")
     for name in _COUNTS:
         value = getattr(leaf, name, 1)
-        if not (_within(value, 1, sys.float_info.max) and value == math.floor(value)):
-            raise _refusal(leaf, name, value, expected="as a whole number >= 1")
+        if not (_is_within(value, 1, sys.float_info.max) and value == math.floor(value)):
+            raise _refuse(leaf, name, value, expected="as a whole number >= 1")
     size, sample = (getattr(leaf, name, 1) for name in ("source_dataset_size", "sample_size"))
     if sample > size and hasattr(leaf, "source_dataset_size"):
-        raise _refusal(leaf, "sample_size", sample, expected=f"<= source_dataset_size={size}")
+        raise _refuse(leaf, "sample_size", sample, expected=f"<= source_dataset_size={size}")
     if isinstance(leaf, MixtureOfGaussiansDpEvent):
         _check_mixture(leaf)
     inner = getattr(leaf, "event", None)
@@ -359,18 +359,18 @@ def check_parameters(leaf: DpEvent) -> None:
 def _check_mixture(leaf: MixtureOfGaussiansDpEvent) -> None:
     shifts, chances = leaf.sensitivities, leaf.sampling_probs
     if not len(shifts) == len(chances) > 0:
-        raise _refusal(leaf, "sampling_probs", chances, expected="with one entry per sensitivity")
-    if not all(_within(shift, 0.0, sys.float_info.max) for shift in shifts):
-        raise _refusal(leaf, "sensitivities", shifts, expected="finite and >= 0")
-    if not all(_within(p, 0.0, 1.0) for p in chances) or abs(math.fsum(chances) - 1.0) > 1e-9:
-        raise _refusal(leaf, "sampling_probs", chances, expected="in [0, 1], with sum 1")
+        raise _refuse(leaf, "sampling_probs", chances, expected="with one entry per sensitivity")
+    if not all(_is_within(shift, 0.0, sys.float_info.max) for shift in shifts):
+        raise _refuse(leaf, "sensitivities", shifts, expected="finite and >= 0")
+    if not all(_is_within(p, 0.0, 1.0) for p in chances) or abs(math.fsum(chances) - 1.0) > 1e-9:
+        raise _refuse(leaf, "sampling_probs", chances, expected="in [0, 1], with sum 1")
 
 
-def _within(value: Any, low: float, high: float) -> bool:
+def _is_within(value: Any, low: float, high: float) -> bool:
     return isinstance(value, Real) and low <= float(value) <= high
 
 
-def _refusal(leaf: DpEvent, name: str, value: Any, expected: str) -> InputError:
+def _refuse(leaf: DpEvent, name: str, value: Any, expected: str) -> InputError:
     return InputError(
         f"Expected {name} {expected} in {type(leaf).__name__}, got {name}={value!r}. "
         "Correct the event."

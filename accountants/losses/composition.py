@@ -75,6 +75,9 @@ class _Grid:
         return np.array([logsumexp(log_mass + tilt * loss) for tilt in tilts])
 
 
+_Grids = Sequence[_Grid]
+
+
 def compute_upper_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
@@ -100,7 +103,7 @@ def compute_upper_epsilon(uses: PairCounts, delta: float) -> float:
     # Chernoff bound. Rounding errors of the transforms are relative to the largest mass, that is to
     # delta. So 2^-42 of delta is subtracted for each use, and 2^-42 of epsilon plus 2^-46 per use
     # is added for the arithmetic.
-    return _remembered(tuple(uses), delta, True)
+    return _recall_epsilon(tuple(uses), delta, True)
 
 
 def compute_lower_epsilon(uses: PairCounts, delta: float) -> float:
@@ -118,7 +121,7 @@ def compute_lower_epsilon(uses: PairCounts, delta: float) -> float:
     # sum of independent variables in [0, step]. By Bernstein's inequality this total is at least
     # its mean minus a deviation, except with probability eta, a thousandth of delta. The mass that
     # wraps around the window is subtracted.
-    return _remembered(tuple(uses), delta, False)
+    return _recall_epsilon(tuple(uses), delta, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,11 +154,11 @@ def compute_lower_curve(uses: PairCounts) -> LowerCurve:
     about 1e-13. Deltas near that error count as 0.
     """
     spans = [pair.find_loss_range(_OUTSIDE_OF_CURVE) for pair, _ in uses]
-    step, _ = _step(uses, spans, False)
+    step, _ = _choose_steps(uses, spans, False)
     for _ in range(2 * _TRIES):
-        grids = _discretized(uses, spans, step, False)
-        ceded, eta = _ceded(grids, step, _OUTSIDE_OF_CURVE)
-        total = _distribution(grids, step, 0.0, _OUTSIDE_OF_CURVE)
+        grids = _discretize(uses, spans, step, False)
+        ceded, eta = _bound_removed_loss(grids, step, _OUTSIDE_OF_CURVE)
+        total = _sum_losses(grids, step, 0.0, _OUTSIDE_OF_CURVE)
         if total is not None:
             break
         step *= 2.0
@@ -164,7 +167,7 @@ def compute_lower_curve(uses: PairCounts) -> LowerCurve:
     # Three errors are subtracted: mass that wraps around the window, the chance that too much was
     # added back, and rounding.
     lost = eta + 2.0 * _OUTSIDE_OF_CURVE + 2.0**-46 * sum(grid.count for grid in grids)
-    infinite = _ever_infinite(grids)
+    infinite = _infinite_probability(grids)
     return LowerCurve(
         np.append(total.losses + ceded, np.inf), np.append(np.exp(total.log_p), infinite), lost
     )
@@ -201,38 +204,38 @@ def convolve_distributions(parts: Sequence[tuple[Array, int, int]], first: int, 
     return np.roll(fft.irfft(total, n=size), -((first - offset) % size))
 
 
-def _remembered(uses: PairCounts, delta: float, above: bool) -> float:
+def _recall_epsilon(uses: PairCounts, delta: float, above: bool) -> float:
     """Upper bound on the epsilon of composed pairs if ``above`` is true, otherwise a lower bound;
     cached by the values of the pairs.
 
     The result for pairs that are stored in arrays is not cached.
     """
     if any(isinstance(pair, ArrayPair) for pair, _ in uses):
-        return _epsilon(uses, delta, above)
+        return _bound_epsilon(uses, delta, above)
     return _cached(uses, delta, above)
 
 
-def _epsilon(uses: PairCounts, delta: float, above: bool) -> float:
+def _bound_epsilon(uses: PairCounts, delta: float, above: bool) -> float:
     uses = tuple((pair, count) for pair, count in uses if count)
     if not uses:
         return 0.0
     if len(uses) == 1 and uses[0][1] == 1:
-        return _once(uses[0][0], delta, above)
+        return _bound_single_use(uses[0][0], delta, above)
     tail = max(delta * 1e-5 / sum(count for _, count in uses), 1e-307)
     spans = [pair.find_loss_range(tail) for pair, _ in uses]
-    step, finest = _step(uses, spans, above)
+    step, finest = _choose_steps(uses, spans, above)
     epsilon = math.inf if above else 0.0
     if above and step > 2.0 * finest:
         # There are too many uses for a grid that resolves one use; Chernoff's bound needs no grid
         # of the sum.
-        grids = _discretized(uses, spans, finest, above)
-        budget = delta * (1.0 - _charge(grids)) - _ever_infinite(grids)
+        grids = _discretize(uses, spans, finest, above)
+        budget = delta * (1.0 - _rounding_share(grids)) - _infinite_probability(grids)
         if budget > 0:
-            epsilon = _moved(grids, max(0.0, _least_tilt(grids, finest, budget)[1]))
+            epsilon = _add_rounding(grids, max(0.0, _find_best_tilt(grids, finest, budget)[1]))
     for _ in range(_TRIES if above else 2 * _TRIES):
-        grids = _discretized(uses, spans, step, above)
-        compute = _above if above else _below
-        bound, fits = compute(grids, step, _ever_infinite(grids), delta)
+        grids = _discretize(uses, spans, step, above)
+        compute = _bound_up if above else _bound_low
+        bound, fits = compute(grids, step, _infinite_probability(grids), delta)
         epsilon = min(epsilon, bound) if above else max(epsilon, bound)
         if fits:
             break
@@ -240,10 +243,10 @@ def _epsilon(uses: PairCounts, delta: float, above: bool) -> float:
     return epsilon
 
 
-_cached = lru_cache(maxsize=512)(_epsilon)
+_cached = lru_cache(maxsize=512)(_bound_epsilon)
 
 
-def _once(pair: Pair, delta: float, above: bool) -> float:
+def _bound_single_use(pair: Pair, delta: float, above: bool) -> float:
     """Bound on the epsilon of a single use of ``pair``, an upper bound if ``above`` is true,
     computed without a Fourier transform.
 
@@ -251,10 +254,10 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
     bound, each cell of losses is one output.
     """
     spans = [pair.find_loss_range(max(delta * 1e-5, 1e-307))]
-    step, _ = _step(((pair, 1),), spans, above)
-    points = _points(spans[0], step)
+    step, _ = _choose_steps(((pair, 1),), spans, above)
+    points = _list_points(spans[0], step)
     if above:
-        grid = _split(pair, 1, step, points)
+        grid = _split_upwards(pair, 1, step, points)
         budget = delta * (1.0 - _CELL_ROUNDING)
         if grid.infinite_mass >= budget:
             return math.inf
@@ -262,7 +265,7 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
             log_p = np.log(np.append(grid.mass, grid.infinite_mass))
         log_q = log_p - np.append((grid.low + np.arange(len(grid.mass))) * step, np.inf)
         least = find_min_epsilon(log_p[::-1], log_q[::-1], budget)
-        return _moved([grid], least) if least > 0 else 0.0
+        return _add_rounding([grid], least) if least > 0 else 0.0
     log_p, log_q = pair.bin_losses(np.concatenate([[-np.inf], points * step, [np.inf]]))
     infinite = math.log(pair.infinite_mass) if pair.infinite_mass > 0 else -math.inf
     log_p, log_q = np.append(log_p, infinite), np.append(log_q, -np.inf)
@@ -270,63 +273,63 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
     return epsilon if math.isinf(epsilon) else max(0.0, epsilon * (1.0 - _ROUNDING) - 2.0**-46)
 
 
-def _ever_infinite(grids: Sequence[_Grid]) -> float:
+def _infinite_probability(grids: _Grids) -> float:
     """Probability that the privacy loss of at least one use is infinite."""
     log_never = sum(g.count * math.log1p(-min(g.infinite_mass, 1 - 1e-16)) for g in grids)
     return -math.expm1(log_never)
 
 
-def _charge(grids: Sequence[_Grid]) -> float:
+def _rounding_share(grids: _Grids) -> float:
     """Relative error of delta that rounding may cause in all uses together, at most 0.5."""
     return min(0.5, sum(grid.count for grid in grids) * _ROUNDING)
 
 
-def _moved(grids: Sequence[_Grid], epsilon: float) -> float:
+def _add_rounding(grids: _Grids, epsilon: float) -> float:
     """``epsilon`` plus an allowance for rounding errors: 2^-42 of epsilon, and 2^-46 per use."""
     return epsilon * (1.0 + _ROUNDING) + 2.0**-46 * sum(grid.count for grid in grids)
 
 
-def _above(grids: Sequence[_Grid], step: float, chance: float, delta: float) -> tuple[float, bool]:
+def _bound_up(grids: _Grids, step: float, chance: float, delta: float) -> tuple[float, bool]:
     """An upper bound on epsilon at ``delta``, and whether the window of summed losses fits on the
     grid.
 
     ``chance`` is the probability of an infinite loss.
     """
-    budget = delta * (1.0 - _charge(grids))
+    budget = delta * (1.0 - _rounding_share(grids))
     if chance >= budget:
         return math.inf, True
-    tilt, chernoff = _least_tilt(grids, step, budget - chance)
-    epsilon = _in_window(grids, step, _OFF_CENTRE * tilt, chance, budget)
+    tilt, chernoff = _find_best_tilt(grids, step, budget - chance)
+    epsilon = _solve_in_window(grids, step, _OFF_CENTRE * tilt, chance, budget)
     least = chernoff if epsilon is None else min(epsilon, chernoff)
-    return _moved(grids, least) if least > 0 else 0.0, epsilon is not None
+    return _add_rounding(grids, least) if least > 0 else 0.0, epsilon is not None
 
 
-def _below(grids: Sequence[_Grid], step: float, chance: float, delta: float) -> tuple[float, bool]:
+def _bound_low(grids: _Grids, step: float, chance: float, delta: float) -> tuple[float, bool]:
     """A lower bound on epsilon at ``delta``, and whether the window of summed losses fits on the
     grid.
 
     ``chance`` is the probability of an infinite loss.
     """
-    if chance * (1.0 - _charge(grids)) > delta:
+    if chance * (1.0 - _rounding_share(grids)) > delta:
         return math.inf, True
-    ceded, eta = _ceded(grids, step, 1e-3 * delta)
-    tilt, _ = _least_tilt(grids, step, max(delta - chance, 1e-3 * delta))
+    ceded, eta = _bound_removed_loss(grids, step, 1e-3 * delta)
+    tilt, _ = _find_best_tilt(grids, step, max(delta - chance, 1e-3 * delta))
     tilt = min(_OFF_CENTRE * tilt, 0.1 / step)
-    moment = _log_total(grids, step, np.array([tilt]))[0]
+    moment = _log_moments(grids, step, np.array([tilt]))[0]
     extra = 1e-6 * delta
     for _ in range(_TRIES):
-        needed = (delta + eta) * (1.0 + _charge(grids)) + extra
-        epsilon = _in_window(grids, step, tilt, chance, needed, ceded)
+        needed = (delta + eta) * (1.0 + _rounding_share(grids)) + extra
+        epsilon = _solve_in_window(grids, step, tilt, chance, needed, ceded)
         if epsilon is None:
             return 0.0, False
         wrapped = 2.0 * _OUTSIDE * math.exp(min(moment - tilt * (epsilon - ceded), 700.0))
         if wrapped <= extra:
-            return max(0.0, 2.0 * epsilon - _moved(grids, epsilon)), True
+            return max(0.0, 2.0 * epsilon - _add_rounding(grids, epsilon)), True
         extra = 2.0 * wrapped
     return 0.0, True
 
 
-def _step(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[float, float]:
+def _choose_steps(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[float, float]:
     """Step of the grid of the summed loss, and a step that resolves the loss of each use well for
     its moments.
 
@@ -334,7 +337,7 @@ def _step(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[float, floa
     by the size of the grid. This step affects how tight the result is, but not whether it is a
     bound.
     """
-    spreads = [_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
+    spreads = [_estimate_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
     # One use must fit on the grid, and the indices of its points must be exact integers.
     limit = max(max((high - low) / _MOST, 1e-12 * max(abs(low), abs(high))) for low, high in spans)
     total = math.sqrt(sum(n * s**2 for s, (_, n) in zip(spreads, uses, strict=True)))
@@ -354,7 +357,7 @@ def _step(uses: PairCounts, spans: LossRanges, above: bool) -> tuple[float, floa
     return (loss / math.ceil(loss / step) if loss >= step else step), max(4.0 * wanted, limit)
 
 
-def _spread(pair: Pair, low: float, high: float) -> float:
+def _estimate_spread(pair: Pair, low: float, high: float) -> float:
     """An estimate of the standard deviation of the privacy loss of ``pair``, which lies mostly in
     [low, high].
     """
@@ -368,18 +371,18 @@ def _spread(pair: Pair, low: float, high: float) -> float:
     return math.sqrt(max(float(mass @ (middle - mean) ** 2), 0.0))
 
 
-def _discretized(uses: PairCounts, spans: LossRanges, step: float, above: bool) -> list[_Grid]:
+def _discretize(uses: PairCounts, spans: LossRanges, step: float, above: bool) -> list[_Grid]:
     return [
-        (_split if above else _merged)(pair, n, step, _points(span, step))
+        (_split_upwards if above else _merge_downwards)(pair, n, step, _list_points(span, step))
         for (pair, n), span in zip(uses, spans, strict=True)
     ]
 
 
-def _points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
+def _list_points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
     return np.arange(math.floor(span[0] / step) - 1, math.ceil(span[1] / step) + 2)
 
 
-def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
+def _split_upwards(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for an upper bound, at the multiples
     ``points`` of ``step``.
 
@@ -398,7 +401,7 @@ def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _G
     return _Grid(int(points[0]), mass, min(1.0, pair.infinite_mass + math.exp(log_p[-1])), count)
 
 
-def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
+def _merge_downwards(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
     """Places the privacy loss of one use of ``pair`` on a grid for a lower bound, around the
     multiples ``points`` of ``step``.
 
@@ -428,7 +431,7 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     return _Grid(lowest, mass, pair.infinite_mass, count, offset, (mean, variance))
 
 
-def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, float]:
+def _bound_removed_loss(grids: _Grids, step: float, eta: float) -> tuple[float, float]:
     """Difference between the true total loss and the total loss on the grid, and the probability
     that it is smaller.
 
@@ -443,13 +446,13 @@ def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, floa
     return (least - offset, eta) if least > 0 else (-offset, 0.0)
 
 
-def _log_total(grids: Sequence[_Grid], step: float, tilts: Array) -> Array:
+def _log_moments(grids: _Grids, step: float, tilts: Array) -> Array:
     """ln E[e^(t L)] of the sum L of all finite losses, for every tilt t."""
     parts = [grid.count * grid.compute_log_moments(tilts, step) for grid in grids]
     return np.asarray(np.sum(parts, axis=0))
 
 
-def _coarse(grid: _Grid) -> tuple[_Grid, float]:
+def _coarsen(grid: _Grid) -> tuple[_Grid, float]:
     """A coarser version of a grid, with losses rounded up, and the number of old points per new
     point.
     """
@@ -460,7 +463,7 @@ def _coarse(grid: _Grid) -> tuple[_Grid, float]:
     return _Grid(low, mass, grid.infinite_mass, grid.count), float(factor)
 
 
-def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[float, float]:
+def _find_best_tilt(grids: _Grids, step: float, delta: float) -> tuple[float, float]:
     """Tilt t for which the Rényi moment at order 1 + t converts to the smallest epsilon at
     ``delta``, and that epsilon.
 
@@ -470,7 +473,7 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
     def convert(moments: Array, t: Array) -> Array:
         return np.asarray((moments - math.log(delta) - np.log(1.0 + t)) / t - np.log1p(1.0 / t))
 
-    rough = [_coarse(grid) for grid in grids]
+    rough = [_coarsen(grid) for grid in grids]
     tilts = np.geomspace(1e-3, 1e3, 50)
     moments, variance = np.zeros(0), 0.0
     for grid, factor in rough:
@@ -483,13 +486,13 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
     )
     least = float(tilts[int(np.argmin(convert(moments, tilts)))])
     near = least * np.array([0.8, 1.0, 1.2])
-    values = convert(_log_total(grids, step, near), near)
+    values = convert(_log_moments(grids, step, near), near)
     best = int(np.argmin(values))
     return float(near[best]), float(values[best])
 
 
 @dataclass(frozen=True, slots=True)
-class _Distribution:
+class _LossDistribution:
     """Distribution of the sum of all finite losses, in a window.
 
     - ``losses``: losses in the window, in ascending order, (n,). Mass outside the window wraps
@@ -503,8 +506,8 @@ class _Distribution:
     tail_mass: float
 
 
-def _in_window(
-    grids: Sequence[_Grid],
+def _solve_in_window(
+    grids: _Grids,
     step: float,
     tilt: float,
     infinite: float,
@@ -519,7 +522,7 @@ def _in_window(
     """
     lower = 0.0
     for _ in range(4):
-        total = _distribution(grids, step, tilt, _OUTSIDE, lower)
+        total = _sum_losses(grids, step, tilt, _OUTSIDE, lower)
         if total is None:
             return None
         top = infinite + (total.tail_mass if ceded is None else 0.0)
@@ -533,9 +536,9 @@ def _in_window(
     return None
 
 
-def _distribution(
-    grids: Sequence[_Grid], step: float, tilt: float, outside: float, lower: float = 0.0
-) -> _Distribution | None:
+def _sum_losses(
+    grids: _Grids, step: float, tilt: float, outside: float, lower: float = 0.0
+) -> _LossDistribution | None:
     """Distribution of the summed loss in a window that excludes at most ``outside`` of the tilted
     mass on either side.
 
@@ -556,7 +559,7 @@ def _distribution(
         moment += grid.count * log_moment
         tilted.append((masses, grid.low, grid.count))
     deviation = max(math.sqrt(variance), step)
-    low, high = _window(grids, step, tilt, moment, mean, deviation, outside)
+    low, high = _find_window(grids, step, tilt, moment, mean, deviation, outside)
     cut = outside * math.exp(min(moment - tilt * high, 0.0))
     low -= lower * (high - low)
     first, size = math.floor(low / step), math.ceil((high - low) / step) + 2
@@ -566,11 +569,11 @@ def _distribution(
     losses = np.arange(first, first + size, dtype=np.float64) * step
     with np.errstate(divide="ignore"):
         log_p = np.log(np.maximum(convolve_distributions(tilted, first, size), 0.0))
-    return _Distribution(losses, np.asarray(log_p + (moment - tilt * losses)), cut)
+    return _LossDistribution(losses, np.asarray(log_p + (moment - tilt * losses)), cut)
 
 
-def _window(
-    grids: Sequence[_Grid],
+def _find_window(
+    grids: _Grids,
     step: float,
     tilt: float,
     moment: float,
@@ -588,8 +591,8 @@ def _window(
     """
     shifts = np.array([0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0]) / deviation
     need = -math.log(outside)
-    high = float(np.min((_log_total(grids, step, tilt + shifts) - moment + need) / shifts))
+    high = float(np.min((_log_moments(grids, step, tilt + shifts) - moment + need) / shifts))
     if tilt > 0:
         shifts = np.concatenate([shifts, np.minimum(shifts, 0.9 * tilt)])
-    low = float(np.max((moment - _log_total(grids, step, tilt - shifts) - need) / shifts))
+    low = float(np.max((moment - _log_moments(grids, step, tilt - shifts) - need) / shifts))
     return min(low, mean - 8.0 * deviation), high

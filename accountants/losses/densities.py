@@ -266,7 +266,7 @@ class Mixture:
         return np.asarray(np.maximum(left, right))
 
 
-def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
+def _snap_values(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
     """Maps each finite value to the smallest value of its run of values, in which neighbours differ
     only by rounding.
     """
@@ -276,7 +276,7 @@ def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
     return dict(zip(ordered.tolist(), ordered[first][np.cumsum(first) - 1].tolist(), strict=True))
 
 
-def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
+def _continues_a_piece(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
     """Whether a very narrow density piece (``sliver``) continues a neighbouring piece with at least
     its density.
 
@@ -310,8 +310,8 @@ def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], d
     finite = [place for place in places if math.isfinite(place)]
     places += [piece.mean for piece in pieces if piece.sd]
     spread = max(finite, default=0.0) - min(finite, default=0.0)
-    place = _snapped(places, 0.01 * spread)
-    size = _snapped(size for piece in pieces for size in (piece.rate, piece.sd, piece.step))
+    place = _snap_values(places, 0.01 * spread)
+    size = _snap_values(size for piece in pieces for size in (piece.rate, piece.sd, piece.step))
     for mixture in mixtures:
         terms = []
         for piece in mixture.pieces:
@@ -320,7 +320,7 @@ def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], d
                 rate, sd, step = (size[value] for value in (piece.rate, piece.sd, piece.step))
                 part = MixturePart(piece.weight, low, high, rate, mean, sd, step)
                 terms.append(ExpTerm.from_part(part))
-            elif not _goes_on(piece, mixture.pieces):
+            elif not _continues_a_piece(piece, mixture.pieces):
                 raise InputError(
                     f"Expected density pieces wider than {RELATIVE_TOLERANCE} of the support, "
                     f"got {piece}. Replace it by a point of the same weight."

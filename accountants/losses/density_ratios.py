@@ -91,7 +91,7 @@ def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     convex on each interval between two ends of pieces of the mixtures. Otherwise branch and bound
     narrows the interval until its relative width is 1e-10, or until it stores 2^19 numbers.
     """
-    parts = [stretches.find_supremum() for stretches in _supports(p, q)]
+    parts = [stretches.find_supremum() for stretches in _split_supports(p, q)]
     best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
@@ -107,14 +107,14 @@ def find_distinguishing_event(
     The log-ratio of the event equals the supremum (``bound_log_ratio``) up to 1e-7 relative. It is
     smaller if no event attains the supremum.
     """
-    suprema = [(stretches, stretches.find_supremum()) for stretches in _supports(p, q, apart)]
+    suprema = [(stretches, stretches.find_supremum()) for stretches in _split_supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
     if not stretches.is_discrete:
         return stretches.find_event(supremum)
     known = math.isfinite(supremum.lower) and math.isfinite(supremum.location)
     places = np.array([supremum.location] if known else p.list_points())
     logs = np.stack([mixture.compute_log_mass(places) for mixture in (p, q)])
-    k = int(np.where(_clearest(logs), logs[0], -np.inf).argmax())
+    k = int(np.where(_find_largest_ratio(logs), logs[0], -np.inf).argmax())
     place, (log_p, log_q) = float(places[k]), logs[:, k].tolist()
     return DistinguishingEvent(place, place, log_p, log_q, supremum.lower)
 
@@ -130,7 +130,7 @@ def bound_divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
     if not epsilon >= 0.0:
         swapped = "1 - e^epsilon + e^epsilon * bound_divergence(q, p, -epsilon)"
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. For epsilon < 0, use {swapped}.")
-    parts = [stretches.bound_excess(epsilon) for stretches in _supports(p, q)]
+    parts = [stretches.bound_excess(epsilon) for stretches in _split_supports(p, q)]
     return (
         DivergenceRange(*map(math.fsum, zip(*parts, strict=True)))
         if parts
@@ -405,7 +405,7 @@ class _Stretches:
         j = np.tile(self.p_indices, _HALVINGS + 1)
         low, high, j = low[low < high], high[low < high], j[low < high]
         logs = self.compute_log_masses(low, high, j)
-        best = _clearest(logs)
+        best = _find_largest_ratio(logs)
         if math.isfinite(supremum.lower):
             missing = supremum.lower - log_ratio_of_masses(*logs)
             best = missing <= max(1e-7 * max(1.0, abs(supremum.lower)), missing.min())
@@ -450,7 +450,7 @@ class _Stretches:
         return DivergenceRange(*sums.tolist())
 
 
-def _clearest(logs: Floats) -> NDArray[np.bool_]:
+def _find_largest_ratio(logs: Floats) -> NDArray[np.bool_]:
     """Selects the events with the largest log-ratio, given the log-masses of events under P and Q,
     (2, events).
 
@@ -466,7 +466,7 @@ def _sum(logs: Floats) -> Floats:
     return np.asarray(np.logaddexp.reduce(logs, axis=0))
 
 
-def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
+def _split_supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
     """Splits two measures into parts that cannot overlap: densities, lattices, and single
     points.
     """

@@ -120,10 +120,10 @@ def compute_gaussian_delta(mu: float, epsilon: float) -> float:
     t = epsilon / mu - mu / 2.0
     density = math.exp(-0.5 * t * t - _LOG_ROOT_TAU)
     if mu < 1.0:
-        slopes = [1.0 - x * _mills(x) for x in t + mu * _NODES]
+        slopes = [1.0 - x * _mills_ratio(x) for x in t + mu * _NODES]
         return density * mu * float(_WEIGHTS @ slopes)
-    beyond = density * _mills(t) if t > 0.0 else float(special.ndtr(-t))
-    return max(0.0, beyond - density * _mills(t + mu))
+    beyond = density * _mills_ratio(t) if t > 0.0 else float(special.ndtr(-t))
+    return max(0.0, beyond - density * _mills_ratio(t + mu))
 
 
 def bisect_threshold(
@@ -214,7 +214,7 @@ def _log_delta(a: float, mu: float) -> float:
     about 1e-15 (1 + a^2) (1 + (1 + abs(a))/mu).
     """
     log_first = float(special.log_ndtr(-a))
-    mills = _mills(a + mu)
+    mills = _mills_ratio(a + mu)
     if mills == 0.0:
         return log_first
     log_second = math.log(mills) - 0.5 * (a * a + math.log(2.0 * math.pi))
@@ -223,6 +223,6 @@ def _log_delta(a: float, mu: float) -> float:
     return log_first + math.log(-math.expm1(log_second - log_first))
 
 
-def _mills(x: float) -> float:
+def _mills_ratio(x: float) -> float:
     """Mills ratio of the normal distribution, Phi(-x)/phi(x), for x >= -1."""
     return math.sqrt(math.pi / 2.0) * float(special.erfcx(x / math.sqrt(2.0)))

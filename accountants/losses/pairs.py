@@ -430,11 +430,11 @@ class ClonePair:
         """
         # A pair with fewer clones dominates a pair with more clones: adding one more fair bit to a
         # turns the pair of C clones into the pair of C + 1.
-        return _listed(self)
+        return _tabulate_clones(self)
 
 
 @lru_cache(maxsize=4)
-def _listed(pair: ClonePair) -> ArrayPair:
+def _tabulate_clones(pair: ClonePair) -> ArrayPair:
     n_users, growth = pair.n_users, math.exp(pair.epsilon)
     clones = scipy.stats.binom(min(n_users, _MOST_USERS) - 1, pair.clone_rate)
     # Bernstein: the number of clones is farther than this from its mean with probability at most
@@ -461,7 +461,7 @@ def _listed(pair: ClonePair) -> ArrayPair:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sampled:
+class _SampledPair:
     """Common fields of pairs for a mechanism that is applied with probability ``rate``.
 
     ``pair`` is the pair of distributions of the mechanism when it is applied.
@@ -479,7 +479,7 @@ class _Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonPair(_Sampled):
+class PoissonPair(_SampledPair):
     """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at ``rate`` q under
     add-remove adjacency.
 
@@ -500,7 +500,7 @@ class PoissonPair(_Sampled):
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The values
         are computed from those of ``pair``.
         """
-        log_p, log_q = self.pair.bin_losses(self._inner(edges))
+        log_p, log_q = self.pair.bin_losses(self._invert_loss(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
         log_p = np.logaddexp(other, log_p + math.log(self.rate))
         if self.pair.infinite_mass > 0 and self.rate < 1:
@@ -520,16 +520,16 @@ class PoissonPair(_Sampled):
         low, high = self.pair.find_loss_range(tail)
         _, sampled = self.pair.find_loss_range(min(tail / self.rate, 0.5))
         least = -math.inf if self.pair.infinite_mass > 0 and self.rate < 1 else -high
-        return self._outer(least), self._outer(max(-low, sampled))
+        return self._sampled_loss(least), self._sampled_loss(max(-low, sampled))
 
-    def _outer(self, loss: float) -> float:
+    def _sampled_loss(self, loss: float) -> float:
         if self.rate == 1:
             return loss
         if loss > 30.0:
             return loss + math.log(self.rate + (1.0 - self.rate) * math.exp(-loss))
         return math.log1p(self.rate * math.expm1(loss))
 
-    def _inner(self, edges: Array) -> Array:
+    def _invert_loss(self, edges: Array) -> Array:
         """The losses of ``pair`` at which the sampled loss equals ``edges`` l: ln(1 + (e^l - 1)/q);
         -inf if no loss is this small.
         """
@@ -543,7 +543,7 @@ class PoissonPair(_Sampled):
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSizePair(_Sampled):
+class FixedSizePair(_SampledPair):
     """Dominating pair for a sample of fixed size without replacement, when one of n records is
     replaced; ``rate`` = q = size/n.
 
@@ -626,8 +626,8 @@ class ReplacedGaussianPair:
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
-        x = np.sign(edges) * self._inner(np.abs(edges))
-        other = compute_normal_log_masses(x) + self._stay
+        x = np.sign(edges) * self._invert_loss(np.abs(edges))
+        other = compute_normal_log_masses(x) + self._log_stay
         ways = (
             compute_normal_log_masses(x - way * self.mu) + math.log(self.rate)
             for way in (1.0, -1.0)
@@ -644,32 +644,32 @@ class ReplacedGaussianPair:
         1), the component of P that reaches farthest.
         """
         far = self.mu - float(ndtri(max(tail, 1e-307)))
-        ends = np.logaddexp(self._stay, self._log_k + self.mu * np.array([far, -far]))
+        ends = np.logaddexp(self._log_stay, self._log_k + self.mu * np.array([far, -far]))
         high = float(ends[0] - ends[1])
         return -high, high
 
     @property
-    def _stay(self) -> float:
+    def _log_stay(self) -> float:
         return math.log1p(-self.rate)
 
     @property
     def _log_k(self) -> float:
         return math.log(self.rate) - self.mu**2 / 2.0
 
-    def _inner(self, loss: Array) -> Array:
+    def _invert_loss(self, loss: Array) -> Array:
         """The point x at which the density ratio P/Q is e^loss, for losses >= 0, computed in
         logarithms.
 
         With w = e^(mu x) and k = q e^(-mu^2/2): (1 - q) + k w = e^loss ((1 - q) + k/w), a quadratic
         equation in w.
         """
-        linear = self._stay + log1mexp(loss)
+        linear = self._log_stay + log1mexp(loss)
         root = np.logaddexp(2.0 * linear, math.log(4.0) + 2.0 * self._log_k - loss) / 2.0
         return (loss + np.logaddexp(linear, root) - math.log(2.0) - self._log_k) / self.mu
 
 
 @dataclass(frozen=True, slots=True)
-class RevealedSamplingPair(_Sampled):
+class RevealedSamplingPair(_SampledPair):
     """Pair of distributions for a mechanism that runs with probability q = ``rate``, when the
     adversary sees whether it ran.
 
@@ -745,7 +745,7 @@ class GaussianMixturePair:
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
-        x = self._inner(edges)
+        x = self._invert_loss(edges)
         log_p = np.full(len(edges) - 1, -np.inf)
         for centre, log_weight in zip(self.centres, self.log_weights, strict=True):
             np.logaddexp(log_p, log_weight + compute_normal_log_masses(x - centre), out=log_p)
@@ -764,19 +764,19 @@ class GaussianMixturePair:
         weights = np.exp(np.array(self.log_weights))
         matter = np.flatnonzero(np.cumsum(weights[::-1])[::-1] > half)
         reach = -float(ndtri(half))
-        ends = self._loss(np.array([-reach, self.centres[matter[-1]] + reach]))
+        ends = self._compute_loss(np.array([-reach, self.centres[matter[-1]] + reach]))
         return float(ends[0]), float(ends[1])
 
     @property
-    def _still(self) -> float:
+    def _log_weight_at_0(self) -> float:
         """ln of the probability of centre 0; -inf if there is no such centre."""
         return self.log_weights[0] if self.centres[0] == 0.0 else -np.inf
 
-    def _moving(self, x: Array) -> tuple[Array, Array]:
+    def _sum_moving_terms(self, x: Array) -> tuple[Array, Array]:
         """ln of the sum of p_i e^(c_i x - c_i^2/2) over the centres above 0, at every x, and its
         derivative.
         """
-        centres, log_weights = (np.array(part) for part in zip(*self._parts(), strict=True))
+        centres, log_weights = (np.array(part) for part in zip(*self._list_parts(), strict=True))
         value, slope = np.empty_like(x), np.empty_like(x)
         size = max(1, _AT_ONCE // len(centres))
         for start in range(0, len(x), size):
@@ -788,35 +788,35 @@ class GaussianMixturePair:
             value[part], slope[part] = top + np.log(total), (shares @ centres) / total
         return value, slope
 
-    def _loss(self, x: Array) -> Array:
-        return np.asarray(np.logaddexp(self._still, self._moving(x)[0]))
+    def _compute_loss(self, x: Array) -> Array:
+        return np.asarray(np.logaddexp(self._log_weight_at_0, self._sum_moving_terms(x)[0]))
 
-    def _inner(self, edges: Array) -> Array:
+    def _invert_loss(self, edges: Array) -> Array:
         """Points x at which the privacy loss equals ``edges``; -inf if no loss is this small.
 
         The points are computed by Newton's method on the logarithm of the sum over the centres
         above 0, which is convex.
         """
-        x = np.where(edges > self._still, np.inf, -np.inf)
-        inside = np.flatnonzero((edges > self._still) & (edges < np.inf))
+        x = np.where(edges > self._log_weight_at_0, np.inf, -np.inf)
+        inside = np.flatnonzero((edges > self._log_weight_at_0) & (edges < np.inf))
         if len(inside) == 0:
             return x
         level = edges[inside]
-        if self._still > -np.inf:
-            level = level + log1mexp(level - self._still)
+        if self._log_weight_at_0 > -np.inf:
+            level = level + log1mexp(level - self._log_weight_at_0)
         ends = [
-            [(end - log_p) / c + c / 2.0 for c, log_p in self._parts()]
+            [(end - log_p) / c + c / 2.0 for c, log_p in self._list_parts()]
             for end in (level.min(), level.max())
         ]
         table = np.linspace(min(ends[0]) - 10.0, max(ends[1]), _TABLE)
-        found = np.interp(level, self._moving(table)[0], table)
+        found = np.interp(level, self._sum_moving_terms(table)[0], table)
         for _ in range(_STEPS):
-            value, slope = self._moving(found)
+            value, slope = self._sum_moving_terms(found)
             found = found - (value - level) / slope
         x[inside] = found
         return x
 
-    def _parts(self) -> list[tuple[float, float]]:
+    def _list_parts(self) -> list[tuple[float, float]]:
         every = zip(self.centres, self.log_weights, strict=True)
         return [(centre, log_p) for centre, log_p in every if centre > 0.0]
 
@@ -849,7 +849,7 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
     ``leaf`` is the event of the mechanism, of a class that the accountant ``Pld`` supports.
     """
     if isinstance(leaf, dp.ReplacedSamplingDpEvent):
-        return _replaced(leaf.event, leaf.sampling_probability)
+        return _make_replaced_pair(leaf.event, leaf.sampling_probability)
     if hasattr(leaf, "event") and get_sampling_rate(leaf) == 1:
         return make_dominating_pair(leaf.event)
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
@@ -859,7 +859,7 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
     if isinstance(leaf, dp.PoissonSampledDpEvent):
         return PoissonPair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
     if isinstance(leaf, dp.MixtureOfGaussiansDpEvent):
-        return _mixture(leaf)
+        return _make_mixture_pair(leaf)
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.from_epsilon(leaf.epsilon)
     if isinstance(leaf, pure.THREE_LOSS_EVENTS):
@@ -902,7 +902,7 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     - Known pure epsilon, or shuffled reports: the pair of randomized response on a bit with the
       same epsilon.
     """
-    leaf = _with_room(leaf)
+    leaf = _raise_noise(leaf)
     inner = getattr(leaf, "event", leaf)
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
         return find_attained_pairs(dp.PoissonSampledDpEvent(leaf.sampling_probability, inner))
@@ -924,10 +924,10 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     return (make_dominating_pair(leaf),) * 2
 
 
-def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
+def _raise_noise(leaf: dp.DpEvent) -> dp.DpEvent:
     """The event with at least the smallest noise that doubles resolve. More noise reveals less."""
     if isinstance(getattr(leaf, "event", None), dp.DpEvent):
-        return attr.evolve(leaf, event=_with_room(leaf.event))
+        return attr.evolve(leaf, event=_raise_noise(leaf.event))
     if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier > 0:
         return type(leaf)(max(leaf.noise_multiplier, 2.0 / MAX_LOSS))
     if isinstance(leaf, dp.MixtureOfGaussiansDpEvent) and leaf.standard_deviation > 0:
@@ -936,7 +936,7 @@ def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
     return leaf
 
 
-def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
+def _make_replaced_pair(drawn: dp.DpEvent, rate: float) -> Pair:
     """Dominating pair of noise on a Poisson sample when a record is replaced. For Laplace noise,
     only the pure epsilon is used.
     """
@@ -950,7 +950,7 @@ def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
     return ReplacedGaussianPair(1.0 / noise, rate)
 
 
-def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
+def _make_mixture_pair(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
     weights: dict[float, float] = {}
     for shift, chance in zip(leaf.sensitivities, leaf.sampling_probs, strict=True):
         centre = math.inf if shift > 0 and leaf.standard_deviation == 0 else 0.0

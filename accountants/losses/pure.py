@@ -153,21 +153,21 @@ def explain_infinite_epsilon(event: dp.DpEvent, delta: float) -> str:
     check_delta(delta)
     for leaf, count in leaves.list_leaves(event):
         leaves.check_parameters(leaf)
-        reason = _reason(leaf, count, delta)
+        reason = _explain_leaf(leaf, count, delta)
         if reason:
             return reason
     return ""
 
 
-def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
+def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
     """Reason why no finite epsilon holds at ``delta`` for ``count`` uses of a mechanism, each run
     with probability ``rate``; "" if none is known.
     """
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, dp.DpEvent):
         sampled = leaves.get_sampling_rate(leaf)
-        return _reason(drawn, count, delta, sampled) if sampled > 0 else ""
-    if _revealed(1.0, rate, count) > delta:
+        return _explain_leaf(drawn, count, delta, sampled) if sampled > 0 else ""
+    if _reveal_probability(1.0, rate, count) > delta:
         if isinstance(leaf, dp.NonPrivateDpEvent):
             return "A part of the data is sent without protection, or nothing bounds its leak."
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)) and math.isinf(leaf.epsilon):
@@ -176,7 +176,7 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
         pair = ThreePointLoss.from_event(leaf)
-        revealed = _revealed(pair.p_own, rate, count)
+        revealed = _reveal_probability(pair.p_own, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
                 f"With probability {revealed:.4g}, above delta, an output occurs that is possible "
@@ -196,7 +196,7 @@ def _describe(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
     return f"one of {leaf.num_buckets} values is sent as it is"
 
 
-def _revealed(mass: float, rate: float, count: int) -> float:
+def _reveal_probability(mass: float, rate: float, count: int) -> float:
     """Probability that at least one of ``count`` uses reveals the input, if each use reveals it
     with probability ``rate`` * ``mass``.
     """

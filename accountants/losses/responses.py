@@ -43,7 +43,7 @@ _ROUNDING = 2.0**-51
 
 
 @dataclass(frozen=True, slots=True)
-class _Flipped:
+class _FlipDistribution:
     """Tilted distribution of the number of flipped responses (those that do not report the truth),
     for responses of one epsilon.
 
@@ -84,47 +84,47 @@ def compose_pure_epsilons(counts: EpsilonCounts, delta: float) -> float:
     total = math.fsum(epsilon * count for epsilon, count in counts)
     if delta <= 0 or not counts or math.isinf(total):
         return total
-    tilt, chernoff = _tilt(counts, -math.log(delta))
-    cells = sum(_width(epsilon, count, tilt) for epsilon, count in counts)
+    tilt, chernoff = _find_best_tilt(counts, -math.log(delta))
+    cells = sum(_bound_width(epsilon, count, tilt) for epsilon, count in counts)
     if cells > _MOST_ALONE or len(counts) > _MOST_KINDS:
         return min(total, max(0.0, total + chernoff))
     tail = _TAIL + math.log(len(counts))
-    parts = [_flipped(epsilon, count, tilt, tail) for epsilon, count in counts]
+    parts = [_distribute_flips(epsilon, count, tilt, tail) for epsilon, count in counts]
     spared = math.fsum(
         2.0 * epsilon * part.mode for (epsilon, _), part in zip(counts, parts, strict=True)
     )
     # ln of P/(delta R) at loss 0, where losses are counted from total - spared.
-    saved = _saved(counts, tilt)
+    saved = _compute_saving(counts, tilt)
     shift = -math.log(delta) - saved + tilt * spared
     # An allowance for the errors of arithmetic and windows is added; it decides if delta is nearly
     # 1.
     terms = abs(saved) + tilt * spared + sum(float(np.ptp(part.loss)) for part in parts) + cells
     shift += 2.0**-50 * (terms - math.log(delta)) + math.exp(_SPENT - _TAIL)
     if math.prod(len(part.loss) for part in parts) <= _MOST_TOGETHER or len(parts) == 1:
-        log_mass, loss = _together(parts)
+        log_mass, loss = _enumerate_sums(parts)
         order = np.argsort(-loss, kind="stable")
         log_mass, loss = log_mass[order], loss[order]
         is_whole = all(part.is_whole for part in parts)
     else:
-        log_mass, loss = _on_grid(parts, tilt)
+        log_mass, loss = _place_on_grid(parts, tilt)
         is_whole = False
     found = _solve_divergence(log_mass + shift - tilt * loss, loss)
     if not is_whole:
         # At smaller epsilons the losses outside the windows might matter.
-        found = max(found, (shift - (_TAIL - _SPENT) - float(_hockey(tilt))) / tilt)
+        found = max(found, (shift - (_TAIL - _SPENT) - float(_log_hockey_factor(tilt))) / tilt)
     return min(total, max(0.0, total - spared + found))
 
 
-def _saved(kinds: EpsilonCounts, tilt: float) -> float:
+def _compute_saving(kinds: EpsilonCounts, tilt: float) -> float:
     """The value t x - ln M(t), with t = ``tilt``, M the moment-generating function of the total
     privacy loss, and x its largest value.
     """
     return math.fsum(
-        count * float(_saved_by_one(np.float64(e), np.float64(tilt))) for e, count in kinds
+        count * float(_save_by_one(np.float64(e), np.float64(tilt))) for e, count in kinds
     )
 
 
-def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Vector:
+def _save_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Vector:
     """ln(1 + e^-e) - ln(1 + e^-(e (1 + 2 t))): the value of ``_saved`` for one response of epsilon
     e, at tilt t.
 
@@ -134,7 +134,7 @@ def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Ve
     return np.asarray(np.log1p(less / (1.0 + np.exp(-epsilon * (1.0 + 2.0 * tilt)))))
 
 
-def _tilt(kinds: EpsilonCounts, level: float) -> tuple[float, float]:
+def _find_best_tilt(kinds: EpsilonCounts, level: float) -> tuple[float, float]:
     """The tilt that minimises Chernoff's bound on epsilon at delta = e^-level, and that bound minus
     the largest total loss.
     """
@@ -147,18 +147,18 @@ def _tilt(kinds: EpsilonCounts, level: float) -> tuple[float, float]:
     saved = np.zeros_like(tilts)
     for block in np.array_split(np.arange(len(epsilon)), 1 + len(epsilon) // 4096):
         e, n = epsilon[block, None], count[block, None]
-        saved += (n * _saved_by_one(e, tilts)).sum(axis=0)
-    bound = (level - saved - _hockey(tilts)) / tilts
+        saved += (n * _save_by_one(e, tilts)).sum(axis=0)
+    bound = (level - saved - _log_hockey_factor(tilts)) / tilts
     best = int(np.argmin(bound))
     return float(tilts[best]), float(bound[best])
 
 
-def _hockey(tilt: float | Vector) -> Vector:
+def _log_hockey_factor(tilt: float | Vector) -> Vector:
     """Minus the logarithm of the largest e^(-t u) (1 - e^-u) over u > 0, with t = ``tilt``."""
     return np.asarray(np.log1p(tilt) + tilt * np.log1p(1.0 / tilt))
 
 
-def _width(epsilon: float, count: int, tilt: float) -> float:
+def _bound_width(epsilon: float, count: int, tilt: float) -> float:
     """Size of a window of counts of flipped responses that contains all but e^-60 of the tilted
     mass, by Bernstein's inequality.
     """
@@ -167,7 +167,7 @@ def _width(epsilon: float, count: int, tilt: float) -> float:
     return min(float(count), 2.0 * reach) + 1.0
 
 
-def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
+def _distribute_flips(epsilon: float, count: int, tilt: float, tail: float) -> _FlipDistribution:
     """Tilted binomial distribution of the number of flipped responses, computed from ratios of
     neighbouring masses, from the mode outwards.
     """
@@ -187,7 +187,7 @@ def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
     kept = np.flatnonzero(log_mass > -tail - math.log(len(log_mass)))
     first, last = int(kept[0]), int(kept[-1])
     numbers = np.arange(low + first, low + last + 1, dtype=np.float64)
-    return _Flipped(
+    return _FlipDistribution(
         log_mass=log_mass[first : last + 1],
         loss=-2.0 * epsilon * (numbers - mode),
         mode=float(mode),
@@ -195,7 +195,7 @@ def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
     )
 
 
-def _together(parts: list[_Flipped]) -> tuple[Vector, Vector]:
+def _enumerate_sums(parts: list[_FlipDistribution]) -> tuple[Vector, Vector]:
     """All sums of one loss from each part: their tilted log-masses and their values, (sums,)
     each.
     """
@@ -226,14 +226,14 @@ def _solve_divergence(log_mass: Vector, loss: Vector) -> float:
     return max(end, float(loss[i]) + left)
 
 
-def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
+def _place_on_grid(parts: list[_FlipDistribution], tilt: float) -> tuple[Vector, Vector]:
     """Places the total loss of all ``parts`` on a grid, for an upper bound on epsilon.
 
     The results are the tilted log-masses of the cells and their losses, in descending order of
     loss, (cells,) each.
     """
-    bundles = [_together(bundle) for bundle in _bundled(parts)]
-    low, high = _window(parts)
+    bundles = [_enumerate_sums(bundle) for bundle in _group_parts(parts)]
+    low, high = _find_window(parts)
     step = (high - low) / (_CELLS - 2 * len(bundles) - 2)
     spectrum = np.ones(_CELLS // 2 + 1, dtype=np.complex128)
     for log_mass, loss in bundles:
@@ -255,9 +255,9 @@ def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
     return np.asarray(np.log(tilted), dtype=np.float64), np.asarray(index * step)
 
 
-def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
+def _group_parts(parts: list[_FlipDistribution]) -> list[list[_FlipDistribution]]:
     """Groups the distributions ``parts`` into bundles whose total losses can be enumerated."""
-    bundles: list[list[_Flipped]] = [[]]
+    bundles: list[list[_FlipDistribution]] = [[]]
     size = 1
     for part in sorted(parts, key=lambda part: len(part.loss)):
         size *= len(part.loss)
@@ -268,7 +268,7 @@ def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
     return bundles
 
 
-def _window(parts: list[_Flipped]) -> tuple[float, float]:
+def _find_window(parts: list[_FlipDistribution]) -> tuple[float, float]:
     """Interval of total losses with at most e^-60 of the tilted mass on either side, by Chernoff's
     bound.
 
@@ -288,7 +288,7 @@ def _window(parts: list[_Flipped]) -> tuple[float, float]:
         for factor in np.geomspace(0.5, 2.0, 5):
             slope = factor * math.sqrt(2.0 * _TAIL) / sigma
             grown = math.fsum(
-                _log_mean(part.log_mass + sign * slope * loss)
+                _log_sum_exp(part.log_mass + sign * slope * loss)
                 for part, loss in zip(parts, centred, strict=True)
             )
             reach = min(reach, (grown + _TAIL) / slope)
@@ -296,6 +296,6 @@ def _window(parts: list[_Flipped]) -> tuple[float, float]:
     return ends[0], max(ends[1], ends[0] + 1e-9 * widest)
 
 
-def _log_mean(terms: Vector) -> float:
+def _log_sum_exp(terms: Vector) -> float:
     top = float(terms.max())
     return top + math.log(float(np.exp(terms - top).sum()))

@@ -46,7 +46,7 @@ _RARE = 750.0
 _FEW_OUTPUTS = 64
 
 
-class _Joint(NamedTuple):
+class _JointOutputs(NamedTuple):
     """Log-probabilities of the joint outputs of all copies of a mechanism under two inputs.
 
     - ``row_a``, ``row_b``: row indices of the two inputs.
@@ -98,7 +98,7 @@ class ProbabilityTable:
         the pair, and an output or event that shows the bound. At ``delta`` > 0 there is no witness
         for several copies whose outputs have more than two different probability ratios.
         """
-        return self._at_delta(scope, delta) if delta > 0 else self._at_zero(scope)
+        return self._bound_at_delta(scope, delta) if delta > 0 else self._bound_at_zero(scope)
 
     def compute_delta(self, epsilon: float) -> float:
         """Computes the largest hockey-stick divergence at ``epsilon``, over all pairs of inputs, of
@@ -111,12 +111,12 @@ class ProbabilityTable:
         - Groups of copies may have different pairs of inputs, and there are too many combinations
           of pairs to try all.
         """
-        if (ratios := self._ratios()) > 2:
+        if (ratios := self._count_ratios()) > 2:
             raise InputError(
                 f"Expected outputs with at most 2 probability ratios if n_copies={self.n_copies}, "
                 f"got {ratios} ratios. Set n_copies=1, or call compute_bound for a lower bound."
             )
-        together, all_tried = self._together()
+        together, all_tried = self._list_joint_outputs()
         if not all_tried:
             raise InputError(
                 "Expected n_groups=1, or 2 inputs and n_copies small enough to try all pairs, got "
@@ -125,18 +125,18 @@ class ProbabilityTable:
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 
-    def _pairs(self) -> Iterator[tuple[Array, ...]]:
+    def _iter_pairs(self) -> Iterator[tuple[Array, ...]]:
         """The log-probabilities of one copy under every ordered pair of inputs."""
         return itertools.permutations(self.log_probs, 2)
 
-    def _ratios(self) -> int:
+    def _count_ratios(self) -> int:
         """Number of different probability ratios of the outputs of one copy, if there are several
         copies; otherwise 0.
         """
-        pairs = self._pairs() if self.n_copies > 1 else ()
+        pairs = self._iter_pairs() if self.n_copies > 1 else ()
         return max((len(list_log_ratios(*pair)) for pair in pairs), default=0)
 
-    def _together(self) -> tuple[list[_Joint], bool]:
+    def _list_joint_outputs(self) -> tuple[list[_JointOutputs], bool]:
         """Joint outputs of all copies under each ordered pair of inputs, and whether the worst pair
         is among them.
 
@@ -148,11 +148,11 @@ class ProbabilityTable:
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            _Joint(a, b, number, *merge_copies(rows[a], rows[b], self.n_copies, number))
+            _JointOutputs(a, b, number, *merge_copies(rows[a], rows[b], self.n_copies, number))
             for a, b, number in tried
         ], all_tried
 
-    def _at_zero(self, scope: Scope) -> Bound:
+    def _bound_at_zero(self, scope: Scope) -> Bound:
         ratios = compute_log_ratios(self.log_probs.max(axis=0), self.log_probs.min(axis=0))
         output = int(np.argmax(ratios))
         column = self.log_probs[:, output]
@@ -166,31 +166,31 @@ class ProbabilityTable:
         # infinite.
         with np.errstate(over="ignore"):
             mass_a, mass_b = (float(np.exp(column[k])) for k in (a, b))
-        witness = self._witness(a, b, self.name_output(output), mass_a, mass_b, note)
+        witness = self._make_witness(a, b, self.name_output(output), mass_a, mass_b, note)
         epsilon = max(0.0, float(ratios[output])) * self.n_copies
         return make_exact_bound(epsilon, scope, 0.0, "exact log-ratio", witness)
 
-    def _at_delta(self, scope: Scope, delta: float) -> Bound:
+    def _bound_at_delta(self, scope: Scope, delta: float) -> Bound:
         source = "exact hockey-stick divergence"
-        if self._ratios() > 2:
+        if self._count_ratios() > 2:
             least = max(
                 compute_lower_epsilon(((make_loss_pair(*pair), self.n_copies),), delta)
-                for pair in self._pairs()
+                for pair in self._iter_pairs()
             )
             source = f"lower bound of the hockey-stick divergence of {self.n_copies} copies"
             return make_exact_bound(least, scope, delta, source)
-        together, all_tried = self._together()
+        together, all_tried = self._list_joint_outputs()
         if not all_tried:
             source = f"lower bound of the {source} of {self.n_copies} copies, over some pairs"
 
-        def by_ratio(joint: _Joint) -> NDArray[np.intp]:
+        def by_ratio(joint: _JointOutputs) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
             if self.name_event is None:
                 return np.argsort(ratio)
             # Columns whose ratios agree up to rounding keep their order.
             return np.argsort(np.round(ratio, 9), kind="stable")
 
-        def event(joint: _Joint) -> WorstEvent:
+        def event(joint: _JointOutputs) -> WorstEvent:
             order = by_ratio(joint)
             rounding = ROUNDING_ERROR * max(len(order), self.n_copies)
             return find_worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
@@ -209,10 +209,10 @@ class ProbabilityTable:
         elif self.n_copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
             text += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
-        witness = self._witness(joint.row_a, joint.row_b, text, *masses, note)
+        witness = self._make_witness(joint.row_a, joint.row_b, text, *masses, note)
         return make_exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
 
-    def _witness(self, a: int, b: int, output: str, p: float, q: float, note: str) -> Witness:
+    def _make_witness(self, a: int, b: int, output: str, p: float, q: float, note: str) -> Witness:
         return Witness(
             input_a=self.name_input(a),
             input_b=self.name_input(b),
@@ -287,7 +287,7 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
     """
     if groups == 1:
         return [0], True
-    more, less, p, _, rest = _two_ratios(log_p, log_q)
+    more, less, p, _, rest = _find_two_ratios(log_p, log_q)
     if math.isclose(p, rest, rel_tol=1e-14) or not 0.0 < more - less < math.inf:
         return [0], True
     # The mean of (copies - i) i over all i is a sixth of the square of copies.
@@ -317,7 +317,7 @@ def merge_copies(
     """
     if copies == 1:
         return log_p, log_q
-    more, less, p, q, rest = _two_ratios(log_p, log_q)
+    more, less, p, q, rest = _find_two_ratios(log_p, log_q)
     plain, low, high = copies - exchanged, 0, copies - exchanged
     if copies > _MANY_COPIES:
         width = math.sqrt(2.0 * _RARE * plain * p * (1.0 - p)) + _RARE
@@ -337,7 +337,7 @@ def merge_copies(
     return first, first - (plain * less - exchanged * more + numbers * (more - less))
 
 
-def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float, float]:
+def _find_two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float, float]:
     """The larger and the smaller probability log-ratio of outputs with at most two different
     ratios, and three probabilities.
 

@@ -160,7 +160,7 @@ class Pld(LeafAccountant):
         ``uses`` lists the mechanisms, each with its number of uses.
         """
         uses = [(leaf, n) for leaf, n in uses if getattr(leaf, "sampling_probability", 1.0) > 0]
-        max_sum = math.fsum(count * _largest(leaf) for leaf, count in uses)
+        max_sum = math.fsum(count * _max_loss(leaf) for leaf, count in uses)
         if delta == 0.0 or max_sum == 0.0:
             return max_sum
         leaf, count = uses[0]
@@ -169,21 +169,21 @@ class Pld(LeafAccountant):
             all_revealed = revealing if once else -math.expm1(count * math.log1p(-revealing))
             epsilon = 0.0 if all_revealed <= delta else math.inf
         elif len(uses) == 1 and isinstance(leaf, THREE_LOSS_EVENTS) and count <= _MOST_RESPONSES:
-            epsilon = _responses(leaf, count, delta)
+            epsilon = _response_epsilon(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
-            epsilon = _gaussian(_joint_mu(uses), delta)
+            epsilon = _gaussian_epsilon(_joint_mu(uses), delta)
         else:
-            epsilon = _composed(uses, delta)
+            epsilon = _compose_on_grid(uses, delta)
         return min(epsilon, max_sum)
 
 
-def _largest(leaf: dp.DpEvent) -> float:
+def _max_loss(leaf: dp.DpEvent) -> float:
     """The largest privacy loss of one use of a mechanism; infinite if the loss is not bounded."""
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
-        return _largest(leaf.event)
+        return _max_loss(leaf.event)
     if hasattr(leaf, "event"):
         replaced = isinstance(leaf, dp.ReplacedSamplingDpEvent)
-        return amplify_epsilon(_largest(leaf.event), get_sampling_rate(leaf), replaced=replaced)
+        return amplify_epsilon(_max_loss(leaf.event), get_sampling_rate(leaf), replaced=replaced)
     return get_pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
 
 
@@ -208,7 +208,7 @@ def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
     return math.hypot(*(math.sqrt(count) / g.noise_multiplier for g, count in gaussians))
 
 
-def _gaussian(mu: float, delta: float) -> float:
+def _gaussian_epsilon(mu: float, delta: float) -> float:
     """Upper bound on the epsilon at ``delta`` of a Gaussian mechanism with sensitivity over
     standard deviation ``mu``.
 
@@ -222,7 +222,7 @@ def _gaussian(mu: float, delta: float) -> float:
     return mu * (mu / 2.0 - float(ndtri(delta))) if mu < 1e150 else math.inf
 
 
-def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
+def _response_epsilon(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """The exact epsilon of ``count`` uses of one response, whose privacy loss is L, 0 or -L."""
     pair = ThreePointLoss.from_event(leaf)
     if pair.p_uninformative > _PLD_ROUNDING:
@@ -237,18 +237,18 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     )
 
 
-def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
+def _compose_on_grid(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
     """Computes an upper bound on the epsilon of different mechanisms, composed on one grid of
     privacy losses.
 
     Mechanisms that sample a record which is present or absent are composed in both directions.
     Losses that are too large for a grid are added up.
     """
-    huge = [(leaf, n) for leaf, n in uses if loss_pairs.MAX_LOSS < _largest(leaf) < math.inf]
+    huge = [(leaf, n) for leaf, n in uses if loss_pairs.MAX_LOSS < _max_loss(leaf) < math.inf]
     if huge:
         rest = [part for part in uses if part not in huge]
-        return math.fsum(n * _largest(leaf) for leaf, n in huge) + (
-            _composed(rest, delta) if rest else 0.0
+        return math.fsum(n * _max_loss(leaf) for leaf, n in huge) + (
+            _compose_on_grid(rest, delta) if rest else 0.0
         )
     gaussians = [(leaf, n) for leaf, n in uses if isinstance(leaf, dp.GaussianDpEvent)]
     pairs: list[tuple[loss_pairs.Pair, int]] = []
@@ -303,22 +303,22 @@ class Rdp(LeafAccountant):
 
         ``uses`` lists the mechanisms, each with its number of uses.
         """
-        curve = sum((n * _curve(leaf, _ORDERS) for leaf, n in uses), np.zeros(len(_ORDERS)))
+        curve = sum((n * _renyi_curve(leaf, _ORDERS) for leaf, n in uses), np.zeros(len(_ORDERS)))
         return float(compute_epsilon(_ORDERS, curve, delta)[0])
 
 
-def _curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _renyi_curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
     if isinstance(leaf, THREE_LOSS_EVENTS):
-        return _three_point(ThreePointLoss.from_event(leaf), orders)
+        return _three_point_curve(ThreePointLoss.from_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
-        return _normal(leaf.noise_multiplier, orders)
+        return _gaussian_curve(leaf.noise_multiplier, orders)
     if isinstance(leaf, dp.LaplaceDpEvent):
-        return _laplace(leaf.noise_multiplier, orders)
+        return _laplace_curve(leaf.noise_multiplier, orders)
     return np.asarray(leaf.xi + leaf.rho * orders)
 
 
-def _normal(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _gaussian_curve(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi curve of Gaussian noise: a / (2 z^2) at order a, with z = ``noise``."""
     if noise == 0:
         return np.full(len(orders), np.inf)
@@ -326,7 +326,7 @@ def _normal(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(orders * 0.5 / noise / noise)
 
 
-def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _laplace_curve(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi curve of Laplace noise: ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)) / (a-1) at
     order a, with b = ``noise``.
 
@@ -343,7 +343,7 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.where(one < 1.0, small, large) / (orders - 1))
 
 
-def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _three_point_curve(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergence, ln E_Q[(P/Q)^a] / (a - 1), at every order a, for a pair with three privacy
     losses.
     """
@@ -418,11 +418,11 @@ class Shuffle(LeafAccountant):
             return local
         # The uses are sorted, so that equal sets of shuffles are composed once.
         kinds = sorted((float(s.epsilon), int(s.n_users), bool(s.binary), n) for s, n in uses)
-        pairs = tuple((_pair(e, users, b), n) for e, users, b, n in kinds if e > 0)
+        pairs = tuple((_make_shuffle_pair(e, users, b), n) for e, users, b, n in kinds if e > 0)
         return min(local, compute_upper_epsilon(pairs, delta))
 
 
-def _pair(epsilon: float, n_users: int, binary: bool) -> loss_pairs.Pair:
+def _make_shuffle_pair(epsilon: float, n_users: int, binary: bool) -> loss_pairs.Pair:
     """Dominating pair of distributions of one shuffle; the report of a single user is not
     shuffled.
     """

@@ -179,7 +179,7 @@ def convert_bound(
     check_delta(delta)
     up = bound.side is Side.UPPER
     low, high = (bound.scope, scope) if up else (scope, bound.scope)
-    steps = _path(low, high, sizes or Sizes(), delta if up and bound.delta == 0.0 else 0.0)
+    steps = _list_steps(low, high, sizes or Sizes(), delta if up and bound.delta == 0.0 else 0.0)
     epsilon, delta_there = bound.epsilon, bound.delta
     for step in steps if up else steps[::-1]:
         if step.rule is not None:
@@ -206,7 +206,7 @@ def convert_bound(
     )
 
 
-def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
+def _list_steps(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound in the scope ``low`` to the scope ``high``: first
     unit and adjacency, then horizon.
     """
@@ -215,12 +215,12 @@ def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Conversio
             f"Expected a bound for a vantage that sees all that {high.vantage} sees, got one for "
             f"{low.vantage}. Account the mechanism for the vantage {high.vantage}."
         )
-    horizon = _horizon(low, high, sizes, delta)
+    horizon = _convert_horizon(low, high, sizes, delta)
     # A unit that is wider than the data of one message is counted within the horizon of the bound.
-    return [*_change(low, high, sizes), *horizon]
+    return [*_convert_unit(low, high, sizes), *horizon]
 
 
-def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
+def _convert_horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ConversionStep]:
     order = list(Horizon)
     first, last = order.index(low.horizon), order.index(high.horizon)
     count, purpose = 1, f"{low.horizon} to {high.horizon}"
@@ -234,7 +234,7 @@ def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Conver
     return [ConversionStep(CompositionRule(count, delta), (fresh,))]
 
 
-def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _convert_unit(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound from the unit and adjacency of ``low`` to those
     of ``high``, at one horizon.
     """
@@ -248,26 +248,26 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
         # The data of a user is replaced by the data of another user, of any length.
         if low.adjacency is Adjacency.REPLACE and high.unit is not Unit.USER:
             return [ConversionStep(None, ("another history may be longer or shorter",))]
-        raise _refusal(low, high, reason=f"{high.adjacency} also covers users without data")
+        raise _refuse(low, high, reason=f"{high.adjacency} also covers users without data")
     if high.protects_user_presence and low.adjacency is not Adjacency.ADD_REMOVE:
-        raise _refusal(low, high, reason="the bound hides what users send, not that they send")
+        raise _refuse(low, high, reason="the bound hides what users send, not that they send")
     if low.unit in (Unit.REPORT, Unit.COORDINATE) and high.unit is Unit.USER:
-        return _sent(low, high, sizes)
+        return _convert_messages(low, high, sizes)
     if low.unit is Unit.BIT and high.unit in (Unit.INTERACTION, Unit.USER):
-        return _bits(low, high, sizes)
+        return _convert_bits(low, high, sizes)
     if low.unit is high.unit:
-        return _adjacency(low, same)
+        return _convert_adjacency(low, same)
     if low.unit in (Unit.INTERACTION, Unit.RATING) and high.unit is Unit.USER:
-        return _entries(low, high, sizes)
+        return _convert_entries(low, high, sizes)
     if low.unit is Unit.RATING and high.unit is Unit.INTERACTION:
         if low.adjacency is Adjacency.REPLACE:
-            raise _refusal(low, high, reason="replacing hides a rating's value, not that it exists")
-        return _adjacency(low, replace(same, unit=low.unit))
+            raise _refuse(low, high, reason="replacing hides a rating's value, not that it exists")
+        return _convert_adjacency(low, replace(same, unit=low.unit))
     units = f"{low.unit}s change if one {high.unit} changes"
-    raise _refusal(low, high, reason=f"it is unknown how many {units}")
+    raise _refuse(low, high, reason=f"it is unknown how many {units}")
 
 
-def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
+def _convert_adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound in ``low`` to ``high``, a scope of another
     adjacency and the same unit.
     """
@@ -276,13 +276,13 @@ def _adjacency(low: Scope, high: Scope) -> list[ConversionStep]:
     if low.covers(high):
         return []
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(low, high, reason=f"replacing does not hide how many {low.unit}s there are")
+        raise _refuse(low, high, reason=f"replacing does not hide how many {low.unit}s there are")
     if low.unit is Unit.INTERACTION and high.adjacency is Adjacency.ANY_PAIR:
         return [ConversionStep(None, ("an interaction is present or absent",))]
     return [ConversionStep(GroupPrivacyRule(2), ("a replacement is a removal and an addition",))]
 
 
-def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _convert_messages(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one report or coordinate of a user to all
     reports or coordinates of the user.
 
@@ -291,7 +291,7 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
     ):
-        raise _refusal(low, high, reason=f"it does not imply {high.adjacency} for a user")
+        raise _refuse(low, high, reason=f"it does not imply {high.adjacency} for a user")
     purpose = f"{low.unit} to user"
     name = "reports" if low.unit is Unit.REPORT else "coordinates"
     count = 1
@@ -303,7 +303,7 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     return [ConversionStep(CompositionRule(count), (independent,))] if count > 1 else []
 
 
-def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _convert_bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one bit of an upload to an interaction or to
     a user.
 
@@ -322,14 +322,14 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     return [ConversionStep(GroupPrivacyRule(count) if count > 1 else None, tuple(assumed))]
 
 
-def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
+def _convert_entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     """Lists the steps that convert an upper bound for one interaction or rating to all data of a
     user.
 
     The interactions or ratings of the user are changed one by one.
     """
     if low.adjacency is Adjacency.REPLACE:
-        raise _refusal(low, high, reason=f"replacing does not hide how many {low.unit}s there are")
+        raise _refuse(low, high, reason=f"replacing does not hide how many {low.unit}s there are")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
     count = sizes.require(name, f"{low.unit} to user")
     if high.protects_user_presence:
@@ -342,7 +342,7 @@ def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ConversionStep]:
     return [ConversionStep(GroupPrivacyRule(count) if count > 1 else None, assumed)]
 
 
-def _refusal(low: Scope, high: Scope, reason: str) -> InputError:
+def _refuse(low: Scope, high: Scope, reason: str) -> InputError:
     field = "unit" if low.unit is not high.unit else "adjacency"
     return InputError(
         f"Expected a theorem that leads from an upper bound for {low.unit} / {low.adjacency} to "

@@ -46,12 +46,12 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     """
     event, replaced = leaves.merge_sample(event), adjacency is not Adjacency.ADD_REMOVE
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
-        return _of_parts(event, lambda part: convert_event(part, adjacency))
+        return _change_parts(event, lambda part: convert_event(part, adjacency))
     if isinstance(event, dp.RevealedSamplingDpEvent):
         one = convert_event(event.event, adjacency)
         return None if one is None else dp.RevealedSamplingDpEvent(event.sampling_probability, one)
     if isinstance(event, dp.SampledWithoutReplacementDpEvent):
-        return _fixed(event, replaced)
+        return _to_poisson(event, replaced)
     if isinstance(event, dp.ReplacedSamplingDpEvent) and not replaced:
         return dp.PoissonSampledDpEvent(event.sampling_probability, event.event)
     if isinstance(event, dp.PoissonSampledDpEvent) and replaced:
@@ -62,7 +62,7 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
         return dp.ReplacedSamplingDpEvent(event.sampling_probability, event.event)
     if isinstance(event, dp.MixtureOfGaussiansDpEvent) and replaced:
         return None
-    return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event
+    return _widen(event, 2) if replaced and isinstance(event, _NOISE) else event
 
 
 def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
@@ -120,9 +120,9 @@ def make_group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     """
     event = leaves.merge_sample(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
-        return _of_parts(event, lambda part: make_group_event(part, size))
+        return _change_parts(event, lambda part: make_group_event(part, size))
     if isinstance(event, _NOISE):
-        return _wider(event, size)
+        return _widen(event, size)
     if isinstance(event, dp.PoissonSampledDpEvent) and isinstance(event.event, dp.GaussianDpEvent):
         drawn = np.arange(size + 1)
         chances = scipy.stats.binom.pmf(drawn, size, event.sampling_probability)
@@ -134,7 +134,7 @@ def make_group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     return None
 
 
-def _of_parts(
+def _change_parts(
     event: dp.SelfComposedDpEvent | dp.ComposedDpEvent,
     change: Callable[[dp.DpEvent], dp.DpEvent | None],
 ) -> dp.DpEvent | None:
@@ -148,14 +148,14 @@ def _of_parts(
     return None if None in parts else dp.ComposedDpEvent(parts)
 
 
-def _wider(event: dp.DpEvent, times: int) -> dp.DpEvent:
+def _widen(event: dp.DpEvent, times: int) -> dp.DpEvent:
     """Noise event for a sum whose sensitivity is ``times`` as large: the noise multiplier is
     divided by ``times``.
     """
     return type(event)(event.noise_multiplier / times)
 
 
-def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpEvent | None:
+def _to_poisson(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpEvent | None:
     """Event of a sample of fixed size: the same sampling under replacement (``replaced``),
     otherwise Poisson sampling at the same rate.
 
@@ -171,7 +171,7 @@ def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpE
     # smaller sensitivity undercounts by a factor of two in the noise. The factor is attained if all
     # other records lie at one end of the ball, and the one at the opposite end.
     noise = isinstance(event.event, _NOISE)
-    one = _wider(event.event, 2) if noise else event.event
+    one = _widen(event.event, 2) if noise else event.event
     if replaced:
         n = event.source_dataset_size
         return dp.SampledWithoutReplacementDpEvent(n, event.sample_size, one)
@@ -204,7 +204,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     if any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf, _ in uses):
         return math.inf
     if delta == 0.0:
-        return max(math.fsum(n * _largest(leaf)[way] for leaf, n in uses) for way in (0, 1))
+        return max(math.fsum(n * _max_losses(leaf)[way] for leaf, n in uses) for way in (0, 1))
     mu, known = 0.0, []
     for leaf, count in uses:
         if isinstance(leaf, dp.GaussianDpEvent):
@@ -215,7 +215,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     if mu < math.inf:
         mu = min(mu, loss_pairs.MAX_LOSS)  # more noise reveals less
     if not known:
-        return _normal(mu, delta)
+        return _gaussian_epsilon(mu, delta)
     noisy: list[tuple[loss_pairs.Pair, int]] = (
         [(loss_pairs.make_gaussian_pair(mu), 1)] if mu > 0 else []
     )
@@ -268,7 +268,7 @@ def list_attainment_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _normal(mu: float, delta: float) -> float:
+def _gaussian_epsilon(mu: float, delta: float) -> float:
     """Lower bound on the epsilon at ``delta`` of a Gaussian mechanism with sensitivity over
     standard deviation ``mu``.
     """
@@ -277,13 +277,13 @@ def _normal(mu: float, delta: float) -> float:
     return max(0.0, (find_gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
-def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
+def _max_losses(leaf: dp.DpEvent) -> tuple[float, float]:
     """Largest privacy losses of one use of a mechanism, for the two orders of the inputs; 0 if they
     are unknown.
     """
     inner = getattr(leaf, "event", leaf)
     if isinstance(inner, (dp.GaussianDpEvent, dp.MixtureOfGaussiansDpEvent)):
-        return (0.0 if _hidden(leaf, inner) else math.inf,) * 2
+        return (0.0 if _hides_all(leaf, inner) else math.inf,) * 2
     if isinstance(leaf, dp.ShuffledDpEvent):
         return (leaf.epsilon,) * 2
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
@@ -296,7 +296,7 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     return far[0], far[1]
 
 
-def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
+def _hides_all(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
     """Whether the mechanism reveals nothing: no record is drawn, or the noise is infinite."""
     if isinstance(inner, dp.MixtureOfGaussiansDpEvent):
         return math.isinf(inner.standard_deviation) or not any(

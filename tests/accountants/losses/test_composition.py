@@ -159,7 +159,7 @@ def test_the_grid_dominates_and_keeps_mass_and_moment(
     mass /= mass.sum()
     loss = np.array([at for _, at in outputs])
     pair = ArrayPair.from_losses(loss, np.log(mass))
-    (grid,) = composition._discretized(((pair, 1),), [(loss.min(), loss.max())], step, True)
+    (grid,) = composition._discretize(((pair, 1),), [(loss.min(), loss.max())], step, True)
     exact = float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
     points = (grid.low + np.arange(len(grid.mass))) * step
     assert grid.mass @ -np.expm1(np.minimum(epsilon - points, 0.0)) >= exact - 1e-12

@@ -20,7 +20,7 @@ from scipy.special import log_ndtr, logsumexp
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.densities import Mixture, MixturePart
 from fedrec_auditor.accountants.losses.density_ratios import (
-    _supports,
+    _split_supports,
     bound_divergence,
     bound_log_ratio,
     find_distinguishing_event,
@@ -437,7 +437,7 @@ def log_ratios(p: Dist, q: Dist, y: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @given(dists(DENSITIES) | dists(MASSES), dists(DENSITIES) | dists(MASSES), st.floats(0.0, 0.999))
 def test_no_ratio_exceeds_the_bounds_of_its_cell(p: Dist, q: Dist, start: float) -> None:
-    for pair in _supports(p.mixture, q.mixture):
+    for pair in _split_supports(p.mixture, q.mixture):
         j = np.flatnonzero((pair.log_terms > -INF).any(axis=1).all(axis=0))
         low = np.where(np.isfinite(pair.low[j]), pair.low[j], pair.high[j] - 9.0)
         high = np.where(np.isfinite(pair.high[j]), pair.high[j], pair.low[j] + 9.0)

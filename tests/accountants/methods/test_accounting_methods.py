@@ -317,7 +317,7 @@ def test_renyi_curves_equal_their_integrals(order: float) -> None:
         BitFlipDpEvent(0.6, 0.4): sum_moment(order, (0.6, 0.4), (0.4, 0.6)),
     }
     for event, expected in seen.items():
-        found = accounting_methods._curve(event, np.array([order]))[0]
+        found = accounting_methods._renyi_curve(event, np.array([order]))[0]
         assert found == pytest.approx(math.log(expected) / (order - 1), rel=1e-6), event
 
 
@@ -439,7 +439,7 @@ def test_a_composition_is_computed_once() -> None:
 
 def clear_caches() -> None:
     composition._cached.cache_clear()
-    pairs._listed.cache_clear()
+    pairs._tabulate_clones.cache_clear()
 
 
 @pytest.mark.parametrize(
