@@ -174,9 +174,9 @@ class Scope:
           presence.
         - A local randomizer hides what a user sends, but not that the user sends.
         """
-        return not self.list_uncovered(other)
+        return not self.list_uncovered_fields(other)
 
-    def list_uncovered(self, other: Scope) -> tuple[str, ...]:
+    def list_uncovered_fields(self, other: Scope) -> tuple[str, ...]:
         """Lists the names of the fields, such as "unit", because of which this scope does not cover
         the ``other`` scope.
 

@@ -68,7 +68,9 @@ class LabelEnum(StrEnum):
         return _normalize_name(self.label)
 
     def matches_name(self, text: str) -> bool:
-        """Whether ``text`` is the member's name (a code) or its label, in any case and spelling."""
+        """Whether ``text`` is the member's name (a code) or its label, in any case, with
+        spaces, hyphens or underscores between words.
+        """
         return _normalize_name(text) in (self.option_value, _normalize_name(self.name))
 
     @classmethod
@@ -173,7 +175,7 @@ class FailOn(LabelEnum):
     NEVER = "never"
 
     @property
-    def level_without_severities(self) -> FailOn:
+    def without_severities(self) -> FailOn:
         """Level that replaces this one in a command without attacks, which has verdicts but no
         severities.
 
@@ -383,8 +385,8 @@ def is_vacuous(upper: Bound | Claim) -> bool:
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
     """Whether the lower bound ``lower`` refutes the upper bound or claim ``upper``.
 
-    The epsilon of ``lower`` must be larger and its delta at least as large, and its scope must be
-    one that the scope of ``upper`` covers (implies).
+    The epsilon of ``lower`` must be larger and its delta at least as large. A bound in the scope of
+    ``upper`` must also hold in the scope of ``lower`` (``Scope.covers``).
     """
     return (
         upper.scope.covers(lower.scope)
@@ -485,8 +487,8 @@ def _conclude(
             )
         return Verdict.UNSOUND, (
             f"The lower bound of epsilon, {_state(measured)} ({measured.source}), exceeds our own "
-            f"proved bound, {_state(accounted)} ({accounted.source}), in the same scope. The system, "
-            "the accountant or the estimator is wrong, so trust no other result of this audit."
+            f"proved bound, {_state(accounted)} ({accounted.source}), in the same scope. The "
+            "system, the accountant or the estimator is wrong: trust no other result of this audit."
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         derived = claim.basis is Basis.DERIVED
@@ -506,7 +508,7 @@ def _conclude(
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
         f"{name}: claimed for {getattr(claim.scope, name)}, judged for {getattr(scope, name)}"
-        for name in claim.scope.list_uncovered(scope)
+        for name in claim.scope.list_uncovered_fields(scope)
     ]
     if delta < claim.delta:
         differences.append(f"delta: claimed at {claim.delta:.3g}, judged at {delta:.3g}")
@@ -550,8 +552,7 @@ def _explain_unproved(claim: Claim, delta: float, accounted: Bound | None) -> st
     if accounted is None:
         return "No lower bound refutes the claim, and no accountant can prove it."
     if accounted.delta > delta:
-        most = _state_proof(accounted)
-        return f"Only {most} can be proved, but the judged delta is {_format(delta)}."
+        return f"Only {_state_proof(accounted)} can be proved, but the judged delta is {delta:.6g}."
     if math.isinf(accounted.epsilon) and not math.isinf(claim.epsilon):
         return "No lower bound refutes the claim, and no finite epsilon can be proved."
     if exceeds(accounted.epsilon, claim.epsilon):
@@ -586,7 +587,7 @@ def _convert_claim(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None
         name = unknown.size_name
         return f"The claim cannot be converted to this scope: the number of {name} is not known."
     except InputError:
-        if "vantage" in claim.scope.list_uncovered(scope):
+        if "vantage" in claim.scope.list_uncovered_fields(scope):
             return (
                 "The claim implies nothing in this scope: the adversary "
                 f"“{scope.vantage}” sees messages that cannot be computed from those that the "

@@ -163,7 +163,7 @@ def list_leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     return list(totals.values())
 
 
-def merge_sample(event: DpEvent) -> DpEvent:
+def merge_sampling(event: DpEvent) -> DpEvent:
     """Merges the mechanisms that a sampling ``event`` applies to one sample into one equivalent
     mechanism.
 
@@ -176,7 +176,7 @@ def merge_sample(event: DpEvent) -> DpEvent:
     >>> merge_sample(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
     """
-    # If a drawn record is replaced, the argument in ``ReplacedGaussianPair`` proceeds backwards
+    # If a drawn record is replaced, the argument in ``ReplaceOneGaussianPair`` proceeds backwards
     # through the uses: no second derivative of the expected value before a use is negative if none
     # after it is.
     sampled: Any = event
@@ -312,7 +312,7 @@ def _add_leaves(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent
     elif isinstance(event, ComposedDpEvent):
         for part in event.events:
             _add_leaves(part, times, totals)
-    elif not isinstance(event := merge_sample(event), NoOpDpEvent):
+    elif not isinstance(event := merge_sampling(event), NoOpDpEvent):
         key = _make_key(event)
         _, before = totals.get(key, (event, 0))
         totals[key] = (event, before + times)

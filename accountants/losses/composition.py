@@ -146,7 +146,7 @@ class LowerCurve:
         )
 
 
-def compute_lower_curve(uses: PairCounts) -> LowerCurve:
+def bound_delta_curve(uses: PairCounts) -> LowerCurve:
     """Computes a lower bound on the privacy curve (delta by epsilon) of composed pairs of
     distributions: losses are rounded down to a grid and added by Fourier transform.
 
@@ -448,8 +448,7 @@ def _bound_removed_loss(grids: _Grids, step: float, eta: float) -> tuple[float, 
 
 def _log_moments(grids: _Grids, step: float, tilts: Array) -> Array:
     """ln E[e^(t L)] of the sum L of all finite losses, for every tilt t."""
-    parts = [grid.count * grid.compute_log_moments(tilts, step) for grid in grids]
-    return np.asarray(np.sum(parts, axis=0))
+    return np.asarray(sum(grid.count * grid.compute_log_moments(tilts, step) for grid in grids))
 
 
 def _coarsen(grid: _Grid) -> tuple[_Grid, float]:

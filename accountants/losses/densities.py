@@ -136,7 +136,7 @@ class ExpTerm:
         away = y - self.anchor
         return self.log_max + self.slope * away - self.curvature / 2.0 * away * away
 
-    def find_nearest_points(self, y: Floats) -> tuple[Floats, Floats]:
+    def find_lattice_points(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
         units of the lattice step.
         """
@@ -189,18 +189,18 @@ class Mixture:
     """Distribution of a number or, more generally, a measure of any total mass.
 
     - ``pieces``: density pieces and lattices (equally spaced points).
-    - ``points``: probabilities of single numbers, by number.
+    - ``atoms``: probability of each single number.
     """
 
     pieces: tuple[MixturePart, ...] = ()
-    points: Mapping[float, float] = field(default_factory=dict)
+    atoms: Mapping[float, float] = field(default_factory=dict)
 
     def scale(self, factor: float) -> Mixture:
         """Returns the mixture with all masses multiplied by ``factor``. Masses that underflow are
         dropped.
         """
         pieces = (replace(p, weight=p.weight * factor) for p in self.pieces if p.weight * factor)
-        return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.points.items()})
+        return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.atoms.items()})
 
     def add(self, other: Mixture) -> Mixture:
         """Returns the sum of this mixture and the ``other`` one, as measures. Pieces of one shape
@@ -211,17 +211,17 @@ class Mixture:
             shape = replace(piece, weight=1.0)
             weights[shape] = weights.get(shape, 0.0) + piece.weight
         pieces = tuple(replace(shape, weight=weight) for shape, weight in weights.items())
-        values = dict.fromkeys((*self.points, *other.points))
-        points = {y: self.points.get(y, 0.0) + other.points.get(y, 0.0) for y in values}
+        values = dict.fromkeys((*self.atoms, *other.atoms))
+        points = {y: self.atoms.get(y, 0.0) + other.atoms.get(y, 0.0) for y in values}
         return Mixture(pieces, points)
 
-    def list_points(self) -> list[float]:
+    def list_atoms(self) -> list[float]:
         """Lists numbers with a positive probability: all single points, and up to 4,097 points of
         each lattice.
 
         Lattice points far out, with negligible probabilities, are omitted.
         """
-        places = [*self.points]
+        places = [*self.atoms]
         for piece in self.pieces:
             if piece.step:
                 reach = _FAR_OUT / abs(piece.rate) if piece.rate else math.inf
@@ -237,16 +237,16 @@ class Mixture:
         """
         y = np.asarray(y, dtype=np.float64)
         mass = np.full(y.shape, -np.inf)
-        if self.points:
-            values = np.array(sorted(self.points))
+        if self.atoms:
+            values = np.array(sorted(self.atoms))
             nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
             with np.errstate(divide="ignore"):
-                masses = np.log([self.points[value] for value in values.tolist()])
+                masses = np.log([self.atoms[value] for value in values.tolist()])
             near = np.abs(y - values[nearest]) <= RELATIVE_TOLERANCE * np.abs(values).max()
             mass = np.where(near, masses[nearest], mass)
         for term in map(ExpTerm.from_part, self.pieces):
             if term.step:
-                place, off = term.find_nearest_points(y)
+                place, off = term.find_lattice_points(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
                 mass = np.where(on, np.logaddexp(mass, term.compute_log(place)), mass)
@@ -303,7 +303,7 @@ def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], d
     """
     mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
-    places = [value for mixture in mixtures for value in mixture.points]
+    places = [value for mixture in mixtures for value in mixture.atoms]
     for piece in pieces:
         places += [piece.low, piece.high]
         places += [min(max(piece.mean, piece.low), piece.high)] * (piece.sd > 0.0)
@@ -326,7 +326,7 @@ def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], d
                     f"got {piece}. Replace it by a point of the same weight."
                 )
         points: dict[float, float] = {}
-        for value, mass in mixture.points.items():
+        for value, mass in mixture.atoms.items():
             if mass > 0.0:
                 points[place[value]] = points.get(place[value], 0.0) + mass
         yield terms, points
@@ -347,7 +347,7 @@ class Lattice:
     step: float
     terms_by_measure: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
 
-    def find_index(self, y: float) -> float:
+    def find_lattice_index(self, y: float) -> float:
         """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
         lattice.
         """
@@ -382,12 +382,12 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
                 f"Expected a grid step of {1e4 * RELATIVE_TOLERANCE} times the output or more, got "
                 f"{term.step} at output {term.anchor}. Output the integer index of the grid point."
             )
-        fits = (each for each in lattices if not math.isnan(each.find_index(term.anchor)))
+        fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.anchor)))
         lattice = next(fits, None)
         if lattice is None:
             lattice = Lattice(term.anchor, term.step)
             lattices.append(lattice)
-        low, high, anchor = map(lattice.find_index, (term.low, term.high, term.anchor))
+        low, high, anchor = map(lattice.find_lattice_index, (term.low, term.high, term.anchor))
         made = ExpTerm(low, high, anchor, term.log_max, term.slope * term.step)
         lattice.terms_by_measure[side].append(made)
     return lattices

@@ -40,13 +40,13 @@ class Enclosure:
     """Interval [lower, upper] that contains a computed value.
 
     - ``lower``, ``upper``: limits of the value.
-    - ``location``: for the supremum of a density ratio, the number at which the log-ratio equals
+    - ``argmax``: for the supremum of a density ratio, the number at which the log-ratio equals
       ``lower``; infinite if this is the limit at infinity.
     """
 
     lower: float
     upper: float
-    location: float = 0.0
+    argmax: float = 0.0
 
 
 class DistinguishingEvent(NamedTuple):
@@ -55,8 +55,8 @@ class DistinguishingEvent(NamedTuple):
 
     - ``low``, ``high``: ends of the interval, which are equal for a single number.
     - ``log_p``, ``log_q``: logarithms of the probabilities of the event under P and Q.
-    - ``max_log_ratio``: lower limit of the supremum of ln P(event)/Q(event) over all events
-      (``bound_log_ratio``).
+    - ``max_log_ratio``: lower bound on the largest ln P(A)/Q(A) of any event A
+      (``bound_log_ratio``); this event attains it up to rounding, if any event does.
     """
 
     low: float
@@ -111,8 +111,8 @@ def find_distinguishing_event(
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
     if not stretches.is_discrete:
         return stretches.find_event(supremum)
-    known = math.isfinite(supremum.lower) and math.isfinite(supremum.location)
-    places = np.array([supremum.location] if known else p.list_points())
+    known = math.isfinite(supremum.lower) and math.isfinite(supremum.argmax)
+    places = np.array([supremum.argmax] if known else p.list_atoms())
     logs = np.stack([mixture.compute_log_mass(places) for mixture in (p, q)])
     k = int(np.where(_find_largest_ratio(logs), logs[0], -np.inf).argmax())
     place, (log_p, log_q) = float(places[k]), logs[:, k].tolist()
@@ -390,7 +390,7 @@ class _Stretches:
         """Finds an interval on which ln(P/Q) is almost the given ``supremum``, with the masses of
         the measures P and Q on it.
         """
-        at, low, high = supremum.location, self.low[self.p_indices], self.high[self.p_indices]
+        at, low, high = supremum.argmax, self.low[self.p_indices], self.high[self.p_indices]
         reach, shares = self.decay_length[self.p_indices], 0.5 ** np.arange(_HALVINGS)[:, None]
         if math.isfinite(at):  # smaller and smaller parts around it
             size = np.where(np.isfinite(high - low), high - low, 64.0 * reach) * shares
@@ -481,9 +481,9 @@ def _split_supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iter
     for side, points in enumerate((of_p, of_q)):
         for k, value in enumerate(values):
             if value in points:
-                on = (each for each in lattices if not math.isnan(each.find_index(value)))
+                on = (each for each in lattices if not math.isnan(each.find_lattice_index(value)))
                 lattice = next(on, rest)
-                n = 2.0 * k if lattice is rest else lattice.find_index(value)
+                n = 2.0 * k if lattice is rest else lattice.find_lattice_index(value)
                 lattice.terms_by_measure[side].append(ExpTerm(n, n, n, math.log(points[value])))
     for lattice in lattices:
         yield _Stretches.from_terms(lattice.terms_by_measure, True, lattice.get_point)

@@ -417,8 +417,8 @@ class ClonePair:
 
         Clones are reports of other users that hide the user's own report. A loss belongs to two
         counts: the number C of clones, and the number a of draws from Q0 among the m = C + 1
-        reports that are clones or the user's own (Q0 and Q1 as in the docstring of the class).
-        Given m, P(a) is proportional to binom(m, a) (e^eps a + m - a), and Q(a) = P(m - a).
+        reports that are clones or the user's own. Q0 and Q1 are the two components of which the
+        user's report is a mixture (see the class). Given m, P(a) is proportional to binom(m, a) (e^eps a + m - a), and Q(a) = P(m - a).
 
         There are a few 10^5 losses for any number of users, because of three simplifications, which
         never lower epsilon:
@@ -479,7 +479,7 @@ class _SampledPair:
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonPair(_SampledPair):
+class PoissonSamplePair(_SampledPair):
     """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at ``rate`` q under
     add-remove adjacency.
 
@@ -489,8 +489,8 @@ class PoissonPair(_SampledPair):
     ln(1 - q + q e^l), where l is the loss of ``pair``.
 
     The pairs of this module are symmetric: outputs that are impossible under P have the same mass
-    under Q as outputs that are impossible under Q have under P. Such an output has a loss of ln(1 -
-    q) after (1 - q) Q is added.
+    under Q as outputs that are impossible under Q have under P. After (1 - q) Q is added, an output
+    that was impossible under P has a loss of ln(1 - q).
     """
 
     def bin_losses(self, edges: Array) -> tuple[Array, Array]:
@@ -543,7 +543,7 @@ class PoissonPair(_SampledPair):
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSizePair(_SampledPair):
+class FixedSizeSamplePair(_SampledPair):
     """Dominating pair for a sample of fixed size without replacement, when one of n records is
     replaced; ``rate`` = q = size/n.
 
@@ -572,7 +572,7 @@ class FixedSizePair(_SampledPair):
 
         ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
-        sampled = PoissonPair(self.pair, self.rate)
+        sampled = PoissonSamplePair(self.pair, self.rate)
         up_p, up_q = sampled.bin_losses(np.maximum(edges, 0.0))
         down_q, down_p = sampled.bin_losses(np.maximum(-edges[::-1], 0.0))
         log_p, log_q = np.logaddexp(up_p, down_p[::-1]), np.logaddexp(up_q, down_q[::-1])
@@ -589,12 +589,12 @@ class FixedSizePair(_SampledPair):
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
         most ``tail``, and above ``high`` likewise. The interval is symmetric around 0.
         """
-        _, high = PoissonPair(self.pair, self.rate).find_loss_range(tail)
+        _, high = PoissonSamplePair(self.pair, self.rate).find_loss_range(tail)
         return -high, high
 
 
 @dataclass(frozen=True, slots=True)
-class ReplacedGaussianPair:
+class ReplaceOneGaussianPair:
     """Pair (1 - q) N(0, 1) + q N(mu, 1) and (1 - q) N(0, 1) + q N(-mu, 1), for Poisson sampling
     under replacement.
 
@@ -756,9 +756,9 @@ class GaussianMixturePair:
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The ends are the losses at a low quantile of
-        N(0, 1) and at a high quantile of N(c, 1). Centres above c are left out, because their total
-        probability is at most ``tail`` / 2.
+        most ``tail``, and above ``high`` likewise. Let c be the largest centre of P that remains
+        after the largest centres, with a total probability of at most ``tail`` / 2, are left out.
+        The ends are the losses at a low quantile of N(0, 1) and at a high quantile of N(c, 1).
         """
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))
@@ -855,14 +855,14 @@ def make_dominating_pair(leaf: dp.DpEvent) -> Pair:
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return RevealedSamplingPair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
     if isinstance(leaf, dp.SampledWithoutReplacementDpEvent):
-        return FixedSizePair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
+        return FixedSizeSamplePair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
     if isinstance(leaf, dp.PoissonSampledDpEvent):
-        return PoissonPair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
+        return PoissonSamplePair(make_dominating_pair(leaf.event), get_sampling_rate(leaf))
     if isinstance(leaf, dp.MixtureOfGaussiansDpEvent):
         return _make_mixture_pair(leaf)
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
         return AtomicPair.from_epsilon(leaf.epsilon)
-    if isinstance(leaf, pure.THREE_LOSS_EVENTS):
+    if isinstance(leaf, pure.THREE_POINT_EVENTS):
         pair = pure.ThreePointLoss.from_event(leaf)
         if math.isinf(pair.max_loss):
             return AtomicPair.from_atoms((0.0, pair.p_uninformative), infinite=pair.p_own)
@@ -914,13 +914,13 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
         flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
         return make_shuffled_pairs(flipped, flipped, int(leaf.n_users))
     noises = (dp.GaussianDpEvent, dp.LaplaceDpEvent, dp.MixtureOfGaussiansDpEvent)
-    if not isinstance(inner, (*pure.THREE_LOSS_EVENTS, *noises)):
+    if not isinstance(inner, (*pure.THREE_POINT_EVENTS, *noises)):
         return None
     rate = get_sampling_rate(leaf)
     if rate == 0:
         return (_NOTHING,) * 2
     if isinstance(leaf, dp.SampledWithoutReplacementDpEvent) and rate < 1:
-        return (PoissonPair(make_dominating_pair(inner), rate),) * 2
+        return (PoissonSamplePair(make_dominating_pair(inner), rate),) * 2
     return (make_dominating_pair(leaf),) * 2
 
 
@@ -947,7 +947,7 @@ def _make_replaced_pair(drawn: dp.DpEvent, rate: float) -> Pair:
         return AtomicPair.from_epsilon(pure.amplify_epsilon(1.0 / noise, rate, replaced=True))
     if rate == 1 or math.isinf(noise):
         return make_gaussian_pair(2.0 / noise)
-    return ReplacedGaussianPair(1.0 / noise, rate)
+    return ReplaceOneGaussianPair(1.0 / noise, rate)
 
 
 def _make_mixture_pair(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:

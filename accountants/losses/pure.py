@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
-THREE_LOSS_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
+THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 # Event classes that have a pure epsilon, without any composition.
-PURE_EVENTS = (*THREE_LOSS_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
+PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
 # Different pure epsilons above 0 in ascending order, each with its number of uses.
 EpsilonCounts = tuple[tuple[float, int], ...]
 
@@ -32,8 +32,8 @@ class ThreePointLoss:
     - ``p_other``: probability, under the same input, of the output that the opposite input
       makes likely.
 
-    The remaining probability is that of the uninformative output. For randomized response this is
-    the distribution itself. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, ``p_other``
+    The remaining probability is that of the uninformative output. For randomized response, the
+    pair is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, ``p_other``
     is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
     code). The pair also covers a composition in which some bits are flipped in one direction and
     some in the other.
@@ -54,8 +54,8 @@ class ThreePointLoss:
         """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
         a pure epsilon. Raises InputError for any other event.
         """
-        if not isinstance(event, THREE_LOSS_EVENTS):
-            kinds = " or ".join(kind.__name__ for kind in THREE_LOSS_EVENTS)
+        if not isinstance(event, THREE_POINT_EVENTS):
+            kinds = " or ".join(kind.__name__ for kind in THREE_POINT_EVENTS)
             raise InputError(f"Expected {kinds}, got {event}. Give an event of such a class.")
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):

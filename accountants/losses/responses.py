@@ -125,8 +125,8 @@ def _compute_saving(kinds: EpsilonCounts, tilt: float) -> float:
 
 
 def _save_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Vector:
-    """ln(1 + e^-e) - ln(1 + e^-(e (1 + 2 t))): the value of ``_saved`` for one response of epsilon
-    e, at tilt t.
+    """ln(1 + e^-e) - ln(1 + e^-(e (1 + 2 t))): the value of ``_compute_saving`` for one response of
+    epsilon e, at tilt t.
 
     The two logarithms nearly cancel at small tilts, so they are not subtracted.
     """

@@ -46,7 +46,7 @@ _RARE = 750.0
 _FEW_OUTPUTS = 64
 
 
-class _JointOutputs(NamedTuple):
+class _Joint(NamedTuple):
     """Log-probabilities of the joint outputs of all copies of a mechanism under two inputs.
 
     - ``row_a``, ``row_b``: row indices of the two inputs.
@@ -92,8 +92,8 @@ class ProbabilityTable:
         """Computes a lower bound on epsilon at ``delta`` from all pairs of inputs, in ``scope``,
         without sampling error.
 
-        The bound equals the epsilon of the table at delta 0 and for a single copy. For several
-        copies at ``delta`` > 0 it may be smaller, if their outputs have more than two different
+        The bound equals the epsilon of the mechanism at delta 0 and for a single use (``n_copies``
+        = 1). For several uses ("copies") at ``delta`` > 0 it may be smaller, if their outputs have more than two different
         probability ratios, or if not all combinations of pairs are tried. The bound has a witness:
         the pair, and an output or event that shows the bound. At ``delta`` > 0 there is no witness
         for several copies whose outputs have more than two different probability ratios.
@@ -136,7 +136,7 @@ class ProbabilityTable:
         pairs = self._iter_pairs() if self.n_copies > 1 else ()
         return max((len(list_log_ratios(*pair)) for pair in pairs), default=0)
 
-    def _list_joint_outputs(self) -> tuple[list[_JointOutputs], bool]:
+    def _list_joint_outputs(self) -> tuple[list[_Joint], bool]:
         """Joint outputs of all copies under each ordered pair of inputs, and whether the worst pair
         is among them.
 
@@ -148,7 +148,7 @@ class ProbabilityTable:
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            _JointOutputs(a, b, number, *merge_copies(rows[a], rows[b], self.n_copies, number))
+            _Joint(a, b, number, *merge_copy_outputs(rows[a], rows[b], self.n_copies, number))
             for a, b, number in tried
         ], all_tried
 
@@ -183,14 +183,14 @@ class ProbabilityTable:
         if not all_tried:
             source = f"lower bound of the {source} of {self.n_copies} copies, over some pairs"
 
-        def by_ratio(joint: _JointOutputs) -> NDArray[np.intp]:
+        def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
             if self.name_event is None:
                 return np.argsort(ratio)
             # Columns whose ratios agree up to rounding keep their order.
             return np.argsort(np.round(ratio, 9), kind="stable")
 
-        def event(joint: _JointOutputs) -> WorstEvent:
+        def event(joint: _Joint) -> WorstEvent:
             order = by_ratio(joint)
             rounding = ROUNDING_ERROR * max(len(order), self.n_copies)
             return find_worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
@@ -296,7 +296,7 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
     return [int(k) * (copies // groups) for k in numbers], tried == groups + 1
 
 
-def merge_copies(
+def merge_copy_outputs(
     log_p: Array, log_q: Array, copies: int, exchanged: int = 0
 ) -> tuple[Array, Array]:
     """Merges the outputs of all ``copies`` of a mechanism into a sufficient statistic, and returns

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.composition import compute_upper_epsilon
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon, find_min_epsilon
 from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
-    THREE_LOSS_EVENTS,
+    THREE_POINT_EVENTS,
     ThreePointLoss,
     amplify_epsilon,
     count_epsilons,
@@ -100,7 +100,7 @@ class Optimal(LeafAccountant):
         return compose_pure_epsilons(count_epsilons(uses), delta)
 
 
-_SAMPLES = (*THREE_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
+_SAMPLES = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
 _PLD_READS = (*_SAMPLES, dp.MixtureOfGaussiansDpEvent)
 _PLD_SAMPLED = {
     dp.PoissonSampledDpEvent: _SAMPLES,
@@ -109,7 +109,7 @@ _PLD_SAMPLED = {
     dp.ReplacedSamplingDpEvent: (dp.GaussianDpEvent, dp.LaplaceDpEvent),
 }
 # Pairs for adding or removing records, which must be composed in both orders.
-_DIRECTED = (loss_pairs.PoissonPair, loss_pairs.GaussianMixturePair)
+_DIRECTED = (loss_pairs.PoissonSamplePair, loss_pairs.GaussianMixturePair)
 # Number of uses above which the binomial distribution is composed instead of listed.
 _MOST_RESPONSES = 10**6
 # Rounding error of one use in a Fourier transform; it counts as an infinite loss.
@@ -168,7 +168,7 @@ class Pld(LeafAccountant):
             once = count == 1 or revealing == 1.0
             all_revealed = revealing if once else -math.expm1(count * math.log1p(-revealing))
             epsilon = 0.0 if all_revealed <= delta else math.inf
-        elif len(uses) == 1 and isinstance(leaf, THREE_LOSS_EVENTS) and count <= _MOST_RESPONSES:
+        elif len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
             epsilon = _response_epsilon(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
             epsilon = _gaussian_epsilon(_joint_mu(uses), delta)
@@ -193,7 +193,7 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
     """
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return get_sampling_rate(leaf) * _revealing_probability(leaf.event)
-    if not isinstance(leaf, THREE_LOSS_EVENTS):
+    if not isinstance(leaf, THREE_POINT_EVENTS):
         return 0.0
     pair = ThreePointLoss.from_event(leaf)
     return pair.p_own if math.isinf(pair.max_loss) else 0.0
@@ -295,7 +295,7 @@ class Rdp(LeafAccountant):
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
-    supported_events = (*THREE_LOSS_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
+    supported_events = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
 
     def compute_epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
@@ -309,7 +309,7 @@ class Rdp(LeafAccountant):
 
 def _renyi_curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
-    if isinstance(leaf, THREE_LOSS_EVENTS):
+    if isinstance(leaf, THREE_POINT_EVENTS):
         return _three_point_curve(ThreePointLoss.from_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
         return _gaussian_curve(leaf.noise_multiplier, orders)

@@ -111,7 +111,8 @@ class GroupPrivacyRule:
         """Computes (epsilon, delta) of a lower bound for a change of one unit from a lower bound
         for the whole group.
 
-        The result holds for at least one of the changes.
+        The result holds for at least one of the single-unit changes that make up the change of the
+        group.
         """
         one = check_epsilon(epsilon) / self.group_size
         if check_delta(delta) == 0.0 or math.isinf(one):

@@ -32,7 +32,7 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     - Noise on a sum: under replacement, the multiplier is halved.
     - A sample of fixed size: the multiplier is halved under both adjacencies, because a sampled
       record always displaces another record. Adding or removing a record then costs as much as
-      Poisson sampling at the same rate (the proof is in a comment in ``_fixed``).
+      Poisson sampling at the same rate (the proof is in a comment in ``_replace_fixed_size``).
     - Poisson sampling under replacement: known for Gaussian and Laplace noise only
       (``ReplacedSamplingDpEvent``).
     - Events that are not noise on a sum (responses, pure epsilons, zCDP): unchanged.
@@ -44,7 +44,7 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     >>> convert_event(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
-    event, replaced = leaves.merge_sample(event), adjacency is not Adjacency.ADD_REMOVE
+    event, replaced = leaves.merge_sampling(event), adjacency is not Adjacency.ADD_REMOVE
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _change_parts(event, lambda part: convert_event(part, adjacency))
     if isinstance(event, dp.RevealedSamplingDpEvent):
@@ -86,8 +86,8 @@ def convert_event_or_raise(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEven
 
 
 def format_leaf_names(event: dp.DpEvent) -> str:
-    """Returns the names of the event classes of all mechanisms in ``event``, and of the events that
-    they sample, joined by commas.
+    """Returns the class names of all mechanisms in ``event``, and of the mechanisms inside sampling
+    events, joined by commas.
     """
     parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves.list_leaves(event)]
     names = dict.fromkeys(
@@ -118,7 +118,7 @@ def make_group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
-    event = leaves.merge_sample(event)
+    event = leaves.merge_sampling(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _change_parts(event, lambda part: make_group_event(part, size))
     if isinstance(event, _NOISE):

@@ -127,7 +127,7 @@ def command(
                 wrapped = paragraph.wrap_paragraph(text, width, hang=2)
                 print(paragraph.wrap_entry(label, text, width) if label else wrapped)
             sys.stdout.flush()
-    gate = Gate(fail_on.level_without_severities, allow or [])
+    gate = Gate(fail_on.without_severities, allow or [])
     raise Exit(gate.exit_code([] if judgement is None else [judgement.verdict]))
 
 

@@ -119,7 +119,7 @@ def command(
     from fedrec_auditor.reports.writers.paragraph import get_output_width, wrap_entry
 
     check_paths(sarif, junit)
-    width, gate = get_output_width(), make_gate(fail_on.level_without_severities, allow, waivers)
+    width, gate = get_output_width(), make_gate(fail_on.without_severities, allow, waivers)
 
     def work() -> tuple[int, str]:
         tested, verification = _verify(

@@ -228,7 +228,7 @@ def _shift(p: MassTable, q: MassTable) -> float | None:
         return None
     (one,), (two,) = p.values(), q.values()
     pieces = one.mixture.pieces, two.mixture.pieces
-    if any(map(len, (one.mixture.points, two.mixture.points))) or {*map(len, pieces)} != {1}:
+    if any(map(len, (one.mixture.atoms, two.mixture.atoms))) or {*map(len, pieces)} != {1}:
         return None
     (a,), (b,) = pieces
     whole = all(math.isinf(end) for piece in (a, b) for end in (piece.low, piece.high))

@@ -104,7 +104,7 @@ def list_numbers_at(atoms: MassTable, place: int) -> list[float]:
     return [
         float(number)
         for key, entry in atoms.items()
-        for number in (entry.mixture.list_points() if key[place] is DENSITY_SLOT else [key[place]])
+        for number in (entry.mixture.list_atoms() if key[place] is DENSITY_SLOT else [key[place]])
         if isinstance(number, (int, float))
     ]
 
@@ -191,13 +191,13 @@ def _entries(
             key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
     mixture = make_noise_mixture(main, cells[source])
     smooth = sum(piece.weight for piece in mixture.pieces)
-    total = smooth + sum(mixture.points.values())
+    total = smooth + sum(mixture.atoms.values())
     share = float(mass) / total
     cut = main.function is math.floor and source.family == "normal"
     if smooth:
         dense = Mixture(mixture.pieces).scale(share)
         yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
-    for number, weight in mixture.points.items():
+    for number, weight in mixture.atoms.items():
         if len(noises) > 1:
             raise NotTraced("several output numbers hold the same rounded noise. Return it once")
         at = tuple(number if value is DENSITY_SLOT else value for value in key)
@@ -268,7 +268,7 @@ def find_atoms(tables: Sequence[MassTable]) -> MassTable:
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
         lattices = tuple(piece for piece in entry.mixture.pieces if piece.step)
         smooth |= len(lattices) < len(entry.mixture.pieces)
-        if DENSITY_SLOT not in key or lattices or entry.mixture.points:
+        if DENSITY_SLOT not in key or lattices or entry.mixture.atoms:
             add_entry(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
     return atoms if smooth else {}
 
@@ -332,7 +332,7 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
         width = piece.sd or (1.0 / abs(piece.rate) if piece.rate else piece.high - piece.low)
         if max(map(abs, ends), default=0.0) * _RESOLVED > width:
             raise NotTraced("the noise is too small relative to the number to which it is added")
-    return Mixture(pieces, {scale * value + shift: mass for value, mass in bare.points.items()})
+    return Mixture(pieces, {scale * value + shift: mass for value, mass in bare.atoms.items()})
 
 
 def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
@@ -375,7 +375,7 @@ def _rounded_down(mixture: Mixture) -> Mixture:
     (equally spaced numbers), with points at the ends. Values of normal noise beyond 38 standard
     deviations are left out; each has a probability below 1e-314.
     """
-    if mixture.points or any(piece.step for piece in mixture.pieces):
+    if mixture.atoms or any(piece.step for piece in mixture.pieces):
         raise NotTraced("the code rounds noise that is already rounded. Round once")
     points: dict[float, float] = {}
     lattices: list[MixturePart] = []

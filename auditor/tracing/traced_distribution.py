@@ -314,7 +314,7 @@ def _kind(branch: PathResult, block: tuple[int, ...]) -> Hashable:
     if not any(isinstance(entry, Symbol) for entry in leaves):
         return tuple(leaves)
     return tuple(
-        (key, entry.mass, entry.mixture.pieces, tuple(entry.mixture.points.items()))
+        (key, entry.mass, entry.mixture.pieces, tuple(entry.mixture.atoms.items()))
         for key, entry in make_joint_table(branch, leaves).items()
     )
 

@@ -90,7 +90,7 @@ def test_a_narrower_scope_never_covers_a_wider_one(
             continue  # see the test of participation
         assert wide.covers(narrow)
         assert not narrow.covers(wide)
-        assert narrow.list_uncovered(wide) == (name,)
+        assert narrow.list_uncovered_fields(wide) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_add_remove_does_not_cover_changes_of_present_users() -> None:
     assert changes.epsilon == pytest.approx(2 * leaves.epsilon)
     there = _with(WIDEST, "adjacency", Adjacency.ADD_REMOVE)
     for unit in set(Unit) - {Unit.USER}:
-        assert there.list_uncovered(_with(there, "unit", unit)) == ("unit",)
+        assert there.list_uncovered_fields(_with(there, "unit", unit)) == ("unit",)
     assert there.covers(_with(there, "horizon", Horizon.ROUND))
 
 
 def test_any_pair_does_not_cover_participation() -> None:
     there = _with(WIDEST, "adjacency", Adjacency.ADD_REMOVE)
-    assert WIDEST.list_uncovered(there) == ("adjacency",)
+    assert WIDEST.list_uncovered_fields(there) == ("adjacency",)
     for unit in set(Unit) - {Unit.USER}:
         assert WIDEST.covers(_with(there, "unit", unit))
 
@@ -135,8 +135,8 @@ def test_a_scope_covers_field_by_field() -> None:
             _with(base[f], f, getattr(one, f)).covers(_with(base[f], f, getattr(two, f)))
             for f in fields
         ]
-        assert one.covers(two) == (not one.list_uncovered(two))
-        assert set(one.list_uncovered(two)) <= set(fields)
+        assert one.covers(two) == (not one.list_uncovered_fields(two))
+        assert set(one.list_uncovered_fields(two)) <= set(fields)
         assert all(alone) or not one.covers(two)
 
 

@@ -221,7 +221,7 @@ class DpPrivrec(Privrec):
         If M of N clients are drawn, the mechanism is that of a worst-case training: all other
         clients' changes lie at one end of the clipping ball, and the replaced client moves from
         that end to the opposite end. The output of a round is then N(0, z^2), or with probability
-        M/N N(1, z^2), for the joint noise multiplier z (``losses.pairs.FixedSizePair``).
+        M/N N(1, z^2), for the joint noise multiplier z (``losses.pairs.FixedSizeSamplePair``).
 
         None for the published model as the only view, and for other units than a user. None also
         for an added or removed user, who moves the averages by less than a replaced user.
@@ -244,7 +244,7 @@ class DpPrivrec(Privrec):
 
         - a replaced user: the sampled Gaussian, because sampling amplifies privacy;
         - an added or removed user: Poisson sampling, with the noise multiplier for a replaced user
-          (proved in ``losses.pairs.FixedSizePair``);
+          (proved in ``losses.pairs.FixedSizeSamplePair``);
         - any other change: the Gaussian without sampling, which bounds it.
 
         The adversary must not know the sample. Another client knows whether it is itself drawn, so

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.losses import composition
 from fedrec_auditor.accountants.losses.composition import (
     PairCounts,
-    compute_lower_curve,
+    bound_delta_curve,
     compute_lower_epsilon,
     compute_upper_epsilon,
     convolve_distributions,
@@ -23,10 +23,10 @@ from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     ArrayPair,
     AtomicPair,
-    FixedSizePair,
+    FixedSizeSamplePair,
     GaussianPair,
     LaplacePair,
-    PoissonPair,
+    PoissonSamplePair,
     RevealedSamplingPair,
     ReversedPair,
 )
@@ -65,10 +65,10 @@ def test_poisson_samples_agree_with_the_library(rate: float, noise: float, count
     slow = library.from_gaussian_mechanism(
         noise, sampling_prob=rate, value_discretization_interval=STEP
     ).self_compose(count)
-    assert_equal_costs(slow, PoissonPair(GaussianPair(1 / noise), rate), count)
+    assert_equal_costs(slow, PoissonSamplePair(GaussianPair(1 / noise), rate), count)
 
 
-def assert_equal_costs(slow: Any, pair: PoissonPair, count: int) -> None:
+def assert_equal_costs(slow: Any, pair: PoissonSamplePair, count: int) -> None:
     ways = (pair, ReversedPair(pair))
     for delta in (1e-8, 1e-5, 1e-2):
         ours = max(compute_upper_epsilon(((way, count),), delta) for way in ways)
@@ -80,7 +80,7 @@ def test_laplace_noise_agrees_with_the_library(rate: float) -> None:
     slow = library.from_laplace_mechanism(
         1.5, sampling_prob=rate, value_discretization_interval=STEP
     ).self_compose(40)
-    assert_equal_costs(slow, PoissonPair(LaplacePair(1 / 1.5), rate), 40)
+    assert_equal_costs(slow, PoissonSamplePair(LaplacePair(1 / 1.5), rate), 40)
 
 
 def test_different_leaves_agree_with_the_library() -> None:
@@ -100,9 +100,9 @@ PAIRS = st.sampled_from(
         AtomicPair.from_atoms(
             (0.4, 0.3), (0.0, 0.7 - 0.3 * math.exp(-0.4)), (-0.4, 0.3 * math.exp(-0.4))
         ),
-        PoissonPair(GaussianPair(0.9), 0.1),
-        ReversedPair(PoissonPair(GaussianPair(0.9), 0.1)),
-        FixedSizePair(LaplacePair(1.0), 0.2),
+        PoissonSamplePair(GaussianPair(0.9), 0.1),
+        ReversedPair(PoissonSamplePair(GaussianPair(0.9), 0.1)),
+        FixedSizeSamplePair(LaplacePair(1.0), 0.2),
         RevealedSamplingPair(GaussianPair(0.5), 0.3),
     ]
 )
@@ -129,9 +129,9 @@ def test_lower_and_upper_bounds_are_close(uses: PairCounts, delta: float) -> Non
         ((LaplacePair(60.0), 64 * 1682),),
         ((LaplacePair(1e6), 3), (GaussianPair(1e-3), 10**6)),
         ((GaussianPair(1e-5), 10**9),),
-        ((PoissonPair(GaussianPair(100.0), 1e-6), 10**6),),
-        ((PoissonPair(GaussianPair(0.01), 1e-5), 10**7),),
-        ((FixedSizePair(GaussianPair(1.0), 1e-3), 10**5),),
+        ((PoissonSamplePair(GaussianPair(100.0), 1e-6), 10**6),),
+        ((PoissonSamplePair(GaussianPair(0.01), 1e-5), 10**7),),
+        ((FixedSizeSamplePair(GaussianPair(1.0), 1e-3), 10**5),),
         ((responses(1e-6), 10**9), (responses(60.0), 100), (responses(0.1), 77)),
     ],
 )
@@ -171,14 +171,14 @@ def test_the_grid_dominates_and_keeps_mass_and_moment(
     "uses",
     [
         ((GaussianPair(0.4), 30),),
-        ((PoissonPair(GaussianPair(1.0), 0.1), 200),),
+        ((PoissonSamplePair(GaussianPair(1.0), 0.1), 200),),
         ((LaplacePair(0.5), 12), (GaussianPair(0.3), 5)),
         ((AtomicPair.from_atoms((0.0, 0.9), (0.3, 0.09), infinite=0.01), 3),),
     ],
 )
 def test_the_lower_curve_agrees_with_bounds_at_every_delta(uses: PairCounts) -> None:
     """The curve is below the proof at the same delta, and within 2% of the bound for that delta."""
-    curve = compute_lower_curve(uses)
+    curve = bound_delta_curve(uses)
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
         above, below = compute_upper_epsilon(uses, delta), compute_lower_epsilon(uses, delta)
         if math.isfinite(above):
@@ -208,10 +208,10 @@ def test_sums_of_integers_have_convolved_distributions(
 
 
 @pytest.mark.parametrize(
-    "pair", [GaussianPair(0.7), LaplacePair(2.0), PoissonPair(GaussianPair(1.0), 0.1)]
+    "pair", [GaussianPair(0.7), LaplacePair(2.0), PoissonSamplePair(GaussianPair(1.0), 0.1)]
 )
 def test_masses_of_losses_equal_those_of_draws(
-    pair: GaussianPair | LaplacePair | PoissonPair,
+    pair: GaussianPair | LaplacePair | PoissonSamplePair,
 ) -> None:
     """Masses of cells equal a histogram of draws; six standard deviations are allowed (1e-8)."""
     rng, n = np.random.default_rng(5), 400_000

@@ -249,7 +249,7 @@ def test_a_maximum_between_the_ends_is_found(p: Mixture, q: Mixture, place: floa
     found = bound_log_ratio(p, q)
     assert found.lower - 1e-12 <= ratio(place) <= found.upper + 1e-12
     assert found.upper - found.lower <= 1.01e-10 * max(1.0, found.lower)
-    assert found.location == pytest.approx(place, abs=1e-4)
+    assert found.argmax == pytest.approx(place, abs=1e-4)
 
 
 def balle_wang(epsilon: float, shift: float) -> float:
@@ -333,7 +333,7 @@ def test_positions_that_differ_by_rounding_are_equal() -> None:
         (mix(*geometric(1.0, 1.0, step=third)), mix(*geometric(1.0, 1.0, step=0.3))),
         (mix(*geometric(0.0, 1.0, step=third), v9=0.0), mix(*geometric(0.9, 1.0, step=0.3))),
     ]:
-        expected = 3.0 if p.points.get(9.0) == 0.0 else 0.0
+        expected = 3.0 if p.atoms.get(9.0) == 0.0 else 0.0
         for one, other in ((p, q), (q, p)):
             assert bound_log_ratio(one, other).upper == pytest.approx(expected, abs=1e-12)
 
@@ -487,7 +487,7 @@ def test_random_densities_equal_a_grid(p: Dist, q: Dist, epsilon: float) -> None
     assert log_ratios(p, q, y).max() <= found.upper + 1e-9
     if found.lower < INF:
         assert found.upper - found.lower <= 1e-9
-        near = np.clip(found.location, -1e4, 1e4) + np.array([-1e-9, 1e-9])
+        near = np.clip(found.argmax, -1e4, 1e4) + np.array([-1e-9, 1e-9])
         assert log_ratios(p, q, near).max() >= found.lower - 1e-7
     else:
         tails = log_ratios(p, q, np.array([-1e4, -1e3, -1e2, 1e2, 1e3, 1e4]))
@@ -527,7 +527,7 @@ def test_the_event_of_a_ratio_of_masses_is_a_point(p: Dist, q: Dist) -> None:
     expected = [math.exp(law.log(place)[0]) for law in (p, q)]
     assert np.exp([event.log_p, event.log_q]) == pytest.approx(expected, rel=1e-9)
     assert event.log_p > -INF
-    if found.lower < INF and abs(found.location) < INF:
+    if found.lower < INF and abs(found.argmax) < INF:
         assert event.log_p - event.log_q == pytest.approx(found.lower, abs=1e-9)
 
 

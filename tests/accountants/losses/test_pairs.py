@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.losses.divergences import find_min_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     GaussianMixturePair,
     GaussianPair,
-    PoissonPair,
+    PoissonSamplePair,
     ReversedPair,
     find_attained_pairs,
     make_shuffled_pairs,
@@ -129,7 +129,7 @@ def test_groups_have_the_epsilon_of_another_library(
 )
 def test_a_group_of_one_is_a_sampled_record(rate: float, noise: float, edges: list[float]) -> None:
     points = np.concatenate([[-np.inf], np.sort(edges), [np.inf]])
-    ours, known = group(rate, 1, noise), PoissonPair(GaussianPair(1 / noise), rate)
+    ours, known = group(rate, 1, noise), PoissonSamplePair(GaussianPair(1 / noise), rate)
     for found, expected in zip(ours.bin_losses(points), known.bin_losses(points), strict=True):
         assert np.exp(found) == pytest.approx(np.exp(expected), abs=1e-12)
 

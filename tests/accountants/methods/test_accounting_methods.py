@@ -39,7 +39,7 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
 )
 from fedrec_auditor.accountants.losses import composition, pairs
-from fedrec_auditor.accountants.losses.pairs import ClonePair, PoissonPair, make_dominating_pair
+from fedrec_auditor.accountants.losses.pairs import ClonePair, make_dominating_pair
 from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.methods import accounting_methods
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp, Shuffle
@@ -207,7 +207,7 @@ def test_the_pair_of_every_leaf_has_masses_of_1(event: DpEvent) -> None:
         pair = make_dominating_pair(one)
         log_p, log_q = pair.bin_losses(edges)
         assert np.exp(log_p).sum() + pair.infinite_mass == pytest.approx(1, abs=1e-12)
-        told_by_q = 0.0 if isinstance(pair, PoissonPair) else pair.infinite_mass
+        told_by_q = 0.0 if isinstance(pair, pairs.PoissonSamplePair) else pair.infinite_mass
         assert np.exp(log_q).sum() + told_by_q == pytest.approx(1, abs=1e-12)
 
 

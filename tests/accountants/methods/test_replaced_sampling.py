@@ -17,7 +17,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import ReplacedSamplingDpEvent
-from fedrec_auditor.accountants.losses.pairs import ReplacedGaussianPair
+from fedrec_auditor.accountants.losses.pairs import ReplaceOneGaussianPair
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.conversions import GroupPrivacyRule
@@ -59,7 +59,7 @@ def test_two_removals_bound_a_replacement() -> None:
 def test_opposite_records_are_the_worst_pair(mu: float, rate: float) -> None:
     """The records x and x' are anywhere in the disc of radius mu; a grid is summed."""
     edges = np.concatenate([[-np.inf], np.linspace(-12, 12, 240_001), [np.inf]])
-    p, q = (np.exp(part) for part in ReplacedGaussianPair(mu, rate).bin_losses(edges))
+    p, q = (np.exp(part) for part in ReplaceOneGaussianPair(mu, rate).bin_losses(edges))
     assert (p.sum(), q.sum()) == (pytest.approx(1), pytest.approx(1))
     axis = np.linspace(-mu - 7, mu + 7, 700)
     cell = (axis[1] - axis[0]) ** 2 / (2 * math.pi)

@@ -21,11 +21,11 @@ from scipy import stats
 
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
-    FixedSizePair,
+    FixedSizeSamplePair,
     GaussianPair,
     LaplacePair,
     Pair,
-    PoissonPair,
+    PoissonSamplePair,
     ReversedPair,
 )
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
@@ -94,7 +94,7 @@ def test_the_pair_has_the_amplified_curve(
 ) -> None:
     """The curve is q delta_M(ln(1 + (x - 1)/q)) at x >= 1, mirrored by 1 - x + x H(1/x) below."""
     edges = np.concatenate([[-np.inf], np.linspace(-12, 12, 480_001), [np.inf]])
-    found = make_curve(FixedSizePair(pair, rate), edges)
+    found = make_curve(FixedSizeSamplePair(pair, rate), edges)
     for x in (1.0, 1.02, 1.4, 3.0):
         amplified = rate * curve(1 + (x - 1) / rate)
         assert found(x) == pytest.approx(amplified, abs=1e-6)
@@ -105,7 +105,7 @@ def test_the_pair_has_the_amplified_curve(
 def test_both_distributions_of_the_pair_have_mass_1(rate: float) -> None:
     edges = np.concatenate([[-np.inf], np.linspace(-40, 40, 8001), [np.inf]])
     for pair in (GaussianPair(2.0), LaplacePair(3.0), AtomicPair.from_epsilon(0.7)):
-        for log_mass in FixedSizePair(pair, rate).bin_losses(edges):
+        for log_mass in FixedSizeSamplePair(pair, rate).bin_losses(edges):
             assert np.exp(log_mass).sum() == pytest.approx(
                 1, abs=1e-3 if pair.find_loss_range(0)[1] < 1 else 1e-9
             )
@@ -125,7 +125,7 @@ def sampled(data: tuple[int, ...]) -> np.ndarray:
 
 def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
     """Enumerates all samples of 2 of 4 records, with one bit replaced."""
-    pair = FixedSizePair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
+    pair = FixedSizeSamplePair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
     dominating = make_curve(pair, CELLS)
     for rest in itertools.product((0, 1), repeat=3):
         laws = sampled((0, *rest)), sampled((1, *rest))
@@ -136,7 +136,7 @@ def test_every_pair_of_data_sets_is_dominated_in_both_directions() -> None:
 
 def test_removal_is_dominated_by_a_poisson_sample() -> None:
     """Enumerates all samples of 2, of 4 records or of 3."""
-    pair = PoissonPair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
+    pair = PoissonSamplePair(AtomicPair.from_epsilon(math.log(KEEP / (1 - KEEP))), 2 / 4)
     curves = make_curve(pair, CELLS), make_curve(ReversedPair(pair), CELLS)
     for rest in itertools.product((0, 1), repeat=3):
         with_it, without = sampled((1, *rest)), sampled(rest)

@@ -193,8 +193,8 @@ def test_comparisons_do_not_pass_unassessed_systems(record: Record, tmp_path: Pa
 
 @pytest.mark.parametrize("level", [each for each in FailOn if each is not FailOn.NEVER])
 def test_a_refuted_randomizer_fails_at_every_level_of_severity(level: FailOn) -> None:
-    assert Gate(level.level_without_severities).exit_code([Verdict.VIOLATED]) == 1
-    assert Gate(level.level_without_severities).exit_code([Verdict.INCONCLUSIVE]) == 3
+    assert Gate(level.without_severities).exit_code([Verdict.VIOLATED]) == 1
+    assert Gate(level.without_severities).exit_code([Verdict.INCONCLUSIVE]) == 3
 
 
 SCHEMA = jsonschema.Draft4Validator(

@@ -348,7 +348,7 @@ class StepNoise:
 
         - Adding or removing a user: the event of independent samples, with noise multiplier
           ``row_multiplier``. A sample has a fixed size, so that an added user takes the place of
-          another user (``losses.pairs.FixedSizePair``).
+          another user (``losses.pairs.FixedSizeSamplePair``).
         - Replacing a user: the event of a sample of n' of n rows.
         - Smaller changes, such as one rating: the event without amplification by sampling. The
           gradients of the user's other ratings show in which steps the user's row is sampled.

@@ -12,7 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution as library
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from fedrec_auditor.accountants.losses.pairs import GaussianPair, PoissonPair, ReversedPair
+from fedrec_auditor.accountants.losses.pairs import GaussianPair, PoissonSamplePair, ReversedPair
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
@@ -122,7 +122,7 @@ def test_half_the_noise_is_necessary_and_sufficient(z: float) -> None:
         return np.mean([stats.norm.pdf(points, at, z) for at in sums], axis=0) * step
 
     def get_epsilon(noise: float, x: float) -> float:
-        pair = PoissonPair(GaussianPair(1 / noise), 2 / 6)
+        pair = PoissonSamplePair(GaussianPair(1 / noise), 2 / 6)
         edges = np.concatenate([[-np.inf], np.linspace(-30, 30, 60_001), [np.inf]])
         curves = []
         for one in (pair, ReversedPair(pair)):
