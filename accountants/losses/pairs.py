@@ -418,7 +418,8 @@ class ClonePair:
         Clones are reports of other users that hide the user's own report. A loss belongs to two
         counts: the number C of clones, and the number a of draws from Q0 among the m = C + 1
         reports that are clones or the user's own. Q0 and Q1 are the two components of which the
-        user's report is a mixture (see the class). Given m, P(a) is proportional to binom(m, a) (e^eps a + m - a), and Q(a) = P(m - a).
+        user's report is a mixture (see the class). Given m, P(a) is proportional to binom(m, a)
+        (e^eps a + m - a), and Q(a) = P(m - a).
 
         There are a few 10^5 losses for any number of users, because of three simplifications, which
         never lower epsilon:

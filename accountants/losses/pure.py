@@ -32,9 +32,9 @@ class ThreePointLoss:
     - ``p_other``: probability, under the same input, of the output that the opposite input
       makes likely.
 
-    The remaining probability is that of the uninformative output. For randomized response, the
-    pair is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q, ``p_other``
-    is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
+    The remaining probability is that of the uninformative output. For randomized response, the pair
+    is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q,
+    ``p_other`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
     code). The pair also covers a composition in which some bits are flipped in one direction and
     some in the other.
     """

@@ -93,10 +93,11 @@ class ProbabilityTable:
         without sampling error.
 
         The bound equals the epsilon of the mechanism at delta 0 and for a single use (``n_copies``
-        = 1). For several uses ("copies") at ``delta`` > 0 it may be smaller, if their outputs have more than two different
-        probability ratios, or if not all combinations of pairs are tried. The bound has a witness:
-        the pair, and an output or event that shows the bound. At ``delta`` > 0 there is no witness
-        for several copies whose outputs have more than two different probability ratios.
+        = 1). For several uses ("copies") at ``delta`` > 0 it may be smaller, if their outputs have
+        more than two different probability ratios, or if not all combinations of pairs are tried.
+        The bound has a witness: the pair, and an output or event that shows the bound. At ``delta``
+        > 0 there is no witness for several copies whose outputs have more than two different
+        probability ratios.
         """
         return self._bound_at_delta(scope, delta) if delta > 0 else self._bound_at_zero(scope)
 
