@@ -23,7 +23,7 @@ from fedrec_auditor.attacks.parts.uploads import ChangedRows, find_changed_rows,
 from fedrec_auditor.targets.transcript import View
 
 _ALIKE = 6  # number of decimals of scores that are equal on all processors
-_LEAST = 1e-9  # number of users of a class, below which the number is a rounding error
+_MIN_COUNT = 1e-9  # number of users of a class, below which the number is a rounding error
 _HIDDEN = (100, 30)
 _ZHANG = (
     "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "
@@ -86,14 +86,14 @@ class AttributeBayes(SupervisedAttack):
         k, codes = len(problem.known_users), problem.class_codes
         everybody = np.concatenate([problem.known_users, problem.unknown_users])
         inner = problem.get_inner_products(everybody, everybody)
-        inner *= _variance_1(inner)
+        inner *= _compute_scale(inner)
         truth = np.eye(problem.n_classes)[codes]
-        known_only = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
+        known_only = _log_likelihood(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
         updated = known_only
         for _ in range(self.steps):
             shares = softmax(updated + np.log(truth.mean(axis=0)), axis=1)
             shares[:k] = truth
-            updated = _bayes(inner, shares)
+            updated = _log_likelihood(inner, shares)
         both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (known_only, updated)]
         scores = max(both, key=lambda found: supervised.get_macro_auc(codes, found[:k]))[k:]
         return ClassGuess(scores.argmax(axis=1), scores)
@@ -242,7 +242,7 @@ class AttributeTree(SupervisedAttack):
         return ClassGuess(shares.argmax(axis=1), shares)
 
 
-def _variance_1(inner: NDArray[np.float64]) -> float:
+def _compute_scale(inner: NDArray[np.float64]) -> float:
     """Returns the factor that scales inner products (n, n) to those of columns of variance 1.
 
     With d independent columns of variance 1, the product of two different rows has variance d, and
@@ -254,7 +254,7 @@ def _variance_1(inner: NDArray[np.float64]) -> float:
     return float(own.sum()) / square if square > 0 else 1.0
 
 
-def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_likelihood(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns log-likelihoods (n, C) of the classes for each row, from the means of other rows.
 
     inner: inner products of users' rows of uploads (n, n)
@@ -267,12 +267,12 @@ def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[n
     sums, others = inner @ shares, shares.sum(axis=0) - shares
     pairs = others**2 - (squared.sum(axis=0) - squared)
     products = (shares * sums - squared * own).sum(axis=0) - 2 * shares * (sums - shares * own)
-    return _ratio(sums - shares * own, others) - _ratio(products, pairs) / 2
+    return _divide(sums - shares * own, others) - _divide(products, pairs) / 2
 
 
-def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def _divide(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns part / whole, or 0 where ``whole`` is 0."""
-    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _LEAST)
+    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _MIN_COUNT)
 
 
 def _classify(
@@ -333,8 +333,8 @@ class AttributeRows:
         """
         pair = (background.known_users, background.known_classes)
         known, labels = (np.zeros(0, dtype=np.int64) if each is None else each for each in pair)
-        places = list(_places(find_changed_rows(view), background.n_classes))
-        right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
+        places = list(_find_groups(find_changed_rows(view), background.n_classes))
+        right = [_count_right(users, codes, known, labels) for users, codes, _ in places]
         best = [place for place, share in zip(places, right, strict=True) if share == max(right)]
         if len(best) != 1:
             return GuessedLabels(users=known[:0], classes=labels[:0])
@@ -344,7 +344,7 @@ class AttributeRows:
         return GuessedLabels(users=users[rows], classes=codes[rows], is_proved=certain[rows])
 
 
-def _places(
+def _find_groups(
     patterns: dict[str, ChangedRows], classes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
     """Yields groups of ``classes`` adjacent rows or columns that may encode an attribute.
@@ -364,7 +364,7 @@ def _places(
                     yield pattern.users.astype(np.int64), codes.astype(np.int64), active
 
 
-def _agreement(
+def _count_right(
     users: NDArray[Any], codes: NDArray[Any], known: NDArray[Any], labels: NDArray[Any]
 ) -> int:
     """Counts the users of known class whose inferred category is right.

@@ -97,11 +97,11 @@ def choose_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     step = max(1, _BLOCK // max(1, posterior.shape[1]))
     chosen = np.empty(posterior.shape, dtype=np.bool_)
     for start in range(0, len(posterior), step):
-        chosen[start : start + step] = _best_f1_sets(posterior[start : start + step])
+        chosen[start : start + step] = _maximize_f1(posterior[start : start + step])
     return chosen
 
 
-def _best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+def _maximize_f1(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     order = np.argsort(-posterior, axis=1, kind="stable")
     ranked = np.take_along_axis(posterior, order, axis=1)
     size = np.arange(1, posterior.shape[1] + 1)

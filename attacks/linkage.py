@@ -68,7 +68,7 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     if not reading.explain_refusal(alone):
         evidence = reading.read_evidence(alone, everyone)
         if evidence.log_ratio is not None:
-            prints["interactions"] = _interactions(evidence)
+            prints["interactions"] = _scale_posterior(evidence)
         for name in ("vectors", "ratings"):
             part = getattr(evidence, name)
             if part is not None:
@@ -76,9 +76,9 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     moving = uploads.read_model_messages(alone)
     for name, component in sent.items():
         if name in moving:
-            prints |= _print_model(name, moving[name][0])
+            prints |= _fingerprint_model(name, moving[name][0])
         elif component.kind in transcript.LIST_KINDS:
-            prints[name] = _bag(component.to_dense(everyone).reshape(count, -1))
+            prints[name] = _count_codes(component.to_dense(everyone).reshape(count, -1))
         elif np.prod(component.shape) <= _WIDE:
             prints[name] = component.to_dense(everyone).reshape(count, -1)
     return {name: _centre(part) for name, part in prints.items()}
@@ -121,12 +121,12 @@ def compute_margin(cosines: NDArray[np.floating[Any]]) -> float:
     if cosines.shape[1] < 2:
         return 0.0
     first = np.partition(cosines, -2, axis=1)[:, -2:].astype(np.float64)
-    spread = max(float(cosines.var()), _LEAST)
-    chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
+    spread = max(float(cosines.var()), _MIN_STD)
+    chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _MIN_STD) ** 2))
     return float(np.minimum(chance[:, 1] - chance[:, 0], readers.MAX_LOG_RATIO).mean())
 
 
-def _interactions(evidence: readers.Evidence) -> NDArray[np.float32]:
+def _scale_posterior(evidence: readers.Evidence) -> NDArray[np.float32]:
     """Returns the posterior less the prior of each interaction, (n, M), in scaled units.
 
     The difference is divided by the standard deviation sqrt(p (1 - p)) of an item with the share p
@@ -141,7 +141,7 @@ def _interactions(evidence: readers.Evidence) -> NDArray[np.float32]:
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 
-def _print_model(name: str, messages: uploads.ModelMessages) -> Fingerprints:
+def _fingerprint_model(name: str, messages: uploads.ModelMessages) -> Fingerprints:
     """Returns fingerprints of the changes of one model part: entries, row lengths, changed rows.
 
     ``name`` is the name of the part, with which the names of the fingerprints begin.
@@ -159,7 +159,7 @@ def _print_model(name: str, messages: uploads.ModelMessages) -> Fingerprints:
     return {key: np.concatenate(blocks) for key, blocks in parts.items()}
 
 
-def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
+def _count_codes(codes: NDArray[Any]) -> NDArray[np.float32]:
     """Counts how often each code occurs in each list, (n, p); some codes share a column."""
     wide = min(_WIDE, _ROOM * codes.shape[1])
     bags = np.zeros((len(codes), wide), dtype=np.float32)
@@ -182,7 +182,7 @@ def _normalise(part: NDArray[np.float32]) -> NDArray[np.float32]:
 # Maximum number of rounds before the last round that are compared with it.
 MAX_EARLIER_ROUNDS = 2
 _LUCK = 2.0  # cost per unit of weight, in standard deviations of the gain by chance
-_LEAST = 1e-6  # smallest standard deviation of cosines
+_MIN_STD = 1e-6  # smallest standard deviation of cosines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,7 @@ class Linkage:
         """
         *before, last = select_linkable_rounds(view)
         if before[-1].uploads is None:
-            batches = [(np.arange(_count(before[-1])), make_fingerprints(view, before[-1]))]
+            batches = [(np.arange(_count_uploads(before[-1])), make_fingerprints(view, before[-1]))]
             candidates = batches[0][0]
         else:
             sent = [(seen.uploads.users, seen) for seen in before if seen.uploads is not None]
@@ -268,7 +268,7 @@ def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[s
     chosen = {name: part[both] for name, part in sent.items()}
     cosines = compare_fingerprints(chosen, before, candidates)
     names = sorted(cosines)
-    deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
+    deviations = np.array([max(float(cosines[name].std()), _MIN_STD) for name in names])
     x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]
     true = x[:, np.arange(x.shape[1]), whose[both]]
     price = _LUCK * np.sqrt(x.shape[1])
@@ -295,7 +295,7 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
     beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}
     if not beyond:
         return {max(sorted(margins), key=lambda name: margins[name]): 1.0}
-    return {name: more / max(float(cosines[name].std()), _LEAST) for name, more in beyond.items()}
+    return {name: more / max(float(cosines[name].std()), _MIN_STD) for name, more in beyond.items()}
 
 
 def select_linkable_rounds(view: View) -> tuple[RoundView, ...]:
@@ -304,8 +304,8 @@ def select_linkable_rounds(view: View) -> tuple[RoundView, ...]:
     A message is linkable if it holds all data that one user sent in the round, unlike shuffled
     reports of single coordinates. ``view`` is what the adversary sees.
     """
-    return tuple([seen for seen in view.rounds if _count(seen)][-1 - MAX_EARLIER_ROUNDS :])
+    return tuple([seen for seen in view.rounds if _count_uploads(seen)][-1 - MAX_EARLIER_ROUNDS :])
 
 
-def _count(seen: RoundView) -> int:
+def _count_uploads(seen: RoundView) -> int:
     return len(next(iter(get_user_messages(seen).values()), ()))

@@ -85,7 +85,7 @@ class InteractionMembership:
 Floats = NDArray[np.float64]
 _TINY = 1e-12
 _MEMO = "of profiles"
-_GROUPS, _LEAST = 4, 100  # maximum number of groups of profiles, and minimum size of a group
+_GROUPS, _MIN_GROUP = 4, 100  # maximum number of groups of profiles, and minimum size of a group
 _KNOWN = (Vantage.SERVER, Vantage.AGGREGATE)
 
 
@@ -159,20 +159,20 @@ class UserMembership:
                 "Expected profiles, is_included and at least 2 reference_views in background, got "
                 f"an absent field or {len(background.reference_views)} views. Give all three."
             )
-        features = _features(view, profiles)
-        known = np.stack([_features(each, profiles) for each in background.reference_views])
+        features = _measure_features(view, profiles)
+        known = np.stack([_measure_features(each, profiles) for each in background.reference_views])
         # Training moves a value for everybody.
         features = features - features.mean(axis=0)
         known = known - known.mean(axis=1, keepdims=True)
         scores = np.empty(len(features))
         order = np.argsort(np.diff(profiles.indptr), kind="stable")
-        for alike in np.array_split(order, max(1, min(_GROUPS, len(order) // _LEAST))):
+        for alike in np.array_split(order, max(1, min(_GROUPS, len(order) // _MIN_GROUP))):
             scores[alike] = score_profiles(features[alike], known[:, alike], included[:, alike])
         scores -= scores.mean()
         return MemberScores(values=scores / max(float(np.abs(scores).mean()), _TINY))
 
 
-def _features(view: View, profiles: sparse.csr_array) -> Floats:
+def _measure_features(view: View, profiles: sparse.csr_array) -> Floats:
     """Returns features (n, f) of each of ``profiles`` in one training, cached for later calls."""
     whose, features = view.cache.get(_MEMO, (None, None))
     if whose is not profiles:

@@ -98,7 +98,7 @@ class Component(ABC):
     @property
     def kind(self) -> Payload:
         """Type of the messages, such as gradients or item lists."""
-        return _first(self).kind
+        return _get_first_part(self).kind
 
     @property
     def learning_rate(self) -> float | None:
@@ -109,12 +109,12 @@ class Component(ABC):
         gradients of all local steps. The rate is negative if the client sends the gradient itself,
         without the minus sign.
         """
-        return _first(self).learning_rate
+        return _get_first_part(self).learning_rate
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's message, without the axis of clients."""
-        return _first(self).shape
+        return _get_first_part(self).shape
 
     def __len__(self) -> int:
         """Number of clients."""
@@ -152,7 +152,7 @@ class Component(ABC):
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
         me: Any = self
-        made: Self = replace(me, **{n: _of(getattr(me, n), clients) for n in me.per_client_fields})
+        made: Self = replace(me, **{n: _take_clients(getattr(me, n), clients) for n in me.per_client_fields})
         return made
 
     def drop_rows(self, count: int) -> Component:
@@ -257,7 +257,7 @@ class Dense(Component):
 
     def bound_magnitude(self) -> float:
         """Returns the largest absolute value of all messages, or infinity if a value is NaN."""
-        return _largest(self.values)
+        return _max_abs(self.values)
 
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' messages in float64, in the shape of one message."""
@@ -300,7 +300,7 @@ class Bits(Component):
     def to_dense(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns the bits that ``clients`` sent, bool of shape (len(clients), number of items)."""
         out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
-        rows, entries = _entries(self.entries.indptr, clients)
+        rows, entries = _find_entries(self.entries.indptr, clients)
         out[rows, self.entries.indices[entries]] = True
         if self.randomizer is None or self.streams is None:
             return out
@@ -346,8 +346,8 @@ class RankOneMessages(Component):
         |s| are absolute values of ``sparse_vectors``; |v_i| and |x_u| are Euclidean norms of item
         and user vectors.
         """
-        item, user = (_longest(rows) for rows in (self.item_vectors, self.user_vectors))
-        limit = (_largest(self.sparse_vectors.data) + item * user) * user
+        item, user = (_max_row_norm(rows) for rows in (self.item_vectors, self.user_vectors))
+        limit = (_max_abs(self.sparse_vectors.data) + item * user) * user
         return math.inf if math.isnan(limit) else limit
 
     def sum_all(self) -> NDArray[Any]:
@@ -370,7 +370,7 @@ class RankOneMessages(Component):
         of ``item_vectors`` and ``sparse_vectors`` are read.
         """
         x, s = self.user_vectors[clients], self.sparse_vectors
-        held, entries = _located(s.indptr, s.indices, clients, rows)
+        held, entries = _locate_rows(s.indptr, s.indices, clients, rows)
         left = -np.einsum("nkf,nf->nk", self.item_vectors[rows], x)
         left[held] += s.data[entries[held]]
         return np.asarray(left[:, :, None] * x[:, None, :])
@@ -419,7 +419,7 @@ class SparseRows(Component):
         Rows that are not stored for a client are those of ``broadcast``, or zeros if
         ``broadcast`` is None.
         """
-        rows, entries = _entries(self.indptr, clients)
+        rows, entries = _find_entries(self.indptr, clients)
         shape = (len(clients), *self.shape)
         if self.broadcast is None:
             out = np.zeros(shape, dtype=self.values.dtype)
@@ -436,14 +436,14 @@ class SparseRows(Component):
         if self.broadcast is not None:
             return super(SparseRows, self).flag_sent_rows(clients)
         out = np.zeros((len(clients), self.n_rows), dtype=np.bool_)
-        rows, entries = _entries(self.indptr, clients)
+        rows, entries = _find_entries(self.indptr, clients)
         out[rows, self.row_ids[entries]] = True
         return out
 
     def bound_magnitude(self) -> float:
         """Returns the largest absolute value in ``values`` and ``broadcast``; infinity for NaN."""
         broadcast = () if self.broadcast is None else (self.broadcast,)
-        return max(map(_largest, (self.values, *broadcast)))
+        return max(map(_max_abs, (self.values, *broadcast)))
 
     def sum_all(self) -> NDArray[Any]:
         """Computes the sum of all clients' matrices in float64, shape (M, d)."""
@@ -476,7 +476,7 @@ class SparseRows(Component):
         ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. Only stored rows
         are read; no full matrix is computed.
         """
-        held, entries = _located(self.indptr, self.row_ids, clients, rows)
+        held, entries = _locate_rows(self.indptr, self.row_ids, clients, rows)
         if self.broadcast is None:
             out = np.zeros((*rows.shape, *self.shape[1:]), self.values.dtype)
         else:
@@ -486,7 +486,7 @@ class SparseRows(Component):
 
     def take(self, clients: Ints) -> SparseRows:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
-        rows, entries = _entries(self.indptr, clients)
+        rows, entries = _find_entries(self.indptr, clients)
         indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
         row_ids, values = self.row_ids[entries], self.values[entries]
         return replace(self, indptr=indptr, row_ids=row_ids, values=values)
@@ -508,7 +508,7 @@ class OverlaidTables(Component):
     def to_dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the tables of some clients, shape (len(clients), number of rows, row length)."""
         out = self.table.to_dense(clients)
-        places, entries = _entries(self.rows.indptr, clients)
+        places, entries = _find_entries(self.rows.indptr, clients)
         out[places, self.rows.row_ids[entries]] = self.rows.values[entries]
         return out
 
@@ -522,7 +522,7 @@ class OverlaidTables(Component):
         ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``.
         """
         out = self.table.select_rows(clients, rows)
-        held, entries = _located(self.rows.indptr, self.rows.row_ids, clients, rows)
+        held, entries = _locate_rows(self.rows.indptr, self.rows.row_ids, clients, rows)
         out[held] = self.rows.values[entries[held]]
         return out
 
@@ -687,7 +687,7 @@ class Reports(Component):
         return Reports(index, positive, self.magnitude, self.shape)
 
 
-def _largest(values: NDArray[Any]) -> float:
+def _max_abs(values: NDArray[Any]) -> float:
     """Returns the largest absolute value, or infinity if a value is NaN, without a copy."""
     if not values.size:
         return 0.0
@@ -695,24 +695,24 @@ def _largest(values: NDArray[Any]) -> float:
     return math.inf if any(map(math.isnan, ends)) else max(map(abs, ends))
 
 
-def _longest(rows: NDArray[Any]) -> float:
+def _max_row_norm(rows: NDArray[Any]) -> float:
     """Returns the largest Euclidean norm of a row, or infinity if a value is NaN."""
-    return math.sqrt(_largest(np.einsum("nd,nd->n", rows, rows, dtype=np.float64)))
+    return math.sqrt(_max_abs(np.einsum("nd,nd->n", rows, rows, dtype=np.float64)))
 
 
-def _first(made: Component) -> Component:
+def _get_first_part(made: Component) -> Component:
     first: Component = getattr(made, made.per_client_fields[0])
     return first
 
 
-def _of(part: Any, clients: Ints) -> Any:
+def _take_clients(part: Any, clients: Ints) -> Any:
     """Returns the entries of ``clients`` (indices) in ``part``, which has one entry per client."""
     if isinstance(part, np.ndarray | sparse.csr_array):
         return part[clients]
     return None if part is None else part.take(clients)
 
 
-def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _find_entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Returns two indices of every stored entry of ``clients``: into ``clients``, and into all
     entries.
     """
@@ -722,7 +722,7 @@ def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.
     return rows, np.asarray(np.repeat(starts, sizes) + offsets, dtype=np.intp)
 
 
-def _located(
+def _locate_rows(
     indptr: Ints, ids: Ints, clients: Ints, wanted: Ints
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Returns flags of the ``wanted`` row ids (n, k) that a client has stored, and their entry
@@ -731,7 +731,7 @@ def _located(
     The entry index is valid only for a row whose flag is true. Each client's ``ids`` are in
     ascending order.
     """
-    owners, entries = _entries(indptr, clients)
+    owners, entries = _find_entries(indptr, clients)
     if not len(entries):
         return np.zeros(wanted.shape, np.bool_), np.zeros(wanted.shape, np.intp)
     own = ids[entries].astype(np.int64)

@@ -101,7 +101,7 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
         *(f"share of level {level}" for level in levels),
         *("share low", "share high", "entropy", "median", "least", "largest", "mean"),
     ]
-    known = _grouped(interactions)
+    known = _add_age_group(interactions)
     for key in FEATURE_ATTRIBUTES:
         if key in known:
             categories = np.arange(len(known[key].categories))
@@ -115,12 +115,12 @@ def count_user_features(interactions: Interactions) -> int:
 
     There are 18 columns for the ratings, and one per category of gender, occupation and age group.
     """
-    known = _grouped(interactions)
+    known = _add_age_group(interactions)
     counts = (len(known[key].categories) for key in FEATURE_ATTRIBUTES if key in known)
     return N_RATING_FEATURES + sum(counts)
 
 
-def _grouped(interactions: Interactions) -> dict[str, Attribute]:
+def _add_age_group(interactions: Interactions) -> dict[str, Attribute]:
     """Returns the users' attributes by name, with "age_group" derived from "age" if it is missing.
 
     Ages in years are put into the groups ``AGE_GROUPS``. Other categories of "age" are used as the

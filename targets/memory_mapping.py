@@ -62,7 +62,7 @@ class RoundStore:
         shared = {id(array) for array in (new_round.broadcast or {}).values()}
         size = sum(count_bytes(c, shared) for c in new_round.uploads.components.values())
         self._left -= size
-        self._let_go()
+        self._free_pages()
         if self._left >= 0:
             return new_round
         kept = {name: self._map(c, shared) for name, c in new_round.uploads.components.items()}
@@ -90,10 +90,10 @@ class RoundStore:
         if isinstance(mapped.base, mmap.mmap):
             self._read.append(weakref.ref(mapped.base))
         # the folder lives as long as any array in it
-        weakref.finalize(mapped, _hold, self._folder)
+        weakref.finalize(mapped, _keep_alive, self._folder)
         return mapped
 
-    def _let_go(self) -> None:
+    def _free_pages(self) -> None:
         """Frees the memory pages of the last round's files, if possible. Files stay readable."""
         for reference in self._read:
             pages = reference()
@@ -102,7 +102,7 @@ class RoundStore:
         self._read.clear()
 
 
-def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
+def _keep_alive(folder: tempfile.TemporaryDirectory[str]) -> None:
     """Does nothing. As an argument of a finalizer, ``folder`` exists until the finalizer runs."""
 
 

@@ -59,7 +59,7 @@ def log(x: float) -> float:
 
 
 @jit_compile(cache=False, inline="always")
-def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
+def _add_noise(entry: float, word: np.uint64, clip: float, scale: float) -> float:
     unit = (np.uint64((word >> _S12) | _BITS_OF_1).view(np.float64) - 1.0) + _HALF
     size = np.float64(-scale * log(unit)).view(np.uint64)
     signed = np.uint64(size ^ np.uint64(word << _S63)).view(np.float64)
@@ -81,7 +81,7 @@ def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> N
         at = seeds[client]
         for place in range(flat.shape[1]):
             at += _GOLDEN
-            out[client, place] = _sent(flat[client, place], _mix(_mix(at)), clip, scale)
+            out[client, place] = _add_noise(flat[client, place], _mix(_mix(at)), clip, scale)
 
 
 @jit_compile(error_model="numpy")
@@ -106,4 +106,4 @@ def add_laplace_rows(
             at = seeds[client] + np.uint64(ids[row] * width) * _GOLDEN
             for place in range(width):
                 at += _GOLDEN
-                out[row, place] = _sent(values[row, place], _mix(_mix(at)), clip, scale)
+                out[row, place] = _add_noise(values[row, place], _mix(_mix(at)), clip, scale)

@@ -189,7 +189,7 @@ def get_allowed_values(cls: type) -> dict[str, ValueConstraint]:
     Fields that do not declare allowed values are left out. If a subclass annotates a field again
     without allowed values, those of the base class apply.
     """
-    rules = {name: rule for name, hint in _hints(cls) if (rule := _rule(hint)) is not None}
+    rules = {name: rule for name, hint in _hints(cls) if (rule := _get_rule(hint)) is not None}
     return {field.name: rules[field.name] for field in fields(cls) if field.name in rules}
 
 
@@ -211,7 +211,7 @@ def describe_setting(cls: type, setting: str) -> str:
     The text is the last text in the annotation. If there is none, it is the first clause of the
     docstring that has the setting's name in double backquotes, or else "".
     """
-    beside = [text for name, hint in _hints(cls) if name == setting for text in _beside(hint)]
+    beside = [text for name, hint in _hints(cls) if name == setting for text in _get_metadata(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:
         return str(texts[-1])
     for base in cls.__mro__:
@@ -226,15 +226,15 @@ def get_class_doc(cls: type) -> str:
     return (inspect.getdoc(cls) or "").partition(">>>")[0].strip()
 
 
-def _beside(hint: Any) -> tuple[Any, ...]:
+def _get_metadata(hint: Any) -> tuple[Any, ...]:
     return getattr(hint, "__metadata__", ())
 
 
-def _rule(hint: Any) -> ValueConstraint | None:
-    bare = hint.__origin__ if _beside(hint) else hint
+def _get_rule(hint: Any) -> ValueConstraint | None:
+    bare = hint.__origin__ if _get_metadata(hint) else hint
     if get_origin(bare) is Literal:
         return AllowedValues(get_args(bare))
-    rules = (one for one in _beside(hint) if isinstance(one, ValueConstraint))
+    rules = (one for one in _get_metadata(hint) if isinstance(one, ValueConstraint))
     return _FLAG if bare is bool else next(rules, None)
 
 

@@ -105,11 +105,11 @@ class SideTables:
         """
         read = set[str]()
         if self.items is not None:
-            interactions = self._with_items(interactions, self.items, read)
+            interactions = self._join_items(interactions, self.items, read)
         if part is not None:
             interactions = part(interactions)
         if self.users is not None:
-            interactions = self._with_users(interactions, self.users, read)
+            interactions = self._join_users(interactions, self.users, read)
         if strange := sorted(self.bins.keys() - read):
             there = f"The columns are: {', '.join(sorted(read))[:300]}." if read else ""
             raise InputError(
@@ -124,13 +124,13 @@ class SideTables:
             )
         return interactions
 
-    def _with_users(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
+    def _join_users(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
         own = get_source_ids(interactions.users, interactions.user_names)
-        row, cells, notes = _read(path, "user", own, self.columns.get("user"), self.attributes)
+        row, cells, notes = _read_file(path, "user", own, self.columns.get("user"), self.attributes)
         read.update(cells)
         attributes, remarks = dict(interactions.attributes), list(notes)
         for name, cell in cells.items():
-            made = _attribute(cell.take(row), name, path.name, self.bins.get(name))
+            made = _make_attribute(cell.take(row), name, path.name, self.bins.get(name))
             if isinstance(made, Attribute):
                 attributes[name] = made
                 if lacking := int(np.count_nonzero(~made.has_value)):
@@ -150,9 +150,9 @@ class SideTables:
             notes=(*interactions.notes, *remarks),
         )
 
-    def _with_items(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
-        texts = interactions.titles if _are_identifiers(interactions) else ()
-        row, cells, notes = _read(
+    def _join_items(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
+        texts = interactions.titles if _has_text_ids(interactions) else ()
+        row, cells, notes = _read_file(
             path, "item", get_source_ids(interactions.items, texts), self.columns.get("item")
         )
         read.update(cells)
@@ -173,9 +173,9 @@ class SideTables:
                 titles = texts or tuple(column.texts[code] for code in column.codes)
                 continue
             if name == genre:
-                words, has = _genres(column, name, path)
+                words, has = _read_genres(column, name, path)
             else:
-                made = _attribute(column, name, path.name, self.bins.get(name))
+                made = _make_attribute(column, name, path.name, self.bins.get(name))
                 if not isinstance(made, Attribute):
                     remarks.append(f"{name} of {path.name} is not used: {made.got} {made.remedy}")
                     continue
@@ -211,7 +211,7 @@ class _Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unusable:
+class _Refusal:
     """Explanation why a column cannot be an attribute, in two sentences.
 
     got: the content of the column
@@ -222,16 +222,16 @@ class _Unusable:
     remedy: str
 
 
-_DATES = _Unusable("dates.", "Give an age, a year, or a group of them.")
+_DATES = _Refusal("dates.", "Give an age, a year, or a group of them.")
 
 
-def _are_identifiers(interactions: Interactions) -> bool:
+def _has_text_ids(interactions: Interactions) -> bool:
     """Whether the titles are the items' identifiers, as in a ``Table`` of text identifiers."""
     numbered = np.array_equal(interactions.items, np.arange(interactions.n_items))
     return numbered and len(interactions.titles) > 0
 
 
-def _is_index(name: str, what: str) -> bool:
+def _is_id_column(name: str, what: str) -> bool:
     """Whether a column has a usual name of identifiers or of row numbers.
 
     ``what`` is the kind of the rows, "user" or "item".
@@ -240,7 +240,7 @@ def _is_index(name: str, what: str) -> bool:
     return plain in ("", "id", "index", *ID_COLUMN_NAMES[what]) or plain.startswith("unnamed")
 
 
-def _read(
+def _read_file(
     path: Path, what: str, own: NDArray[Any], given: str | None, named: Sequence[str] | None = None
 ) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
     """Reads the side table at ``path``, and matches its identifiers with the identifiers ``own``.
@@ -269,7 +269,7 @@ def _read(
     others = {
         place: name.partition(":")[0]
         for place, name in enumerate(names)
-        if place != at and not _is_index(name, what)
+        if place != at and not _is_id_column(name, what)
     }
     if len(set(others.values())) < len(others) or not others:
         raise make_layout_error(str(path), f"distinct columns beside {names[at]!r}", got=names)
@@ -318,16 +318,16 @@ def _texts(*parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     return tuple(part.astype(np.str_) for part in parts)
 
 
-def _attribute(
+def _make_attribute(
     cells: _Cells, name: str, place: str, edges: Sequence[float] | None
-) -> Attribute | _Unusable:
+) -> Attribute | _Refusal:
     """Returns the attribute in a column, or the reason why the column cannot be an attribute."""
     texts = [text.strip() for text in cells.texts]
     occurs = np.bincount(cells.codes, minlength=len(texts)) > 0
     there = np.array([text.casefold() not in NULL_TEXTS for text in texts]) & occurs
     if not there.any():
-        return _Unusable("no value.", "Fill it in.")
-    values = _numbers([text for text, here in zip(texts, there, strict=True) if here])
+        return _Refusal("no value.", "Fill it in.")
+    values = _to_numbers([text for text, here in zip(texts, there, strict=True) if here])
     if edges is not None and values is None:
         odd = next(t for t, here in zip(texts, there, strict=True) if here and not _is_number(t))
         raise InputError(
@@ -337,7 +337,7 @@ def _attribute(
     codes = np.full(len(texts), -1)
     known = there[cells.codes]
     if values is not None:
-        codes[there], categories = _binned(values, codes, cells, there, edges)
+        codes[there], categories = _bin_values(values, codes, cells, there, edges)
     else:
         words = [text for text, here in zip(texts, there, strict=True) if here]
         if all(map(DATE_REGEX.fullmatch, words)):
@@ -349,11 +349,11 @@ def _attribute(
     if edges and values is not None and len(categories) == 1:
         raise InputError(
             f"Expected bin edges between the values of {name!r} in {place}, which lie between "
-            f"{_written(values.min())} and {_written(values.max())}, got the edges "
-            f"{', '.join(map(_written, edges))}, with all values in one bin. Give other edges."
+            f"{_format(values.min())} and {_format(values.max())}, got the edges "
+            f"{', '.join(map(_format, edges))}, with all values in one bin. Give other edges."
         )
     if len(categories) > min(MAX_CLASSES, max(2, users // MIN_CLASS_USERS)):
-        return _Unusable(
+        return _Refusal(
             f"{users:,} values, of which {len(categories):,} are distinct.",
             f"Group them into {MAX_CLASSES} at most.",
         )
@@ -364,7 +364,7 @@ def _attribute(
     return Attribute(codes=of_users, categories=categories)
 
 
-def _binned(
+def _bin_values(
     values: NDArray[np.float64],
     codes: NDArray[np.int64],
     cells: _Cells,
@@ -381,8 +381,8 @@ def _binned(
         cuts = np.unique(cuts[cuts > distinct[0]])
         edges = tuple((cuts if cuts.size else distinct[1:2]).tolist())
     if not edges:
-        return np.searchsorted(distinct, values), tuple(map(_written, distinct.tolist()))
-    ends = [_written(edge) for edge in edges]
+        return np.searchsorted(distinct, values), tuple(map(_format, distinct.tolist()))
+    ends = [_format(edge) for edge in edges]
     names = [
         f"below {ends[0]}",
         *(f"{low} to below {high}" for low, high in pairwise(ends)),
@@ -392,7 +392,7 @@ def _binned(
     return place, tuple(names[code] for code in occur)
 
 
-def _numbers(words: Collection[str]) -> NDArray[np.float64] | None:
+def _to_numbers(words: Collection[str]) -> NDArray[np.float64] | None:
     """Converts the words to numbers; None if a word is not a number."""
     return np.array([float(word) for word in words]) if all(map(_is_number, words)) else None
 
@@ -402,11 +402,11 @@ def _is_number(word: str) -> bool:
     return matched is not None and bool(np.isfinite(float(word)))
 
 
-def _written(number: float) -> str:
+def _format(number: float) -> str:
     return str(int(number)) if number == int(number) else repr(number)
 
 
-def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+def _read_genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
     """Returns the sorted genres in a column, and flags of each row's genres (n, genres)."""
     present = (s for s in GENRE_SEPARATORS if any(s in t for t in cells.texts))
     between = next(present, GENRE_SEPARATORS[0])

@@ -78,7 +78,7 @@ class Streams:
         Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
         on.
         """
-        return _uniform(self.draw_words(count, start))
+        return _to_uniform(self.draw_words(count, start))
 
     def draw_laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Draws Laplace noise of scale 1 from every stream: shape (n, count).
@@ -86,7 +86,7 @@ class Streams:
         Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
         on. Absolute values are at most 36.7.
         """
-        return _laplace(self.draw_words(count, start))
+        return _to_laplace(self.draw_words(count, start))
 
     def draw_normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
         """Draws standard normal noise from every stream, by inversion: shape (n, count).
@@ -108,7 +108,7 @@ class Streams:
 
         Both arrays are broadcast against each other, and the result has their common shape.
         """
-        return _laplace(self._words_at(clients, positions))
+        return _to_laplace(self._draw_words_at(clients, positions))
 
     def draw_normal_at(
         self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
@@ -122,9 +122,9 @@ class Streams:
         """
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(_uniform(self._words_at(clients, positions))))
+        return np.asarray(ndtri(_to_uniform(self._draw_words_at(clients, positions))))
 
-    def _words_at(
+    def _draw_words_at(
         self, clients: NDArray[np.integer[Any]], positions: NDArray[np.integer[Any]]
     ) -> NDArray[np.uint64]:
         with np.errstate(over="ignore"):
@@ -140,14 +140,14 @@ def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return word ^ (word >> np.uint64(31))
 
 
-def _uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
     return (words >> np.uint64(12)).astype(np.float64) * (2 * _HALF) + _HALF
 
 
-def _laplace(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _to_laplace(words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Converts random words to Laplace noise of scale 1, by inversion of an exponential.
 
     The lowest bit of a word gives the sign, and the upper 52 bits the absolute value.
     """
-    size = np.log(_uniform(words))
+    size = np.log(_to_uniform(words))
     return np.where(words & np.uint64(1), size, -size)

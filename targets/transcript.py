@@ -286,7 +286,7 @@ class ComponentView(Component):
         return self._made("drop_rows", count)
 
 
-def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
+def _to_views(components: Mapping[str, Component]) -> Mapping[str, Component]:
     return MappingProxyType(
         {n: c if isinstance(c, ComponentView) else ComponentView(c) for n, c in components.items()}
     )
@@ -318,9 +318,9 @@ class RoundView:
         for name in ("uploads", "cleartext"):
             linked: Uploads | None = getattr(self, name)
             if linked is not None:
-                object.__setattr__(self, name, Uploads(linked.users, _wires(linked.components)))
+                object.__setattr__(self, name, Uploads(linked.users, _to_views(linked.components)))
         if self.shuffled is not None:
-            object.__setattr__(self, "shuffled", _wires(self.shuffled))
+            object.__setattr__(self, "shuffled", _to_views(self.shuffled))
 
     @property
     def is_cleartext(self) -> bool:
@@ -427,7 +427,7 @@ class View:
         """
         opened = []
         for seen in self.rounds:
-            if seen.cleartext is not None and (parts := _of_data(seen.cleartext)):
+            if seen.cleartext is not None and (parts := _select_data(seen.cleartext)):
                 said = Uploads(seen.cleartext.users, parts)
                 opened.append(RoundView(broadcast=None, uploads=said, cleartext=said))
         return replace(self, rounds=(*self.rounds, *opened)) if opened else self
@@ -479,7 +479,7 @@ class View:
         )
 
 
-def _of_data(clear: Uploads) -> dict[str, Component]:
+def _select_data(clear: Uploads) -> dict[str, Component]:
     return {name: part for name, part in clear.components.items() if part.kind in USER_DATA_KINDS}
 
 
@@ -502,7 +502,7 @@ class Transcript:
     @property
     def has_clear_data(self) -> bool:
         """Whether clients send user data, such as ratings, in the clear and linked to senders."""
-        return any(r.cleartext is not None and bool(_of_data(r.cleartext)) for r in self.rounds)
+        return any(r.cleartext is not None and bool(_select_data(r.cleartext)) for r in self.rounds)
 
     def view(
         self,

@@ -30,7 +30,7 @@ _DOUBLE = 1 << 32  # maximum number of multiplications that are all done in doub
 _MANY = 1024  # number of rows above which products are stored in single precision
 # Share of the largest eigenvalue below which an eigenvalue is a rounding error, in double and in
 # single precision.
-_LEAST, _SINGLE = 1e-9, 1e-5
+_MIN64, _MIN32 = 1e-9, 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class InnerProducts:
             return out
         vectors, values, _ = randomized_svd(self.gram_matrix, count, n_iter=4, random_state=0)
         out[:] = 0
-        kept = values > (_LEAST if self.gram_matrix.dtype == np.float64 else _SINGLE) * values.max()
+        kept = values > (_MIN64 if self.gram_matrix.dtype == np.float64 else _MIN32) * values.max()
         out[:, : len(values)][:, kept] = vectors[:, kept]
         return out
 
@@ -142,7 +142,7 @@ class GramBlocks:
         users give no information about the part of an unknown user's row outside their span.
         """
         values, vectors = np.linalg.eigh(self.known_gram)
-        kept = values > _LEAST * max(float(values[-1]), 0.0)
+        kept = values > _MIN64 * max(float(values[-1]), 0.0)
         if not kept.any():
             return np.zeros((len(self.known_gram), 1)), np.zeros((len(self.cross_gram), 1))
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
@@ -218,13 +218,13 @@ class InputTable:
         values = np.zeros((len(self.users), self.width), dtype=np.float32)
         start = 0
         for width, read in self._parts:
-            for _ in self._columns(values[:, start : start + width], read):
+            for _ in self._fill_blocks(values[:, start : start + width], read):
                 pass
             start += width
         if not self._scaled:
             with np.errstate(invalid="ignore", over="ignore"):
                 values /= np.float32(np.linalg.norm(values) / np.sqrt(max(1, values.size)) or 1.0)
-        if self._small:
+        if self._is_small:
             values.flags.writeable = False
             self._kept = values
         return values
@@ -233,9 +233,9 @@ class InputTable:
     def inner_products(self) -> InnerProducts:
         """Inner products of the rows, computed once; a large table is processed in blocks."""
         n = len(self.users)
-        if self._small:
+        if self._is_small:
             return InnerProducts.from_blocks([self.compute_values()], n, self.width)
-        products = InnerProducts.from_blocks(self._blocks(), n, self.width)
+        products = InnerProducts.from_blocks(self._iter_blocks(), n, self.width)
         if self._scaled:
             return products
         with np.errstate(invalid="ignore", over="ignore"):
@@ -243,15 +243,15 @@ class InputTable:
             return products.divide(spread or 1.0)
 
     @property
-    def _small(self) -> bool:
+    def _is_small(self) -> bool:
         return len(self.users) * self.width <= _KEPT
 
-    def _blocks(self) -> Iterator[Floats32]:
+    def _iter_blocks(self) -> Iterator[Floats32]:
         """Yields all columns, in blocks."""
         for width, read in self._parts:
-            yield from self._columns(np.zeros((len(self.users), width), dtype=np.float32), read)
+            yield from self._fill_blocks(np.zeros((len(self.users), width), dtype=np.float32), read)
 
-    def _columns(self, part: Floats32, read: _Writer) -> Iterator[Floats32]:
+    def _fill_blocks(self, part: Floats32, read: _Writer) -> Iterator[Floats32]:
         """Computes one group of columns by the function ``read``, and yields the columns in blocks.
 
         The columns are centred and scaled in the array ``part`` (n, width of the group).
@@ -323,16 +323,16 @@ class ViewWithInputs(View):
 
     def drop_uploads(self) -> View:
         """Returns a view of the broadcast models only, without uploads and input tables."""
-        return self._whole().drop_uploads()
+        return self._drop_inputs().drop_uploads()
 
     def keep_group(self, group: str) -> View:
         """Returns an adversary's view of one group of message components (such as "user") alone.
 
         Input tables are omitted.
         """
-        return self._whole().keep_group(group)
+        return self._drop_inputs().keep_group(group)
 
-    def _whole(self) -> View:
+    def _drop_inputs(self) -> View:
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
 
 
@@ -375,28 +375,28 @@ def add_tables(view: View) -> ViewWithInputs:
         return view
     inputs: dict[str, InputTable] = {}
     if sent := uploads.list_linked_components(view):
-        parts = _summary(view)
+        parts = _list_parts(view)
         widest = sum(_size(view, name) for name in sent)
-        users = _subjects(view, max(widest, sum(width for width, _ in parts)))
+        users = _choose_users(view, max(widest, sum(width for width, _ in parts)))
         inputs[SUMMARY] = InputTable(users, parts)
         if changes := uploads.read_model_messages(view):
-            raw: list[_Part] = [(_size(view, n), partial(_mean, view, n)) for n in changes]
+            raw: list[_Part] = [(_size(view, n), partial(_write_mean, view, n)) for n in changes]
             inputs[RAW] = InputTable(users, raw, scaled=False)
             norms: list[_Part] = [
-                (rounds[0].component.shape[0], partial(_norms, view, name))
+                (rounds[0].component.shape[0], partial(_write_norms, view, name))
                 for name, rounds in changes.items()
                 if len(rounds[0].component.shape) == 2
             ]
             if norms:
                 inputs[NORMS] = InputTable(users, norms)
-        for name, part in _recovered_parts(view, users):
+        for name, part in _infer_parts(view, users):
             inputs[name] = InputTable(users, [part], scaled=name != ITEMS)
         for name in (SUMMARY, ITEMS):
             for count in _DIRECTIONS if name in inputs else ():
-                table = InputTable(users, [(count, partial(_leading, inputs[name]))], scaled=False)
+                table = InputTable(users, [(count, partial(_project, inputs[name]))], scaled=False)
                 inputs[f"{count} leading directions, {name}"] = table
         for group in view.group_names if len(view.group_names) > 1 else ():
-            inputs[f"{group} only"] = InputTable(users, _summary(view.keep_group(group)))
+            inputs[f"{group} only"] = InputTable(users, _list_parts(view.keep_group(group)))
     return ViewWithInputs(
         vantage=view.vantage,
         public=view.public,
@@ -434,7 +434,7 @@ def _size(view: View, name: str) -> int:
     return int(np.prod(uploads.get_last_messages(view, name).shape))
 
 
-def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
+def _choose_users(view: View, width: int) -> NDArray[np.integer[Any]]:
     """Returns the users of the input tables, ascending: all senders, or the last that fit."""
     users = uploads.find_senders(view)
     numbers, most = get_max_table_size(view.public.n_users)
@@ -451,22 +451,22 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
     return np.sort(chosen)
 
 
-def _summary(view: View) -> list[_Part]:
+def _list_parts(view: View) -> list[_Part]:
     """Returns the parts of the summary table: widths, and functions that write the columns."""
     patterns = uploads.find_changed_rows(view)
     if patterns:
-        return [(part.is_changed.shape[1], partial(_moved, part)) for part in patterns.values()]
+        return [(part.is_changed.shape[1], partial(_flag_rows, part)) for part in patterns.values()]
     readable = not RankOneGradientsReader().refusal(view)
     table = uploads.find_item_table_name(view, (Payload.GRADIENT,)) if readable else None
     return [
-        (view.public.n_items, partial(_interactions, view))
+        (view.public.n_items, partial(_write_probs, view))
         if name == table
-        else (_size(view, name), partial(_mean, view, name))
+        else (_size(view, name), partial(_write_mean, view, name))
         for name in uploads.list_linked_components(view)
     ]
 
 
-def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[str, _Part]]:
+def _infer_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[str, _Part]]:
     """Yields tables of user vectors and of interactions by name, if they can be inferred.
 
     The readers of messages in ``attacks/readers`` infer them.
@@ -475,12 +475,12 @@ def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tu
         return
     sample = reading.read_evidence(view, users[:1].astype(np.int64))
     if sample.vectors is not None:
-        yield VECTORS, (sample.vectors.shape[1], partial(_vectors, view))
+        yield VECTORS, (sample.vectors.shape[1], partial(_write_vectors, view))
     if sample.log_ratio is not None:
-        yield ITEMS, (view.public.n_items, partial(_interactions, view))
+        yield ITEMS, (view.public.n_items, partial(_write_probs, view))
 
 
-def _moved(moves: uploads.ChangedRows, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _flag_rows(moves: uploads.ChangedRows, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes into ``out`` which rows and columns each user changed; returns the written rows."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
@@ -488,7 +488,7 @@ def _moved(moves: uploads.ChangedRows, out: Floats32, users: NDArray[Any]) -> ND
     return places
 
 
-def _mean(view: View, name: str, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _write_mean(view: View, name: str, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes the mean of each user's messages into ``out``; returns the indices of rows written.
 
     The broadcast model is subtracted from messages that are models. A row is one user.
@@ -510,16 +510,16 @@ def _mean(view: View, name: str, out: Floats32, users: NDArray[Any]) -> NDArray[
     return np.flatnonzero(count)
 
 
-def _norms(view: View, name: str, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _write_norms(view: View, name: str, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes norms of the rows of each user's mean message into ``out``; returns rows written."""
     rows = out.shape[1]
     whole = np.zeros((len(users), _size(view, name)), dtype=np.float32)
-    sent = _mean(view, name, whole, users)
+    sent = _write_mean(view, name, whole, users)
     out[:] = np.linalg.norm(whole.reshape(len(users), rows, -1), axis=2)
     return sent
 
 
-def _interactions(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _write_probs(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's probabilities of interactions into ``out``; returns the rows written.
 
     The readers of messages in ``attacks/readers`` infer them.
@@ -528,7 +528,7 @@ def _interactions(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.
     return np.arange(len(users))
 
 
-def _vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _write_vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes the user vectors that are inferred from messages into ``out``; returns rows written.
 
     The readers of messages in ``attacks/readers`` infer them.
@@ -537,7 +537,7 @@ def _vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]
     return np.arange(len(users))
 
 
-def _leading(source: InputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
+def _project(source: InputTable, out: Floats32, users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes each user's position along the leading directions of ``source`` into ``out``."""
     out[:] = source.inner_products.get_singular_vectors(out.shape[1])
     return np.arange(len(users))

@@ -82,13 +82,13 @@ class ItemMarks:
         if listed:
             each, counts = np.unique(sent, return_counts=True)
             codes = np.sort(each[np.argsort(-counts, kind="stable")[:MAX_MARK_CODES]])
-            present, still = _find_codes(sent, codes), codes[:0]
+            present, still = _flag_codes(sent, codes), codes[:0]
         else:
             codes, still = (sent[0, :0], sent.min(axis=0) if whole else np.median(sent, axis=0))
             present = (sent != still).astype(np.float32)
         share = present.mean(axis=0)
         informative = np.flatnonzero((share >= _RARE) & (share < _ALWAYS))
-        halves = _marks(present[:, informative], histories)
+        halves = _learn_marks(present[:, informative], histories)
         if listed:
             return cls(codes[informative], None, still, halves, None)
         signed = whole and sent.shape[1] <= MAX_SIGNATURE_SIZE
@@ -104,7 +104,7 @@ class ItemMarks:
         messages: n messages, as list entries (n, L) or as numbers (n, d)
         """
         if self.positions is None:
-            present = _find_codes(messages, self.codes)
+            present = _flag_codes(messages, self.codes)
         else:
             present = (messages[:, self.positions] != self.values_without_mark).astype(np.float32)
         return present @ self.weights_by_half[0], present @ self.weights_by_half[1]
@@ -123,7 +123,7 @@ class ItemMarks:
         return count
 
 
-def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Floats32:
+def _flag_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Floats32:
     """Returns 1 for each of ``codes`` (v,) that is in the list of a message, else 0, (n, v)."""
     present = np.zeros((len(sent), len(codes)), np.float32)
     if len(codes):
@@ -133,7 +133,7 @@ def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Floats32:
     return present
 
 
-def _marks(present: Floats32, histories: NDArray[np.bool_]) -> tuple[Floats32, Floats32]:
+def _learn_marks(present: Floats32, histories: NDArray[np.bool_]) -> tuple[Floats32, Floats32]:
     """Returns the weight of each code or position in items' marks, from both message halves.
 
     An item's mark is the codes or positions in the messages of all its users. The two arrays (v, M)
@@ -213,16 +213,16 @@ class ItemFeatures:
                 sent = sent - base
             along = n_items in sent.shape[1:]
             if along:
-                made._along(sent, base if is_like_base else None)
+                made._add_item_part(sent, base if is_like_base else None)
             if name in list_names:
                 listed[name] = sent
             elif not along:
-                made._plain(sent)
+                made._add_numbers(sent)
         for name, ids in listed.items():
-            made._listed(ids, [part for key, part in parts.items() if key != name])
+            made._add_lists(ids, [part for key, part in parts.items() if key != name])
         return made
 
-    def _along(self, sent: NDArray[Any], base: NDArray[Any] | None) -> None:
+    def _add_item_part(self, sent: NDArray[Any], base: NDArray[Any] | None) -> None:
         """Adds features of a message part (n, *shape) with an axis of items.
 
         base: the corresponding part of the broadcast model, or None
@@ -237,20 +237,20 @@ class ItemFeatures:
         self.features_by_item.append((rows != 0).any(axis=2).astype(np.float64))
         if rows.shape[2] <= _FEW:
             for number in np.moveaxis(rows, 2, 0):
-                self._ranked(number)
+                self._add_with_rank(number)
         self.vectors_by_item.append(rows)
         if rows.shape[2] > 1:
             length = np.linalg.norm(rows, axis=2)
-            total = _unit(rows.sum(axis=1))
+            total = _normalise(rows.sum(axis=1))
             direction = total + _TINY
             for _ in range(_STEPS):
                 place = np.einsum("nmk,nk->nm", rows, direction)
-                direction = _unit(np.einsum("nmk,nm->nk", rows, place))
+                direction = _normalise(np.einsum("nmk,nm->nk", rows, place))
             place = np.einsum("nmk,nk->nm", rows, direction)
             place *= np.where((place**3).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
             along = np.einsum("nmk,nk->nm", rows, total)
             for number in (length, along, place):
-                self._ranked(number)
+                self._add_with_rank(number)
             self.features_by_item.append(along / np.maximum(length, _TINY))
         if base is not None:
             own = np.moveaxis(base, axis, 0).reshape(self.n_items, -1)
@@ -260,7 +260,7 @@ class ItemFeatures:
             each = np.broadcast_to(lengths, rows.shape[:2]).astype(np.float64)
             self.features_by_item.append(each)
 
-    def _listed(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
+    def _add_lists(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
         """Adds features of lists (n, L) that may contain item indices.
 
         The features are the count and the first position of each item in the list. ``beside`` are
@@ -284,7 +284,7 @@ class ItemFeatures:
                     values_of_items[whose, item] = values[whose, at]
                     self.features_by_item.append(values_of_items)
 
-    def _plain(self, sent: NDArray[Any]) -> None:
+    def _add_numbers(self, sent: NDArray[Any]) -> None:
         """Adds all numbers of a message part as features without an item.
 
         More than 1,024 numbers are first added up in 1,024 groups with random signs.
@@ -298,7 +298,7 @@ class ItemFeatures:
             flat = np.asarray(flat @ sparse.csr_array((signs, places), shape=(width, _WIDTH)))
         self.itemless_numbers.append(flat)
 
-    def _ranked(self, number: Numbers) -> None:
+    def _add_with_rank(self, number: Numbers) -> None:
         self.features_by_item += [number, _rank(number)]
 
 
@@ -349,5 +349,5 @@ def _rank(values: Numbers) -> Numbers:
     return np.asarray(rankdata(values, axis=1) / values.shape[1])
 
 
-def _unit(rows: Numbers) -> Numbers:
+def _normalise(rows: Numbers) -> Numbers:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY))

@@ -33,7 +33,7 @@ from fedrec_auditor.attacks.parts.uploads import divide_or_zero
 _STEPS = 20
 _STARTS = ((2, (0.0,)), (4, (0.0, 0.5)))  # number of groups; relative ranks of the first centre
 _REACH = 0.05  # share of rows that are farther away than the next centre
-_LEAST = 1e-3  # minimum variance of a group
+_MIN_VARIANCE = 1e-3  # minimum variance of a group
 
 Doubles = NDArray[np.float64]
 
@@ -57,13 +57,13 @@ def get_positive_probs(changes: NDArray[np.floating[Any]]) -> Doubles:
     order = np.argsort(-sizes, axis=1, kind="stable")[:, :width]
     sizes = np.take_along_axis(sizes, order, axis=1)
     kept = sizes > 0
-    points = _points(np.take_along_axis(changes, order[:, :, None], axis=1), sizes, kept)
+    points = _project_rows(np.take_along_axis(changes, order[:, :, None], axis=1), sizes, kept)
     count = np.maximum(kept.sum(axis=1), 1)
     best_criterion, best = np.full(len(changes), np.inf), np.zeros(sizes.shape)
     for groups, ranks in _STARTS:
         for rank in ranks:
-            near = _nearest(points, kept, (rank * (count - 1)).astype(int), groups)
-            member, weight, fit = _mixture(points, kept, near, groups)
+            near = _assign_groups(points, kept, (rank * (count - 1)).astype(int), groups)
+            member, weight, fit = _fit_mixture(points, kept, near, groups)
             criterion = (7 * groups - 1) * np.log(count) - 2 * fit
             smaller = np.argsort(weight, axis=1)[:, None, : groups // 2]
             own = np.take_along_axis(member, smaller, axis=2).sum(axis=2)
@@ -74,7 +74,7 @@ def get_positive_probs(changes: NDArray[np.floating[Any]]) -> Doubles:
     return probability
 
 
-def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) -> Doubles:
+def _project_rows(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) -> Doubles:
     """Returns each changed row's unit direction in a plane, and its log norm, (n, m, 3).
 
     The plane is that of the two principal directions of the unit rows of a message.
@@ -87,7 +87,7 @@ def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) ->
     return np.concatenate([inside, length[:, :, None]], axis=2).astype(np.float64)
 
 
-def _nearest(
+def _assign_groups(
     points: Doubles, kept: NDArray[np.bool_], first: NDArray[np.intp], groups: int
 ) -> NDArray[np.intp]:
     """Assigns each point to the nearest of ``groups`` centres, which are far apart, (n, m)."""
@@ -103,7 +103,7 @@ def _nearest(
     return near
 
 
-def _mixture(
+def _fit_mixture(
     points: Doubles, moved: NDArray[np.bool_], near: NDArray[np.intp], groups: int
 ) -> tuple[Doubles, Doubles, Doubles]:
     """Fits a mixture of ``groups`` normal distributions to the points of each message.
@@ -119,7 +119,7 @@ def _mixture(
         weight = member.sum(axis=1) + 1e-6
         back = member.transpose(0, 2, 1)
         mean = back @ points / weight[:, :, None]
-        spread = np.maximum(back @ square / weight[:, :, None] - mean**2, 0) + _LEAST
+        spread = np.maximum(back @ square / weight[:, :, None] - mean**2, 0) + _MIN_VARIANCE
         cross = square @ (1 / spread).transpose(0, 2, 1)
         cross -= 2 * points @ (mean / spread).transpose(0, 2, 1)
         level = (mean**2 / spread + np.log(2 * np.pi * spread)).sum(axis=2)

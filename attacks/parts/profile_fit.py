@@ -67,11 +67,11 @@ def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
     columns = [_explained_share(table, binary), _rating_share(table, profiles)]
     users = uploads.find_user_table(model, table)
     if users is not None:
-        columns.append(_nearest(table, users, binary))
+        columns.append(_largest_cosine(table, users, binary))
     return np.stack(columns, axis=1)
 
 
-def _vectors(table: Floats, binary: sparse.csr_array) -> Floats:
+def _fit_vectors(table: Floats, binary: sparse.csr_array) -> Floats:
     """Returns the user vectors (n, d) that fit users' interactions best, by ridge regression.
 
     ``table`` is the item table (M, d), ``binary`` the interactions (n, M).
@@ -82,7 +82,7 @@ def _vectors(table: Floats, binary: sparse.csr_array) -> Floats:
 
 
 def _explained_share(table: Floats, binary: sparse.csr_array) -> Floats:
-    share = np.einsum("nd,nd->n", np.asarray(binary @ table), _vectors(table, binary))
+    share = np.einsum("nd,nd->n", np.asarray(binary @ table), _fit_vectors(table, binary))
     return np.asarray(share / np.maximum(binary.sum(axis=1), 1))
 
 
@@ -105,7 +105,7 @@ def _rating_share(table: Floats, profiles: sparse.csr_array) -> Floats:
     return np.asarray(explained / np.maximum(squared, _TINY))
 
 
-def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
+def _largest_cosine(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
     """Returns each user's largest cosine with the scores that a row of the user table predicts.
 
     table, users: the model's tables of items (M, d) and of users
@@ -138,7 +138,7 @@ MAX_EQUATION_COEFFICIENTS = 2**25
 MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
 MAX_ROUND_SECONDS = 10.0
-_FEW, _MOST = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
+_FEW, _MAX_ROUNDS = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
 _EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
 _TRIED = 8  # number of simulated histories whose messages are computed twice
 _SOLVE_RIDGE = 1e-10
@@ -164,7 +164,7 @@ def can_solve_participation(view: View, n_profiles: int = 1) -> bool:
 
 
 def _is_exact(view: View) -> bool:
-    place = next(_steps(view), None)
+    place = next(_iter_rounds(view), None)
     if place is None:
         return False
     client = view.public.device_code
@@ -174,7 +174,7 @@ def _is_exact(view: View) -> bool:
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
         histories = sparse.csr_array(met[some].astype(np.float32))
-        return [_send(view, place, histories, seed) for seed in (1, 2)]
+        return [_emulate(view, place, histories, seed) for seed in (1, 2)]
 
     try:
         taken, (one, two), _ = run_on_accepted(met, twice, 1)
@@ -182,7 +182,7 @@ def _is_exact(view: View) -> bool:
         return False
     every = np.arange(len(taken))
     pairs = [(part.to_dense(every), two[name].to_dense(every)) for name, part in one.items()]
-    return bool(_observed_steps(view, place, one)) and all(
+    return bool(_find_steps(view, place, one)) and all(
         np.allclose(first, second, rtol=0, atol=_ROUNDED * float(np.abs(first).max(initial=0)))
         for first, second in pairs
     )
@@ -202,12 +202,12 @@ def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
     gram, right, pooled = np.zeros((n, n)), np.zeros(n), np.zeros(n)
     alone: list[Floats] = []
     equations, turns = 0, True
-    for place in _steps(view):
-        columns, step = _equations(view, place, profiles)
+    for place in _iter_rounds(view):
+        columns, step = _make_equations(view, place, profiles)
         size = float(step @ step)
         if not 0 < size < np.inf:  # nothing moved, or the training has broken down
             continue
-        if alone and _unexplained(columns, step, pooled) < _EXPLAINED:
+        if alone and _unexplained_share(columns, step, pooled) < _EXPLAINED:
             turns = False
             break
         square, towards = columns.T @ columns, columns.T @ step
@@ -220,9 +220,9 @@ def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
         equations += len(step)
         pooled = alone[0] if len(alone) == 1 else _solve(gram, right)
         free = max(0, len(step) - n) / len(step)
-        turns = turns and _unexplained(columns, step, alone[-1]) < _EXPLAINED * free
+        turns = turns and _unexplained_share(columns, step, alone[-1]) < _EXPLAINED * free
         enough = not turns and len(alone) >= _FEW and equations >= 3 * n
-        if enough or len(alone) == _MOST:
+        if enough or len(alone) == _MAX_ROUNDS:
             break
     return np.max(alone, axis=0) if turns and len(alone) > 1 else pooled
 
@@ -237,7 +237,7 @@ def _solve(gram: Floats, right: Floats) -> Floats:
     return np.asarray(found) / scale
 
 
-def _unexplained(columns: Floats, step: Floats, shares: Floats) -> float:
+def _unexplained_share(columns: Floats, step: Floats, shares: Floats) -> float:
     """Returns the share of the sum of squares of ``step`` that a solution does not explain.
 
     The solution is ``shares`` (n,), the participation of n users; ``columns`` (m, n) times
@@ -247,21 +247,21 @@ def _unexplained(columns: Floats, step: Floats, shares: Floats) -> float:
     return float(rest @ rest / (step @ step))
 
 
-def _steps(view: View) -> Iterator[int]:
+def _iter_rounds(view: View) -> Iterator[int]:
     """Yields indices of rounds of which an adversary sees the sum of messages or the next model."""
     for place, seen in enumerate(view.rounds):
         if seen.shuffled or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
             yield place
 
 
-def _send(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict[str, Component]:
+def _emulate(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict[str, Component]:
     client = view.public.device_code
     assert client is not None, "checked by can_solve_participation"
     rng = np.random.default_rng(seed)
     return dict(client(profiles, view.rounds[place].broadcast, rng).components)
 
 
-def _observed_steps(
+def _find_steps(
     view: View, place: int, sent: dict[str, Component]
 ) -> dict[str, tuple[Floats, tuple[Floats, ...]]]:
     """Returns the sum of messages, or the change of the model, in a round, by component.
@@ -292,16 +292,16 @@ def _observed_steps(
     return steps
 
 
-def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floats, Floats]:
+def _make_equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floats, Floats]:
     """Returns linear equations for the participation of n users in one round.
 
     The coefficients (m, n) are the messages that the users' ratings (``profiles``) give; the right
     side (m,) is the observed sum of messages or change of the model. Other terms of the change
-    (``_observed_steps``) are projected off.
+    (``_find_steps``) are projected off.
     """
     n = profiles.shape[0]
-    sent = _send(view, place, profiles, 0)
-    known = _observed_steps(view, place, sent)
+    sent = _emulate(view, place, profiles, 0)
+    known = _find_steps(view, place, sent)
     whole = sum(step.size for step, _ in known.values())
     chosen = np.zeros(whole, np.bool_)
     limit = MAX_EQUATION_COEFFICIENTS // max(1, n)

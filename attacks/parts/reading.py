@@ -78,9 +78,9 @@ def read_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     InputError if no reader can read the view.
     """
     if view.public.n_users * view.public.n_items > MAX_CACHED_NUMBERS:
-        return _evidence(view, users)
+        return _pool_evidence(view, users)
     if _MEMO not in view.cache:
-        view.cache[_MEMO] = _evidence(view, np.arange(view.public.n_users)), tuple(view.notes)
+        view.cache[_MEMO] = _pool_evidence(view, np.arange(view.public.n_users)), tuple(view.notes)
     everybody, how = view.cache[_MEMO]
     for note in how:
         view.add_note(note)
@@ -88,10 +88,10 @@ def read_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     return of_all.select(users)
 
 
-def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
+def _pool_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     chosen = find_readers(view)
     if not chosen:
-        raise InputError(f"Expected messages that some reader can read, got none. {_unread(view)}")
+        raise InputError(f"Expected messages that some reader can read, got none. {_explain(view)}")
     return base.pool_evidence(chosen, view, users)
 
 
@@ -100,10 +100,10 @@ def explain_refusal(view: View) -> str:
 
     A reader infers interactions from messages of one form.
     """
-    return "" if find_readers(view) else _unread(view)
+    return "" if find_readers(view) else _explain(view)
 
 
-def _unread(view: View) -> str:
+def _explain(view: View) -> str:
     needed = "bits, ratings or reports of items, or changes of an item table"
     known = uploads.make_refusal(view, needed)
     if not uploads.list_linked_components(view):
@@ -190,7 +190,7 @@ def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
     if evidence.log_ratio is None:
         return evidence
     if _SCALES_MEMO not in view.cache:
-        view.cache[_SCALES_MEMO] = _scales_of_shadows(view, evidence)
+        view.cache[_SCALES_MEMO] = _fit_to_shadows(view, evidence)
     by, odds = view.cache[_SCALES_MEMO], uploads.get_item_log_odds(view)
     return _scale(evidence, by) if odds is None else calibrate(evidence, odds, view.add_note, by)
 
@@ -220,12 +220,12 @@ def calibrate(
     ratio = evidence.log_ratio
     assert ratio is not None
     known = np.flatnonzero(np.isfinite(item_odds))
-    counts, stated = _count(ratio, known)
+    counts, stated = _count_ratios(ratio, known)
     some = counts.any(axis=1)
     counts, odds = counts[some], item_odds[known[some], None]
 
     def loss(scales: Calibration) -> float:
-        return -_likelihood(counts, odds, scales.rescale(stated))
+        return -_log_likelihood(counts, odds, scales.rescale(stated))
 
     best, note = IDENTITY_CALIBRATION, ""
     if shadow_factors is not None and shadow_factors != IDENTITY_CALIBRATION:
@@ -283,7 +283,7 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     return min(fits, key=lambda fit: fit[0])[1]
 
 
-def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
+def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
     """Returns the factors by which messages of simulated users weaken log-likelihood ratios.
 
     All factors are 1 without the devices' code, if that code is too slow or refuses the simulated
@@ -334,7 +334,7 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     return replace(evidence, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)
 
 
-def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+def _count_ratios(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     """Counts log-likelihood ratios by item and bin, (m, B); returns also each bin's mean, (B,).
 
     ratio: log-likelihood ratios of users and items (n, M); infinite ratios are omitted
@@ -358,7 +358,7 @@ def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     return counts, total[filled] / counts.sum(axis=0)
 
 
-def _likelihood(counts: Numbers, odds: Numbers, ratio: Numbers) -> float:
+def _log_likelihood(counts: Numbers, odds: Numbers, ratio: Numbers) -> float:
     """Returns the largest log-likelihood of the counts of scores by item and bin.
 
     counts: number of users whose score of the item is in the bin (m, B)

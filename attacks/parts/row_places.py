@@ -34,7 +34,7 @@ CRITICAL_Z = 3.3  # deviations exceeded once in a thousand, by normal and Tracy-
 _CHANCE = 1e-3  # maximum probability that a random vector is as near to a direction
 _TURNED = 0.9  # maximum share of the overlap after turning that rounds may have before it
 _AT_ONCE = 2**23  # how many numbers of messages are in memory at once
-_LEAST, _TINY = 1e-3, 1e-30
+_MIN_LEN, _TINY = 1e-3, 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ def fit_row_positions(
     """
     union = np.union1d(sample, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
-    turns = _turns(rounds, sample)
+    turns = _align_rounds(rounds, sample)
     grams = np.zeros((len(union), 2, width, width), dtype=np.float32)
     counts, sums, pooling = np.zeros(len(union)), np.zeros((items, width)), np.isin(union, sample)
     for sent, turn in zip(rounds, turns, strict=True):
-        multiply = partial(_multiply, turn, pooling)
+        multiply = partial(_make_grams, turn, pooling)
         for whose, products, totals, moved in sent.map_changes(union, multiply):
             grams[whose] += products
             for half in (0, 1):
@@ -105,7 +105,7 @@ def fit_row_positions(
         return None
     messages = counts[usable].sum()
     pooled = np.einsum("nhde->hde", grams[usable], dtype=np.float64) / messages
-    shared = _find_shared(pooled / sizes[:, None, None], sums / messages, messages, item_odds)
+    shared = _fit_shared_axes(pooled / sizes[:, None, None], sums / messages, messages, item_odds)
     noise = float(np.median(np.linalg.eigvalsh(pooled.sum(axis=0)))) / items
     if not noise:
         return None
@@ -114,7 +114,7 @@ def fit_row_positions(
     signed = alike = True
     for half, rest in ((0, 1), (1, 0)):  # directions for half of the rows, from the other half
         mean = pooled[rest] / sizes[rest] / noise
-        beyond_noise, more, along[:, half] = _directions(
+        beyond_noise, more, along[:, half] = _fit_directions(
             grams[:, rest].astype(np.float64), counts * sizes[rest], mean, usable, shared[rest]
         )
         signed, alike = signed and beyond_noise, alike and more
@@ -131,17 +131,17 @@ def fit_row_positions(
     return None if placed is None else RowPositions(*placed, signed, alike, ends is not None)
 
 
-def _multiply(turn: Floats32, pooling: NDArray[np.bool_], block: ChangeBlock) -> tuple[Any, ...]:
+def _make_grams(turn: Floats32, pooling: NDArray[np.bool_], block: ChangeBlock) -> tuple[Any, ...]:
     """Returns senders, Gram matrices of their even and odd rows (n, 2, d, d), the sums of both over
     the ``pooling`` users, and which messages are not zero.
     """
-    whose, rows, moved = _score(block)
+    whose, rows, moved = _score_noise(block)
     parts = [rows[:, half::2] @ turn[half] for half in (0, 1)]
     grams = np.stack([part.transpose(0, 2, 1) @ part for part in parts], axis=1)
     return whose, grams, [part[pooling[whose]].sum(axis=0) for part in parts], moved
 
 
-def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
+def _align_rounds(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns orthogonal matrices that rotate the rows of each round to a common frame.
 
     The result is (R, 2, d, d) for R rounds, and for even and odd rows. Users' directions in the
@@ -154,22 +154,22 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
     turns = np.tile(np.eye(width, dtype=np.float32), (groups[-1] + 1, 2, 1, 1))
     if len(turns) == 1:
         return turns[groups]
-    grams = _between(rounds, groups, users)
+    grams = _cross_grams(rounds, groups, users)
     surest = np.argmax(np.trace(grams, axis1=-2, axis2=-1).sum(axis=-1).diagonal())
     for group, half in np.ndindex(turns.shape[:2]):
         gram = grams[group, surest, half]
-        left_vectors, sizes, right_vectors = np.linalg.svd(gram + _LEAST * np.eye(width))
+        left_vectors, sizes, right_vectors = np.linalg.svd(gram + _MIN_LEN * np.eye(width))
         if np.trace(gram) + CRITICAL_Z * np.sqrt(width) < _TURNED * sizes.sum():
             turns[group, half] = left_vectors @ right_vectors
     return turns[groups]
 
 
-def _score(block: ChangeBlock) -> ChangeBlock:
+def _score_noise(block: ChangeBlock) -> ChangeBlock:
     """Returns senders, noise scores of their messages, and which messages are not zero."""
     return block[0], compute_noise_scores(block[1]), np.asarray(block[1].any(axis=(1, 2)))
 
 
-def _between(
+def _cross_grams(
     rounds: Sequence[ModelMessages], groups: NDArray[np.intp], users: NDArray[np.int64]
 ) -> Floats:
     """Returns Gram matrices of item rows between groups of rounds, without noise.
@@ -189,7 +189,7 @@ def _between(
         some = users[start : start + block]
         rows = np.zeros((len(some), items, kinds, width), dtype=np.float32)
         for group, sent in zip(groups, rounds, strict=True):
-            for whose, scores, moved in sent.map_changes(some, _score):
+            for whose, scores, moved in sent.map_changes(some, _score_noise):
                 rows[whose, :, group] += scores
                 sent_by[start + whose, group] += moved
         sums += rows.sum(axis=0)
@@ -224,7 +224,7 @@ def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
     return signal.reshape(kinds, width, kinds, width).transpose(0, 2, 1, 3)
 
 
-def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | None) -> Floats:
+def _fit_shared_axes(grams: Floats, means: Floats, messages: float, items: Floats | None) -> Floats:
     """Returns the common direction in which positives of all users change rows, (2, d).
 
     There is one direction for even and one for odd rows.
@@ -245,7 +245,7 @@ def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | 
         size = messages * len(profile)
         values, basis = np.linalg.eigh(grams[half])
         noise = max(float(np.median(values)), _TINY)
-        signal = values > noise * _edge(np.array(width / size), np.array(size))
+        signal = values > noise * _noise_edge(np.array(width / size), np.array(size))
         slope = np.eye(width)[-1]
         if items is not None:
             profile = profile @ basis
@@ -297,7 +297,7 @@ def _locate_rows(
     whose = np.concatenate(owners)
     order = np.argsort(whose, kind="stable")
     positions, whose = np.concatenate(parts, axis=1)[:, order], whose[order]
-    if not _together(positions[:, usable[whose]]):
+    if not _is_correlated(positions[:, usable[whose]]):
         return None
     return union[whose], positions.sum(axis=0)
 
@@ -306,7 +306,7 @@ def _locate(turn: Floats32, along: Floats, block: ChangeBlock) -> tuple[NDArray[
     """Returns senders of messages that are not zero, and positions of their rows from even and from
     odd columns (2, n, M).
     """
-    whose, rows, moved = _score(block)
+    whose, rows, moved = _score_noise(block)
     positions = np.zeros((2, *rows.shape[:2]), dtype=np.float32)
     ways = np.einsum("hde,nhe->nhd", turn[::-1], along[whose]).astype(np.float32)
     for half in (0, 1):
@@ -316,7 +316,7 @@ def _locate(turn: Floats32, along: Floats, block: ChangeBlock) -> tuple[NDArray[
     return whose[moved], positions[:, moved]
 
 
-def _together(place: NDArray[np.float32]) -> bool:
+def _is_correlated(place: NDArray[np.float32]) -> bool:
     """Checks whether two independent estimates of the rows' positions correlate significantly.
 
     place: positions of M rows in T messages, along their sender's direction, from even and from odd
@@ -328,7 +328,7 @@ def _together(place: NDArray[np.float32]) -> bool:
     return bool(products.sum() > CRITICAL_Z * np.sqrt((products**2).sum()))
 
 
-def _directions(
+def _fit_directions(
     grams: Floats, rows: Floats, mean: Floats, usable: NDArray[np.bool_], shared: Floats
 ) -> tuple[bool, bool, Floats]:
     """Estimates the directions of users, (n, d), in which their items change rows.
@@ -345,20 +345,20 @@ def _directions(
     """
     width = len(mean)
     values, basis = np.linalg.eigh(mean)
-    signal = values > _edge(np.array(width / rows[usable].sum()), rows[usable].sum())
+    signal = values > _noise_edge(np.array(width / rows[usable].sum()), rows[usable].sum())
     own = grams - (basis * signal) @ basis.T @ grams  # outside the common directions
     own = own - own @ ((basis * signal) @ basis.T)
-    single = _strengths(own[usable], rows[usable], width - int(signal.sum())).mean() / width
+    single = _squared_lengths(own[usable], rows[usable], width - int(signal.sum())).mean() / width
     variances = np.where(signal, values - 1, 0) + single
     if not variances.any():
         variances[-1] = _TINY
     turned = basis.T @ grams @ basis
     middle = shared @ basis
     common = bool(shared.any())
-    strength = _strengths(grams, rows, width)[:, None] if common else 1.0
+    strength = _squared_lengths(grams, rows, width)[:, None] if common else 1.0
     if common:
         far = np.einsum("d,nde,e->n", middle, turned, middle)
-        squared = np.maximum(far / np.maximum(rows, 1) - 1, _LEAST)
+        squared = np.maximum(far / np.maximum(rows, 1) - 1, _MIN_LEN)
         lengths = np.sqrt(squared)[:, None]
         vectors = lengths * middle
         variances = variances / squared[usable].mean()
@@ -375,7 +375,7 @@ def _directions(
         vectors = (spread * projected + lengths * middle) / (squares * spread + 1)
         if common:
             doubt = spread / (squares * spread + 1)
-            lengths = np.maximum(projected @ middle[:, None] / np.maximum(squares, _TINY), _LEAST)
+            lengths = np.maximum(projected @ middle[:, None] / np.maximum(squares, _TINY), _MIN_LEN)
             weight = np.sum(lengths[usable] ** 2)
             middle = np.sum((lengths * vectors)[usable], axis=0) / weight
             middle /= np.linalg.norm(middle)
@@ -383,11 +383,11 @@ def _directions(
             variances = np.sum(away[usable], axis=0) / weight
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if common and float(variances.sum()) > 1:  # users share less than they differ by
-        return _directions(grams, rows, mean, usable, np.zeros(width))
+        return _fit_directions(grams, rows, mean, usable, np.zeros(width))
     return bool(signal.any()), common, (vectors / np.maximum(lengths, _TINY)) @ basis.T
 
 
-def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
+def _squared_lengths(grams: Floats, rows: Floats, width: int) -> Floats:
     """Returns squared lengths (n,) of users' directions; 0 if noise explains the Gram matrix.
 
     grams: Gram matrices of rows, of noise variance 1 (n, d, d)
@@ -398,10 +398,10 @@ def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
     top = np.linalg.eigvalsh(grams)[:, -1] / np.maximum(rows, 1)
     above = top - 1 - ratio
     strength = (above + np.sqrt(np.maximum(above**2 - 4 * ratio, 0))) / 2
-    return np.where(top > _edge(ratio, rows), strength, 0)
+    return np.where(top > _noise_edge(ratio, rows), strength, 0)
 
 
-def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
+def _noise_edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
     """Returns a value that the largest eigenvalue of a Gram matrix of noise rarely exceeds.
 
     The probability of a larger eigenvalue is one in a thousand. ``rows`` is the number of rows,
@@ -485,7 +485,7 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
     mean over permutations of users or rows.
     """
     if len(evidence) >= _BY_USERS:
-        return _user_support(_agreement(evidence, truth, order))
+        return _user_support(_sum_scores(evidence, truth, order))
     here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
     placed[:, order[here]] = truth[:, here].toarray()
     placed -= placed.mean(axis=1, keepdims=True)
@@ -572,13 +572,13 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
     items, left_out = truth.toarray(), np.zeros((count, count))
     for fold in range(_FOLDS):
         out = np.arange(count) % _FOLDS == fold
-        left_out[out] = _agreement(evidence[out], items, _assign(evidence[~out], items[~out]))
+        left_out[out] = _sum_scores(evidence[out], items, _assign(evidence[~out], items[~out]))
     order = _assign(evidence, items)
-    support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
+    support, in_sample = _user_support(left_out), _user_support(_sum_scores(evidence, items, order))
     return (order, support) if support >= max(MIN_ORDER_Z, _KEPT * in_sample) else None
 
 
-def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:
+def _sum_scores(evidence: Floats, met: Any, order: Ints) -> Floats:
     """Returns the sum of each of n users' scores over the rows of the items of m users, (n, m).
 
     ``evidence`` (n, R) is the scores of table rows, ``order`` (M,) the row of each item, or -1.

@@ -85,7 +85,7 @@ class ShadowReader:
         sent = bool(uploads.list_linked_components(view)) and not in_clear
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
             return uploads.make_refusal(view, "messages whose senders' code can be run")
-        if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_SHADOW_ENTRIES:
+        if (numbers := _message_size(view)) * MIN_SHADOWS > MAX_SHADOW_ENTRIES:
             return (
                 f"{MIN_SHADOWS} messages of {numbers:,} numbers are too large to simulate at once."
             )
@@ -97,7 +97,7 @@ class ShadowReader:
         Raises InputError if the devices' code fails at most simulated histories.
         """
         if _MEMO not in view.cache:
-            view.cache[_MEMO] = _learn(view, self.readers)
+            view.cache[_MEMO] = _learn_rule(view, self.readers)
         learned, left_out = view.cache[_MEMO]
         known = pool_evidence(self.readers, view, users)
         if learned is None:
@@ -108,7 +108,7 @@ class ShadowReader:
         return replace(evidence, activity_log_odds=base.estimate_shrunk_activity(evidence))
 
 
-def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
+def _learn_rule(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     """Learns a rule from random simulated histories, then from histories similar to the users'.
 
     The rule gives log-likelihood ratios of interactions; it is None if the other ``readers`` make
@@ -128,9 +128,9 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
         if roc_auc_score(drawn[taken].ravel(), ratio.ravel()) > _EXACT:
             return None, ""
     messages = 2 * len(rounds) * max(1e-9, client.call_seconds)
-    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_SHADOW_ENTRIES // _numbers(view))
+    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_SHADOW_ENTRIES // _message_size(view))
     count = int(np.clip(MAX_SHADOW_SECONDS / messages, MIN_SHADOWS, max(MIN_SHADOWS, max_shadows)))
-    alone = _send_single(view, rounds, rng)
+    alone = _send_one_item(view, rounds, rng)
     every = np.ones(count, np.bool_)
     drawn = draw_histories(count, n_items, sizes, rng)
     _, first, _ = run_on_accepted(drawn, lambda n: _Rule.fit(known, drawn[n], every[n], alone, rng))
@@ -176,7 +176,7 @@ def run_on_accepted(
             )
 
 
-def _send_single(
+def _send_one_item(
     view: View, rounds: Sequence[RoundView], rng: np.random.Generator
 ) -> list[OneItemMessages]:
     """Returns messages, for each round, of devices whose history is a single item.
@@ -187,7 +187,7 @@ def _send_single(
     """
     client, n_items = view.public.device_code, view.public.n_items
     assert client is not None, "refused"
-    numbers, nothing = _numbers(view), [None for _ in rounds]
+    numbers, nothing = _message_size(view), [None for _ in rounds]
     logs = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(item_features.may_be_signature, logs[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
@@ -207,7 +207,7 @@ def _send_single(
     return alone
 
 
-def _numbers(view: View) -> int:
+def _message_size(view: View) -> int:
     """Returns the number of entries of one user's message in the last of the rounds to read."""
     last = choose_rounds(view)[-1].uploads
     assert last is not None, "chosen"
@@ -259,7 +259,7 @@ class FixedReaders:
 
     def read_user_ratios(self, users: NDArray[np.int64]) -> Numbers:
         """Returns log-likelihood ratios (n, M) of interactions of ``users``; 0 if unknown."""
-        return self._ratio(pool_evidence(self.readers, self.view, users))
+        return self._clip_ratio(pool_evidence(self.readers, self.view, users))
 
     def read_shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
         """Returns log-likelihood ratios (count, M) of the interactions of simulated users.
@@ -267,7 +267,7 @@ class FixedReaders:
         sent: messages of the simulated users in each round, by component name
         count: number of simulated users
         """
-        return self._ratio(self.read_shadow_evidence(sent, count))
+        return self._clip_ratio(self.read_shadow_evidence(sent, count))
 
     def read_shadow_evidence(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
         """Returns the readers' evidence on simulated users, such as log-ratios of interactions.
@@ -286,7 +286,7 @@ class FixedReaders:
         view = replace(self.view, public=replace(self.view.public, n_users=count), rounds=rounds)
         return pool_evidence([each for each in self.readers if not each.refusal(view)], view, whose)
 
-    def _ratio(self, evidence: Evidence) -> Numbers:
+    def _clip_ratio(self, evidence: Evidence) -> Numbers:
         ratio = evidence.log_ratio
         if ratio is None:
             return np.zeros((len(evidence.users), self.view.public.n_items))
@@ -305,7 +305,7 @@ class _Rule:
     """
 
     known: FixedReaders
-    rounds: tuple[_Round, ...]
+    rounds: tuple[_RoundReader, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
     max_ratio: float
@@ -331,12 +331,12 @@ class _Rule:
         rounds = readers.view.rounds
         held_out = np.flatnonzero(is_realistic)[:: max(1, int(_PARTS * is_realistic.mean()))]
         learned = np.setdiff1d(np.arange(len(histories)), held_out)
-        fitted = _pairs(histories, learned, _PAIRS // len(rounds), rng)
-        tried = _pairs(histories, held_out, _PAIRS, rng)
+        fitted = _draw_pairs(histories, learned, _PAIRS // len(rounds), rng)
+        tried = _draw_pairs(histories, held_out, _PAIRS, rng)
         labels, truth = (histories[pairs[:, 0], pairs[:, 1]] for pairs in (fitted, tried))
         pairs = np.concatenate([fitted, tried])
         made = [
-            _Round.fit(readers.view, round_view, histories, one, pairs, held_out, rng)
+            _RoundReader.fit(readers.view, round_view, histories, one, pairs, held_out, rng)
             for round_view, one in zip(rounds, singles, strict=True)
         ]
         numbers = [x for _, x, _ in made]
@@ -381,7 +381,7 @@ class _Rule:
 
 
 @dataclass(frozen=True)
-class _Round:
+class _RoundReader:
     """Messages of one round, and regressions fitted to simulated messages of this round.
 
     broadcast: model that the server sent in the round, or None
@@ -395,7 +395,7 @@ class _Round:
     whose: NDArray[np.integer[Any]]
     sent: Mapping[str, Component]
     listing: frozenset[str]
-    linear: _Linear
+    linear: _Regressions
 
     @classmethod
     def fit(
@@ -425,13 +425,13 @@ class _Round:
         shadows = {name: made[name] for name in round_view.uploads.components if name in made}
         sent = {name: round_view.uploads.components[name] for name in shadows}
         listing = item_features.find_list_names(sent)
-        features = partial(_features, shadows, round_view.broadcast, histories.shape[1], listing)
-        linear = _Linear.fit(features(), histories, singles)
+        features = partial(_featurize, shadows, round_view.broadcast, histories.shape[1], listing)
+        linear = _Regressions.fit(features(), histories, singles)
         fitted = cls(round_view.broadcast, round_view.uploads.users, sent, listing, linear)
         parts, positions = [], []
         for some, each in features():
             positions.append(np.flatnonzero(np.isin(pairs[:, 0], some)))
-            x = fitted._all(each, some)
+            x = fitted._join_features(each, some)
             parts.append(x[pairs[positions[-1], 0] - some[0], pairs[positions[-1], 1]])
         some_sent = {name: part.take(kept_shadows) for name, part in shadows.items()}
         return fitted, np.concatenate(parts)[np.argsort(np.concatenate(positions))], some_sent
@@ -440,10 +440,10 @@ class _Round:
         """Yields blocks of senders: their positions in ``users`` (k,), and features (k, M, f)."""
         asked = np.flatnonzero(np.isin(self.whose, users))
         if len(asked):
-            for some, made in _features(self.sent, self.broadcast, n_items, self.listing, asked):
-                yield np.searchsorted(users, self.whose[some]), self._all(made, None)
+            for some, made in _featurize(self.sent, self.broadcast, n_items, self.listing, asked):
+                yield np.searchsorted(users, self.whose[some]), self._join_features(made, None)
 
-    def _all(self, made: ItemFeatures, shadows: Index | None) -> Numbers:
+    def _join_features(self, made: ItemFeatures, shadows: Index | None) -> Numbers:
         """Returns features of items, followed by the mean of each over all items, (n, M, f).
 
         ``shadows`` are the indices of simulated users who sent the messages ``made``; None for real
@@ -456,7 +456,7 @@ class _Round:
 
 
 @dataclass(frozen=True)
-class _Linear:
+class _Regressions:
     """Ridge regressions of interactions on the numbers in messages of one round.
 
     One regression predicts an interaction from the item's own numbers; the other predicts whole
@@ -484,7 +484,7 @@ class _Linear:
         marked_blocks: list[list[tuple[bool, NDArray[Any]]]] = []
         overall = histories.mean()
         for some, made in blocks:
-            others.append(_others(made))
+            others.append(_join_numbers(made))
             marked_blocks.append(made.item_mark_parts)
             if made.vectors_by_item:
                 rows = np.concatenate(made.vectors_by_item, axis=2)
@@ -498,7 +498,7 @@ class _Linear:
         spread[(x != 0).mean(axis=0) < _OFTEN] = np.inf
         spread = np.where(spread > 0, spread, 1.0)
         x = (x - middle) / spread
-        halves = tuple((x[half::2], _ridge(x[half::2], histories[half::2])) for half in (0, 1))
+        halves = tuple((x[half::2], _fit_ridge(x[half::2], histories[half::2])) for half in (0, 1))
         parts = list(zip(*marked_blocks, strict=True))
         single: Sequence[NDArray[Any] | None] = singles or [None for _ in parts]
         marks = []
@@ -516,7 +516,7 @@ class _Linear:
         features = []
         if messages.vectors_by_item:
             features.append(np.concatenate(messages.vectors_by_item, axis=2) @ self.row)
-        x = (_others(messages) - self.middle) / self.spread
+        x = (_join_numbers(messages) - self.middle) / self.spread
         either: list[Sequence[NDArray[Any]]] = []
         if x.shape[1]:
             either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
@@ -528,7 +528,7 @@ class _Linear:
         return features + [(1 - odd) * by[0] + odd * by[1] for by in either]
 
 
-def _ridge(x: Numbers, histories: Bits) -> Numbers:
+def _fit_ridge(x: Numbers, histories: Bits) -> Numbers:
     """Returns dual weights (n, M) of a ridge regression of ``histories`` on the rows of x.
 
     x: predictors (n, d)
@@ -541,7 +541,7 @@ def _ridge(x: Numbers, histories: Bits) -> Numbers:
     return np.linalg.solve(x @ x.T + _RIDGE * len(x) * np.eye(len(x)), y)
 
 
-def _features(
+def _featurize(
     sent: Mapping[str, Component],
     broadcast: Broadcast | None,
     n_items: int,
@@ -575,7 +575,7 @@ def choose_rounds(view: View) -> list[RoundView]:
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
 
 
-def _pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Generator) -> Index:
+def _draw_pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Generator) -> Index:
     """Draws pairs (k, 2) of a simulated user and an item, half of them interactions.
 
     The users are from ``among``. Each user has as many negatives as positives, and negatives are as
@@ -593,6 +593,6 @@ def _pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Generator
     return np.concatenate([part[taken] for part in parts])
 
 
-def _others(made: ItemFeatures) -> Numbers:
+def _join_numbers(made: ItemFeatures) -> Numbers:
     count = len((made.features_by_item or made.itemless_numbers)[0])
     return np.concatenate([np.zeros((count, 0)), *made.itemless_numbers], axis=1)

@@ -223,17 +223,17 @@ class AttributeProblem:
         closed form (Allen 1974): one k x k inverse for all users. At most 600 known users, evenly
         spaced, are used.
         """
-        return float(self._areas(np.array([_PENALTY]))[0])
+        return float(self._score_penalties(np.array([_PENALTY]))[0])
 
     def choose_ridge_penalty(self) -> float:
         """Returns the ridge penalty with the best leave-one-out score (``score_ridge``).
 
         If several penalties have the best score, the largest one is returned.
         """
-        areas = self._areas(_PENALTIES[::-1])
+        areas = self._score_penalties(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
-    def _areas(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _score_penalties(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns the value of ``score_ridge`` for each penalty, from one eigendecomposition."""
         every = -(-len(self.known_users) // _CHECKED)
         among, codes = self.products.known_gram[::every, ::every], self.class_codes[::every]
@@ -360,7 +360,7 @@ class SupervisedAttack(ABC):
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = add_tables(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
-        problems = [self._problem(view, inputs, background) for background in backgrounds]
+        problems = [self._make_problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
             table = self.prepare_columns(inputs[name]) if name in inputs else None
@@ -369,15 +369,15 @@ class SupervisedAttack(ABC):
                     continue
                 seed, way = seeds[place], name
                 if inputs and not whole.has_mandatory_input:
-                    way = self._best_way(problem, table, name, seed)
+                    way = self._choose_way(problem, table, name, seed)
                 guess = self._guess(way, problem, table, seed)
                 if way != name:
                     read = self._guess(name, problem, table, seed)
-                    guess = replace(guess, scores=_of_size_1(guess) + _of_size_1(read))
-                labels[place] = _labels(problem, guess, backgrounds[place], way)
+                    guess = replace(guess, scores=_scale_scores(guess) + _scale_scores(read))
+                labels[place] = _make_labels(problem, guess, backgrounds[place], way)
         return tuple(labels[place] for place in range(len(backgrounds)))
 
-    def _problem(
+    def _make_problem(
         self, view: View, inputs: dict[str, InputTable], background: Background
     ) -> tuple[str, AttributeProblem]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
@@ -409,7 +409,7 @@ class SupervisedAttack(ABC):
         weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
         return best, replace(problem, table=JointTable.combine(inputs, weights))
 
-    def _best_way(self, problem: AttributeProblem, table: object, name: str, seed: int) -> str:
+    def _choose_way(self, problem: AttributeProblem, table: object, name: str, seed: int) -> str:
         """Returns the best source of guesses: ``name`` for the uploads, or a guess without them.
 
         The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among users of known
@@ -433,7 +433,7 @@ class SupervisedAttack(ABC):
                 class_codes=numbered.astype(np.int64),
             )
             guessed = {way: self._guess(way, part, table, seed).classes for way in ways}
-            guessed[FREQUENCIES] = _by_rates(part, dice, times=_GUESSES)
+            guessed[FREQUENCIES] = _draw_classes(part, dice, times=_GUESSES)
             for way, guess_of_way in guessed.items():
                 tally = count_guesses_by_class(codes[out], classes[guess_of_way], problem.n_classes)
                 tallies[way] = tallies[way] + tally
@@ -452,13 +452,13 @@ class SupervisedAttack(ABC):
             return self.guess(problem, table, seed)
         rates = np.bincount(problem.class_codes) / len(problem.class_codes)
         if way == FREQUENCIES:
-            codes = _by_rates(problem, np.random.default_rng(seed))[0]
+            codes = _draw_classes(problem, np.random.default_rng(seed))[0]
         else:
             codes = np.full(m, rates.argmax())
         return ClassGuess(codes, np.tile(rates, (m, 1)))
 
 
-def _by_rates(
+def _draw_classes(
     problem: AttributeProblem, rng: np.random.Generator, *, times: int = 1
 ) -> NDArray[np.int64]:
     """Draws classes of users of unknown class with the known frequencies, (times, m)."""
@@ -466,7 +466,7 @@ def _by_rates(
     return rng.choice(len(rates), size=(times, len(problem.unknown_users)), p=rates)
 
 
-def _labels(
+def _make_labels(
     problem: AttributeProblem, guess: ClassGuess, background: Background, way: str
 ) -> GuessedLabels:
     """Converts a guess to ``GuessedLabels``: classes are numbered as in the background, not from 0.
@@ -481,6 +481,6 @@ def _labels(
     return GuessedLabels(users=users, classes=codes, scores=scores, input_name=way)
 
 
-def _of_size_1(guess: ClassGuess) -> NDArray[np.float64]:
+def _scale_scores(guess: ClassGuess) -> NDArray[np.float64]:
     """Returns the scores (m, C), divided by their standard deviation."""
     return np.asarray(guess.scores / (guess.scores.std() or 1.0))

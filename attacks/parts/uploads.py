@@ -171,17 +171,17 @@ def find_subjects(view: View) -> NDArray[np.integer[Any]]:
     """
     if list_linked_components(view):
         return find_senders(view)
-    groups = _groups(view)
+    groups = _list_groups(view)
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
 
 def has_sums_over_changing_groups(view: View) -> bool:
     """Checks whether the adversary sees sums of messages over groups of users that change."""
-    groups = _groups(view)
+    groups = _list_groups(view)
     return any(not np.array_equal(groups[0], group) for group in groups[1:])
 
 
-def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
+def _list_groups(view: View) -> list[NDArray[np.integer[Any]]]:
     """Returns the participants of each sum of messages; empty if the senders are silos."""
     if view.public.n_silos is not None:
         return []
@@ -223,7 +223,7 @@ def get_item_log_odds(view: View) -> NDArray[np.float64] | None:
     return np.asarray(logit((shares * users + 0.5) / (users + 1)))
 
 
-_LEAST = 1e-6  # smallest probability
+_MIN_PROB = 1e-6  # smallest probability
 
 
 def assign_pseudonyms(view: View) -> View | None:
@@ -260,7 +260,7 @@ def compute_sender_probs(posterior: NDArray[np.floating], known: sparse.csr_arra
     item of a user multiplies the likelihood of a message by the probability that the posterior
     gives the item. Each row adds up to 1.
     """
-    logs = np.log(np.maximum(posterior, _LEAST)).T
+    logs = np.log(np.maximum(posterior, _MIN_PROB)).T
     scores = np.asarray(known.astype(np.bool_).astype(np.float64) @ logs)
     return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
@@ -315,7 +315,7 @@ class ModelMessages:
         """Yields ``function`` of each block of ``iter_user_changes``, computed in threads."""
         chosen, places = self.select(users)
         return map_message_blocks(
-            chosen.component, lambda rows, sent: function((places[rows], *chosen._change(sent)))
+            chosen.component, lambda rows, sent: function((places[rows], *chosen._decode(sent)))
         )
 
     def iter_changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
@@ -324,9 +324,9 @@ class ModelMessages:
         The changes and the mask are (block, *shape). A change is used as sent, and a gradient with
         the sign of a descent step; the broadcast is subtracted from a model.
         """
-        return map_message_blocks(self.component, lambda rows, sent: (rows, *self._change(sent)))
+        return map_message_blocks(self.component, lambda rows, sent: (rows, *self._decode(sent)))
 
-    def _change(self, sent: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def _decode(self, sent: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         if self.component.kind is Payload.MODEL:
             assert self.broadcast is not None
             return (sent - self.broadcast).astype(np.float32), sent != self.broadcast
@@ -350,7 +350,7 @@ def read_model_messages(
     for name in list_linked_components(view):
         rounds = []
         for seen, uploads, component in select_rounds(view, name, per_user):
-            base = _part(name, component.shape, seen.broadcast)
+            base = _look_up(name, component.shape, seen.broadcast)
             blind = base is None and component.kind in (Payload.MODEL, Payload.REPORTS)
             if component.kind in kinds and not blind:
                 rounds.append(ModelMessages(uploads.users, component, base))
@@ -438,7 +438,7 @@ def find_broadcast_part(
     return name if name in same_shape else same_shape[0] if len(same_shape) == 1 else None
 
 
-def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
+def _look_up(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
     key = find_broadcast_part(name, shape, broadcast)
     return None if broadcast is None or key is None else np.asarray(broadcast[key])
 
@@ -456,12 +456,12 @@ def find_item_table(model: Broadcast, n_items: int) -> Floats | None:
 
     A table whose name begins with "item" is preferred. ``n_items`` is the number of items.
     """
-    names = [] if _tables(model, n_items, _NEIGHBOURS) else _tables(model, n_items, "f")
+    names = [] if _list_tables(model, n_items, _NEIGHBOURS) else _list_tables(model, n_items, "f")
     name = max(names, key=lambda name: name.startswith("item"), default=None)
     return None if name is None else np.asarray(model[name], dtype=np.float64)
 
 
-def _tables(model: Broadcast, items: int, kinds: str) -> list[str]:
+def _list_tables(model: Broadcast, items: int, kinds: str) -> list[str]:
     """Returns the names of tables (M, k), with one row per item, of the given ``kinds`` of dtype.
 
     Tables of integers (``_NEIGHBOURS``) hold the indices of similar items.
@@ -479,7 +479,7 @@ def find_item_similarities(model: Broadcast, items: int) -> sparse.csr_array | N
     ``items`` is the number M of items. Only similarities of an item to its nearest neighbours are
     published.
     """
-    for name in _tables(model, items, _NEIGHBOURS):
+    for name in _list_tables(model, items, _NEIGHBOURS):
         places = np.asarray(model[name])
         for part in model.values():
             values = np.asarray(part)
@@ -527,22 +527,22 @@ def iter_table_changes(
             after = find_item_table(following[0].broadcast or {}, items) if following else None
             if after is not None and after.shape == table.shape:
                 yield table, [after - table]
-        elif sources := _sources(seen, table):
+        elif sources := _list_changes(seen, table):
             yield table, sources
 
 
-def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
+def _sort_parts(parts: Mapping[str, _Part]) -> list[_Part]:
     """Returns the values of ``parts``; those whose names begin with "item" come first."""
     return [parts[name] for name in sorted(parts, key=lambda name: not name.startswith("item"))]
 
 
-def _sources(seen: RoundView, table: Floats) -> list[Floats]:
+def _list_changes(seen: RoundView, table: Floats) -> list[Floats]:
     """Returns the changes of the item table in a round: one per linked sender, or their sum."""
     if seen.aggregate is not None:
         senders = seen.sum_senders
-        return _summed(seen.aggregate, table, 0 if senders is None else len(senders))
+        return _find_sum_change(seen.aggregate, table, 0 if senders is None else len(senders))
     parts = seen.shuffled if seen.uploads is None else seen.uploads.components
-    for part in _items_first(parts or {}):
+    for part in _sort_parts(parts or {}):
         if part.shape != table.shape or not len(part):
             continue
         uphill = -1.0 if part.learning_rate is not None and part.learning_rate < 0 else 1.0
@@ -556,7 +556,7 @@ def _sources(seen: RoundView, table: Floats) -> list[Floats]:
     return []
 
 
-def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> list[Floats]:
+def _find_sum_change(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> list[Floats]:
     """Returns the change that a sum of messages makes to the item table; empty if it has none.
 
     parts: sums by component name
@@ -565,7 +565,7 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
 
     The result is a list of at most one array (M, d).
     """
-    for part in _items_first(parts):
+    for part in _sort_parts(parts):
         if np.shape(part) == table.shape:
             return [compute_sum_change(part, table, count)]
     return []
@@ -656,14 +656,14 @@ def find_changed_rows(view: View) -> dict[str, ChangedRows]:
     """
     apart = find_item_table_name(view)
     matrices = {
-        name: _union(rounds)
+        name: _merge_rounds(rounds)
         for name, rounds in read_model_messages(view).items()
         if name != apart and len(rounds[0].component.shape) == 2
     }
     return {name: moves for name, moves in matrices.items() if not moves.is_changed.all()}
 
 
-def _union(rounds: tuple[ModelMessages, ...]) -> ChangedRows:
+def _merge_rounds(rounds: tuple[ModelMessages, ...]) -> ChangedRows:
     users = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
     first, second = rounds[0].component.shape
     moved = np.zeros((len(users), first + second), dtype=np.bool_)

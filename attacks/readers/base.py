@@ -188,11 +188,11 @@ def fit_prior(
     items, activity = evidence.item_log_odds if odds is None else odds, evidence.activity_log_odds
     if items is None or activity is None:
         ratio = np.clip(evidence.log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO).astype(np.float32)
-        overall = _share(ratio.reshape(1, -1), 0.5)
+        overall = _fit_shares(ratio.reshape(1, -1), 0.5)
         if items is None:
-            items = logit(_share(ratio.T, overall[0]))
+            items = logit(_fit_shares(ratio.T, overall[0]))
         if activity is None:
-            own = _share(ratio, overall[0])
+            own = _fit_shares(ratio, overall[0])
             activity = np.log(own / own.mean())
     return items, activity
 
@@ -211,7 +211,7 @@ def estimate_shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
     return np.asarray((1 - open_) * fit_prior(evidence)[1])
 
 
-def _share(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:
+def _fit_shares(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:
     """Returns the most likely share of interactions (n,) in each row of log-ratios (n, m).
 
     A log-ratio is the log-likelihood ratio of one interaction. ``overall`` is the share of

@@ -86,7 +86,7 @@ class FeatureNetworkReader(MessageReader):
         The result is False if messages leave some rows of an item table unchanged, because the
         reader ``ItemRowsReader`` then serves better.
         """
-        return _form(view) is not None and not has_unchanged_rows(view)
+        return _find_form(view) is not None and not has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds.
@@ -94,7 +94,7 @@ class FeatureNetworkReader(MessageReader):
         A ratio is the logit of the returned network less that of the broadcast network. Items with
         the same features have the same ratio.
         """
-        form, features = _form(view), view.public.item_features
+        form, features = _find_form(view), view.public.item_features
         assert form is not None, "refused"
         assert features is not None, "refused"
         kinds, whose, sizes = np.unique(features, axis=0, return_inverse=True, return_counts=True)
@@ -111,7 +111,7 @@ class FeatureNetworkReader(MessageReader):
             rows, places = uploads.match_users(parts[0].users, users)
             for start in range(0, len(rows), _TOGETHER):
                 some, at = (part[start : start + _TOGETHER] for part in (rows, places))
-                before, after = _networks(form, whole, some)
+                before, after = _pair_networks(form, whole, some)
                 first = _log_ratios(form, before, flags, weight)
                 ratio[at] += _log_ratios(form, after, flags, weight) - first
                 sent[at] += first
@@ -121,7 +121,7 @@ class FeatureNetworkReader(MessageReader):
         return Evidence(users=users, log_ratio=ratio, item_log_odds=odds, activity_log_odds=level)
 
 
-def _networks(
+def _pair_networks(
     form: _Form, whole: Mapping[str, ModelMessages], some: NDArray[np.intp]
 ) -> tuple[ArraysByName, ArraysByName]:
     """Returns the networks that the senders ``some`` received, and those that they returned.
@@ -185,7 +185,7 @@ def _logits(form: _Form, network: ArraysByName, flags: NDArray[np.float64]) -> N
     return np.asarray(hidden[:, :, 0])
 
 
-def _form(view: View) -> _Form | None:
+def _find_form(view: View) -> _Form | None:
     """Returns the form of a network on items' features in the messages; None if there is none."""
     features, broadcast = view.public.item_features, uploads.get_last_model(view)
     messages = uploads.read_model_messages(view)

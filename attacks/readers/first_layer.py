@@ -75,22 +75,22 @@ class FirstLayerReader(MessageReader):
 
         The layer's input must be a user vector and an item vector.
         """
-        return _layout(view) is not None
+        return _find_layout(view) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors (n, d) from each user's last message, 0 for users who sent none."""
-        layout, rounds = _layout(view), uploads.read_model_messages(view)
+        layout, rounds = _find_layout(view), uploads.read_model_messages(view)
         assert layout is not None, "refused"
         names = [name for name in (layout.weight, layout.bias, layout.span) if name]
         width = layout.side.stop - layout.side.start
         vectors = np.zeros((len(users), width))
         for parts in zip(*(rounds[name] for name in names), strict=True):
             (_, whose), *_ = chosen = [part.select(users) for part in parts]
-            vectors[whose] = _vectors(layout, *(part for part, _ in chosen))
+            vectors[whose] = _solve_vectors(layout, *(part for part, _ in chosen))
         return Evidence(users=users, vectors=vectors)
 
 
-def _vectors(
+def _solve_vectors(
     layout: _Layout, weight: ModelMessages, bias: ModelMessages, span: ModelMessages | None = None
 ) -> NDArray[np.float64]:
     """Returns the user vectors of all senders, (n, d), from changes of weight and bias.
@@ -105,7 +105,7 @@ def _vectors(
     if span is None:
         return direct
     out = direct.copy()
-    for rows, columns in _spans(span):
+    for rows, columns in _iter_spans(span):
         out[rows] = _project(direct[rows], columns)
     return out
 
@@ -123,7 +123,7 @@ def _orient(change: Matrices, upright: bool) -> Matrices:
     return change if upright else change.transpose(0, 2, 1)
 
 
-def _spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
+def _iter_spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yields blocks of senders, and the matrix columns that each sender changed, (block, d, f).
 
     Unchanged columns are zero.
@@ -140,7 +140,7 @@ def _project(vectors: NDArray[np.float64], columns: NDArray[Any]) -> NDArray[np.
     return np.asarray(np.einsum("ndf,nf->nd", basis, np.einsum("ndf,nd->nf", basis, vectors)))
 
 
-def _layout(view: View) -> _Layout | None:
+def _find_layout(view: View) -> _Layout | None:
     """Finds the first layer: a weight whose columns on one side are parallel to a bias.
 
     The result is None if there is no such weight and bias.
@@ -166,13 +166,13 @@ def _layout(view: View) -> _Layout | None:
                     continue
                 for side in (slice(0, wide - width), slice(width, wide)):
                     layout = _Layout(name, name_of_bias, upright, side)
-                    cosine = _parallel(layout, weight, bias)
+                    cosine = _median_cosine(layout, weight, bias)
                     if cosine > max_cosine:
                         best, max_cosine = layout, cosine
     return best and _find_span(best, last)
 
 
-def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> float:
+def _median_cosine(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> float:
     """Returns the median |cosine| of a bias and the weight's columns for the user vector.
 
     The layer is right if these columns are parallel to the bias.
@@ -193,7 +193,7 @@ def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
     ``last`` holds messages of the last round by component. The span has to explain more of the
     vectors than chance would.
     """
-    direct = _vectors(layout, last[layout.weight], last[layout.bias])
+    direct = _solve_vectors(layout, last[layout.weight], last[layout.bias])
     d = direct.shape[1]
     best, max_share = layout, 0.5
     for name, part in last.items():
@@ -201,7 +201,7 @@ def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
         if len(shape) != 2 or shape[0] != d or name == layout.weight or part.broadcast is None:
             continue
         in_span, chance = [], []
-        for rows, columns in _spans(part):
+        for rows, columns in _iter_spans(part):
             in_span.append(np.sum(_project(direct[rows], columns) ** 2))
             rank = np.minimum(columns.any(axis=1).sum(axis=1), d)
             chance.append(np.sum(rank / d * np.sum(direct[rows] ** 2, axis=1)))

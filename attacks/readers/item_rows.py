@@ -96,13 +96,13 @@ class ItemRowsReader(MessageReader):
         if settings.get("pseudo"):
             ratio = _intersect(view, users)
         elif settings.get("negatives"):
-            ratio = _signed_by_ends(view, users)
+            ratio = _read_signs(view, users)
         else:
-            ratio = _own_rows_alone(view, users)
+            ratio = _read_own_rows(view, users)
         return Evidence(users=users, log_ratio=ratio)
 
 
-def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def _read_own_rows(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns log-likelihood ratios (n, M) if devices change rows of the user's items only.
 
     This is protocol 1 of the module's text.
@@ -110,7 +110,7 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     moves = np.zeros(ratio.shape, dtype=np.uint16)
     n_messages = np.zeros((len(users), 1), dtype=np.int64)
-    for sent, to_read, _ in _turns(view, users, _SAMPLED):
+    for sent, to_read, _ in _iter_rounds(view, users, _SAMPLED):
         again = n_messages[:, 0] > 1
         moved_again = np.count_nonzero(moves[again])
         if _count_missed(moves[again], n_messages[again]).sum() < _WHOLE * moved_again:
@@ -123,7 +123,7 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
             new = np.full(touched.shape, -MAX_LOG_RATIO, dtype=np.float32)
             for some, first, is_moved in uploads.group_by_n_changed_rows(touched):
                 sizes = lengths[some[:, None], first] * is_moved
-                place = sizes / _typical(sizes, is_moved)
+                place = sizes / _median_size(sizes, is_moved)
                 moving = MAX_LOG_RATIO * _MOVED * (0.5 + 0.5 * place / (1 + place))
                 width = ratio.shape[1]
                 new[some] = scatter_item_values(moving, first, is_moved, width, -MAX_LOG_RATIO)
@@ -143,7 +143,7 @@ def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """
     pseudo = view.public.settings["pseudo"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-    for sent, to_read, _ in _turns(view, users, _KEPT):
+    for sent, to_read, _ in _iter_rounds(view, users, _KEPT):
         places = np.searchsorted(users, to_read)
         for rows, _, moved in sent.iter_user_changes(to_read):
             touched = np.asarray(moved.any(axis=2))
@@ -154,7 +154,7 @@ def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     return ratio
 
 
-def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def _read_signs(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns log-likelihood ratios (n, M), added over rounds, if devices also draw other items.
 
     These are protocols 2 and 3 of the module's text: rows of items with an interaction and rows of
@@ -162,9 +162,9 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
     """
     negatives = view.public.settings["negatives"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-    for sent, to_read, beside in _turns(view, users, _SEVERAL if negatives == 1 else 1):
+    for sent, to_read, beside in _iter_rounds(view, users, _SEVERAL if negatives == 1 else 1):
         counts = _count_senders(sent) if negatives == 1 else None
-        silent = _find_silent(sent)
+        silent = _find_unsent_rows(sent)
         gradients = sent.component.kind is Payload.GRADIENT
         places = np.searchsorted(users, to_read)
         for at, change, moved in sent.iter_user_changes(to_read):
@@ -175,7 +175,7 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
                 if negatives > 1 and gradients:
                     place = (2 * get_positive_probs(rows) - 1).astype(np.float32)
                 else:
-                    place = _places(rows, is_moved, None if counts is None else counts[first], own)
+                    place = _locate(rows, is_moved, None if counts is None else counts[first], own)
                     place = place / (1 + np.abs(place))
                 moving = MAX_LOG_RATIO * _MOVED * place
                 if negatives > 1:
@@ -187,7 +187,7 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
     return ratio
 
 
-def _turns(
+def _iter_rounds(
     view: View, users: NDArray[np.int64], per_user: int
 ) -> Iterator[tuple[ModelMessages, NDArray[np.int64], ModelMessages | None]]:
     """Yields messages of a round, the users to read in it, and messages with the senders' vectors.
@@ -314,7 +314,7 @@ def _count_senders(table: ModelMessages) -> NDArray[np.float64]:
     return counts
 
 
-def _find_silent(table: ModelMessages) -> NDArray[np.bool_]:
+def _find_unsent_rows(table: ModelMessages) -> NDArray[np.bool_]:
     """Returns a mask (M,) of items that are not used in the round: nobody sends their row.
 
     By chance alone, every row would be sent, because devices draw other items uniformly among the
@@ -327,7 +327,7 @@ def _find_silent(table: ModelMessages) -> NDArray[np.bool_]:
     return np.asarray((counts == 0) & (counts.mean() > _OFTEN))
 
 
-def _places(
+def _locate(
     change: NDArray[np.float32],
     touched: NDArray[np.bool_],
     counts: NDArray[np.float64] | None,
@@ -342,29 +342,29 @@ def _places(
     vectors: users' vectors, if sent, along which rows of interactions then move (n, d)
     """
     direction = fit_main_direction(change)
-    along, apart = _line(change, direction)
+    along, apart = _project_changes(change, direction)
     if counts is None:
         # Most changed rows belong to drawn items without an interaction.
         up = np.where((np.sign(along) * touched).sum(axis=1) > 0, -1, 1).astype(np.float32)
     elif vectors is not None:
         up = np.where(np.einsum("nd,nd->n", direction, vectors) < 0, -1, 1).astype(np.float32)
     else:
-        up = _popular(along, touched, counts)
-    place = along * up[:, None] / _typical(np.abs(along), touched)
+        up = _popularity_sign(along, touched, counts)
+    place = along * up[:, None] / _median_size(np.abs(along), touched)
     if counts is None:  # else the line may be the own items'
         rounding = _ROUNDED * np.abs(along).max(axis=1)[:, None]
-        typical = np.maximum(_typical(apart, touched), rounding)
+        typical = np.maximum(_median_size(apart, touched), rounding)
         place += np.maximum(apart / typical - _FAR, 0)
     return np.asarray(place)
 
 
-def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
+def _median_size(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Returns the median of ``sizes`` over the changed rows of each user, (n, 1)."""
     kept = np.where(touched | ~touched.any(axis=1, keepdims=True), sizes, np.nan)
     return np.asarray(np.nanmedian(kept, axis=1, keepdims=True) + 1e-30, dtype=np.float32)
 
 
-def _line(
+def _project_changes(
     change: NDArray[np.float32], direction: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns positions of rows' changes along each user's line, and distances from the line.
@@ -390,20 +390,20 @@ def fit_main_direction(changes: NDArray[np.float32]) -> NDArray[np.float32]:
     column = np.argmax(np.einsum("ndd->nd", gram), axis=1)
     direction = np.take_along_axis(gram, column[:, None, None], axis=2)
     for _ in range(_STEPS):
-        direction = gram @ _unit(direction)
+        direction = gram @ _normalise(direction)
     for _ in range(_REWEIGHTINGS):
-        cosine = unit @ _unit(direction)
+        cosine = unit @ _normalise(direction)
         sine = np.sqrt(np.maximum(1 - cosine**2, 0))
         direction = unit.transpose(0, 2, 1) @ (cosine / (sine + _NARROW))
-    return _unit(direction)[:, :, 0]
+    return _normalise(direction)[:, :, 0]
 
 
-def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
+def _normalise(direction: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns columns (n, d, 1) scaled to length 1; zero columns stay zero."""
     return divide_or_zero(direction, np.linalg.norm(direction, axis=1, keepdims=True))
 
 
-def _popular(
+def _popularity_sign(
     along: NDArray[np.float32], touched: NDArray[np.bool_], counts: NDArray[np.float64]
 ) -> NDArray[np.float32]:
     """Returns +1 if positions of changed rows rise with popularity, -1 if they fall, (n,).

@@ -39,8 +39,8 @@ from fedrec_auditor.targets.transcript import Payload, View
 _SAMPLE = 500  # number of users to whose lists the parameters are fitted
 _STEPS = 30
 _BLOCK = 2**20  # maximum number of users times codes that are processed at once
-_LEAST = 1e-6  # smallest probability
-_LEAST_LISTED = 0.1  # share of the codes, the rarest ones, that hardly any user owns
+_MIN_P = 1e-6  # smallest probability
+_RARE_SHARE = 0.1  # share of the codes, the rarest ones, that hardly any user owns
 _CODES = 4  # maximum number of codes that are matched, as a multiple of the catalogue
 _DIGITS = 6
 _PAIRS = 2**24  # maximum number of codes times items, or times users, that are processed at once
@@ -72,7 +72,7 @@ class ListedItemsReader(MessageReader):
 
     def can_read(self, view: View) -> bool:
         """Checks whether users sent lists of items, or of codes that can be matched to items."""
-        return bool(_names(view))
+        return bool(_list_names(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions from the lists that users sent.
@@ -82,16 +82,16 @@ class ListedItemsReader(MessageReader):
         is unknown which codes stand for which items, codes are matched to items by frequency, in
         the list of the first component only.
         """
-        lists = _names(view)
+        lists = _list_names(view)
         assert lists, "refused"
         if view.public.device_code is None:
             view.add_note(_AS_SETS)
         ratios = np.zeros((len(users), view.public.n_items))
         for name in lists:
-            of_items = _of_items(view, name)
+            of_items = _get_item_codes(view, name)
             if of_items is None:
                 view.add_note("Matches codes to items by how many users have each.")
-                return _match(view, name, users)
+                return _match_codes(view, name, users)
             some = np.arange(len(of_items))
             if len(lists) > 1:
                 some = some[np.isin(of_items, find_listed_codes(view, name)).all(axis=1)]
@@ -117,7 +117,7 @@ def find_listed_codes(view: View, name: str, count: int | None = None) -> NDArra
     return np.sort(codes[np.argsort(-counts, kind="stable")[:count]])
 
 
-def _names(view: View) -> list[str]:
+def _list_names(view: View) -> list[str]:
     """Returns the names of the components to read: lists of items, or else lists of codes."""
     names = uploads.list_linked_components(view)
     kinds = {name: uploads.get_last_messages(view, name).kind for name in names}
@@ -139,19 +139,19 @@ def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.
     The ratio of an item is the smallest ratio of its h codes.
     """
     codes, places = np.unique(of_items, return_inverse=True)
-    ratio = _Lists.fit(view, name, codes).compute_log_ratios(users)
+    ratio = _ListModel.fit(view, name, codes).compute_log_ratios(users)
     places = places.reshape(of_items.shape)
     return np.asarray(np.stack([ratio[:, each] for each in places.T]).min(axis=0))
 
 
-def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
+def _get_item_codes(view: View, name: str) -> NDArray[np.int64] | None:
     """Returns the h codes of each item in lists of component ``name``, (M, h); None if unknown."""
     if uploads.get_last_messages(view, name).kind is Payload.ITEMS:
         return np.arange(view.public.n_items)[:, None]
     return view.public.item_rows
 
 
-def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
+def _match_codes(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     """Returns log-ratios of interactions from lists of codes, which are matched to items.
 
     The k-th most frequent code is matched to the k-th most popular item.
@@ -163,21 +163,21 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     codes = find_listed_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
     if not len(codes):
         return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
-    lists = _Lists.fit(view, name, codes, are_all_listed=True)
+    lists = _ListModel.fit(view, name, codes, are_all_listed=True)
     shares = np.zeros(len(lists.codes))
     for block in iter_blocks(len(everybody), len(lists.codes), _BLOCK):
         shares += lists.compute_own_probability(everybody[block]).sum(axis=0)
-    likely, doubt = _by_rank(np.rint(shares), np.rint(popularity * view.public.n_users))
-    overall = (shares @ likely / len(everybody)).clip(_LEAST, 1 - _LEAST)
+    likely, doubt = _match_by_rank(np.rint(shares), np.rint(popularity * view.public.n_users))
+    overall = (shares @ likely / len(everybody)).clip(_MIN_P, 1 - _MIN_P)
     chance = (1 - doubt) * (lists.compute_own_probability(users) @ likely) + doubt * overall
     items = logit(overall)
-    ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    ratio = (logit(chance.clip(_MIN_P, 1 - _MIN_P)) - items).clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = np.round(ratio, _DIGITS)  # last bits would break ties of the prior
     activity = np.zeros(len(users))
     return Evidence(users=users, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)
 
 
-def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
+def _match_by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
     """Returns the probability that each code is each item, by rank, (D, M), and a doubt.
 
     first, second: numbers of users of each code (D,) and of each item (M,)
@@ -187,18 +187,18 @@ def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
     of the same rank. The doubt is the probability that a match is wrong: twice that difference, at
     most 1, because true partners differ more than values of the same rank.
     """
-    first = first * second.sum() / max(first.sum(), _LEAST)
+    first = first * second.sum() / max(first.sum(), _MIN_P)
     count = min(len(first), len(second))
     top, partner = (-np.sort(-each)[:count] for each in (first, second))
     apart = (top - partner) / np.sqrt(np.maximum(partner, 1.0))
     near = min(1.0, float(np.sqrt(np.mean(apart**2))))
-    (low, high), (bottom, top) = _ranks(first, near), _ranks(second, near)
+    (low, high), (bottom, top) = _find_ranks(first, near), _find_ranks(second, near)
     shared = np.minimum(high[:, None], top) - np.maximum(low[:, None], bottom)
     likely = np.maximum(shared, 0) / (high - low)[:, None] / (top - bottom)
     return likely / np.maximum(likely.sum(axis=1, keepdims=True), 1.0), min(1.0, 2 * near)
 
 
-def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
+def _find_ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
     """Returns for each value the first and last rank, in descending order, of values near it.
 
     A value is near if it differs by less than ``near`` times the square root of the value.
@@ -210,7 +210,7 @@ def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lists:
+class _ListModel:
     """Model of lists of codes, of the user's own items and of decoys, fitted to some senders.
 
     view, name: view and component of the lists
@@ -230,7 +230,7 @@ class _Lists:
     @classmethod
     def fit(
         cls, view: View, name: str, codes: NDArray[np.int64], *, are_all_listed: bool = False
-    ) -> _Lists:
+    ) -> _ListModel:
         """Fits the model to the lists of component ``name``.
 
         ``are_all_listed`` is True if each of ``codes`` is in somebody's list.
@@ -240,25 +240,25 @@ class _Lists:
         some = np.sort(np.random.default_rng(0).permutation(everybody)[:few])
         n_rounds, times = _count_rounds(view, name, codes, some)
         listed = np.sort(np.maximum(times.sum(axis=0) - are_all_listed, 0.0))
-        rarest = listed[: max(1, int(_LEAST_LISTED * len(listed)))]
+        rarest = listed[: max(1, int(_RARE_SHARE * len(listed)))]
         others = float(rarest.mean() / max(1.0, float(times.sum())))
         often = n_rounds[:, 0] > 1
-        own_rate = _fit(n_rounds[often], times[often], None)[0] if often.any() else None
+        own_rate = _fit_rates(n_rounds[often], times[often], None)[0] if often.any() else None
         return cls(view, name, codes, some, own_rate, others)
 
     def compute_log_ratios(self, users: NDArray[np.int64]) -> Floats:
         """Returns log-likelihood ratios (n, D) that each code is the user's own, from lists."""
         some = iter_blocks(len(users), len(self.codes), _BLOCK)
         none = np.zeros((0, len(self.codes)))
-        return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
+        return np.concatenate([none, *(self._score_codes(users[block]) for block in some)])
 
-    def _ratio(self, users: NDArray[np.int64]) -> Floats:
+    def _score_codes(self, users: NDArray[np.int64]) -> Floats:
         n_rounds, times = _count_rounds(self.view, self.name, self.codes, users)
         size = times.sum(axis=1, keepdims=True) / np.maximum(n_rounds, 1.0)
-        ratio = np.where(times > 0, -np.log((self.others * size).clip(_LEAST, 1.0)), -MAX_LOG_RATIO)
+        ratio = np.where(times > 0, -np.log((self.others * size).clip(_MIN_P, 1.0)), -MAX_LOG_RATIO)
         often = n_rounds[:, 0] > 1
         if self.own_rate is not None and often.any():
-            ratio[often] = _fit(n_rounds[often], times[often], self.own_rate)[1]
+            ratio[often] = _fit_rates(n_rounds[often], times[often], self.own_rate)[1]
         ratio[n_rounds[:, 0] == 0] = 0.0
         return np.asarray(ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO))
 
@@ -285,7 +285,7 @@ def _count_rounds(
     return n_rounds, times
 
 
-def _fit(n_rounds: Floats, times: Floats, own_rate: float | None) -> tuple[float, Floats]:
+def _fit_rates(n_rounds: Floats, times: Floats, own_rate: float | None) -> tuple[float, Floats]:
     """Fits the model of own codes and two classes of decoys; returns own rate and log-ratios.
 
     n_rounds: number of lists of each user (n, 1)
@@ -296,19 +296,19 @@ def _fit(n_rounds: Floats, times: Floats, own_rate: float | None) -> tuple[float
     """
     share = times.mean(axis=1) / n_rounds[:, 0]
     rates = np.stack([np.full(len(share), own_rate or _OWN), share, _HARDLY * share])
-    own = (0.5 * share).clip(_LEAST, 0.5)
+    own = (0.5 * share).clip(_MIN_P, 0.5)
     weight = np.stack([own, 0.5 * (1 - own), 0.5 * (1 - own)])
     for step in range(_STEPS + 1):
-        rates = rates.clip(_LEAST, 1 - _LEAST)
+        rates = rates.clip(_MIN_P, 1 - _MIN_P)
         log_likely = np.log(rates)[:, :, None] * times
         log_likely += np.log1p(-rates)[:, :, None] * (n_rounds - times)
         if step == _STEPS:
             break
         chance = softmax(log_likely + np.log(weight)[:, :, None], axis=0)
         listed, sent = (chance * times).sum(axis=2), (chance * n_rounds).sum(axis=2)
-        rates = (listed + _LEAST) / (sent + _LEAST)
-        rates[0] = own_rate or (listed[0].sum() + _LEAST) / (sent[0].sum() + _LEAST)
-        weight = chance.mean(axis=2).clip(_LEAST)
+        rates = (listed + _MIN_P) / (sent + _MIN_P)
+        rates[0] = own_rate or (listed[0].sum() + _MIN_P) / (sent[0].sum() + _MIN_P)
+        weight = chance.mean(axis=2).clip(_MIN_P)
     among = np.log(weight[1:] / weight[1:].sum(axis=0))[:, :, None]
     ratio = log_likely[0] - logsumexp(log_likely[1:] + among, axis=0)
     return float(rates[0, 0]), ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)

@@ -106,7 +106,7 @@ class NoisyRowsReader(MessageReader):
         present = users[np.isin(users, senders)]
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        vectors = _vectors(view, np.union1d(sample, present)) if negatives == 1 else None
+        vectors = _sum_vectors(view, np.union1d(sample, present)) if negatives == 1 else None
         odds = get_item_log_odds(view)
         positions = row_places.fit_row_positions(rounds, sample, present, vectors, odds)
         if positions is None:
@@ -120,7 +120,7 @@ class NoisyRowsReader(MessageReader):
         return replace(evidence, activity_log_odds=base.estimate_shrunk_activity(evidence))
 
 
-def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
+def _sum_vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
     """Returns the sum over rounds of the vectors that each user sent for itself, (n, d), or None.
 
     The result is None if users send no vectors, or only changes of vectors.
@@ -148,10 +148,10 @@ _STEPS = 30
 _ALIKE = 10  # number of first iterations, in which all messages share a step and users a share
 _SHARE, _COUNTS = 0.05, 10.0  # initial share of own items, and its weight in items
 _FARTHEST = 12.0  # largest position, in standard deviations
-_MOST = 3  # maximum number of times that a negative is drawn
+_MAX_DRAWS = 3  # maximum number of times that a negative is drawn
 _LEVEL = 3.0  # inverse prior variance of tilts: that of a uniform distribution on [-1, 1]
 _STEEPEST = 0.95  # largest tilt
-_LEAST, _TINY = 1e-6, 1e-30
+_MIN_SHARE, _TINY = 1e-6, 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,14 +231,14 @@ def fit_mixture(
     turned: tuple[float, ...] = (np.inf,)
     if negatives > 1 and not positions.is_common_part_larger:
         turned = (np.inf, CRITICAL_Z, 0.0) if positions.has_common_direction else (0.0,)
-    firsts = [_first(positions, negatives, *way, item_odds) for way in product(ends, turned)]
+    firsts = [_init_mixture(positions, negatives, *way, item_odds) for way in product(ends, turned)]
     keep = item_odds is not None
     fit = partial(fit_log_ratios, positions, negatives, fit_all=True, keep_odds=keep)
     likeliest = max(firsts, key=lambda first: fit(first, n_iterations=_ALIKE).log_likelihood)
     return fit(likeliest).mixture
 
 
-def _first(
+def _init_mixture(
     places: RowPositions,
     negatives: float,
     end: float,
@@ -273,7 +273,7 @@ def _first(
         prior_weight=_COUNTS,
         item_log_odds=items,
         positive_step_excess=np.zeros(len(items)),
-        steps_by_draw_count=np.arange(_MOST + 1.0),
+        steps_by_draw_count=np.arange(_MAX_DRAWS + 1.0),
     )
 
 
@@ -316,8 +316,8 @@ def fit_log_ratios(
     items = place.shape[1]
     for turn in range(n_iterations + 1):
         rate = negatives * shares / (1 - shares)
-        own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
-        of_own, rest = (_total(parts) for parts in (own, others))
+        own, others = _compute_densities(place, steps, rate[whose] if negatives else None, mixture)
+        of_own, rest = (_sum_densities(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(of_own / rest), first, axis=0)
         prior = logit(shares) - logit(mixture.mean_positive_share)
         prior = mixture.item_log_odds + prior[:, None]
@@ -327,14 +327,14 @@ def fit_log_ratios(
         p_own = expit(odds)
         weight, moved = np.zeros(len(place)), np.zeros(len(place))
         tilted, level = np.zeros(items), np.full(items, _LEVEL)
-        travelled = np.full((_MOST + 1, 2), _LEAST)
+        travelled = np.full((_MAX_DRAWS + 1, 2), _MIN_SHARE)
         moving = [
             (times, given, density)
             for parts, given in ((own, p_own[whose] / of_own), (others, (1 - p_own)[whose] / rest))
             for times, density in parts.items()
             if times
         ]
-        of_parts = map_in_threads(partial(_moments, place, steps, mixture), moving)
+        of_parts = map_in_threads(partial(_sum_moments, place, steps, mixture), moving)
         for (times, _, _), (weights, moves, squares, along) in zip(moving, of_parts, strict=True):
             weight += weights
             moved += moves
@@ -347,7 +347,7 @@ def fit_log_ratios(
         expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.mean_positive_share
         if fit_all and not keep_odds:
-            share = float(np.clip(expected.mean() / items, _LEAST, 0.5))
+            share = float(np.clip(expected.mean() / items, _MIN_SHARE, 0.5))
         step, variance, counts = mixture.mean_step, mixture.step_variance, mixture.prior_weight
         if fit_all and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
@@ -356,7 +356,7 @@ def fit_log_ratios(
         else:
             sure = weight + 1 / (variance + _TINY)
             steps = np.maximum((moved + step / (variance + _TINY)) / sure, 0)
-            shares = np.clip((expected + counts * share) / (items + counts), _LEAST, 0.5)
+            shares = np.clip((expected + counts * share) / (items + counts), _MIN_SHARE, 0.5)
             if fit_all:
                 step = float(steps.mean())
                 variance = float(np.mean((steps - step) ** 2 + 1 / sure))
@@ -367,13 +367,13 @@ def fit_log_ratios(
         if fit_all and negatives:
             if turn >= _ALIKE:
                 reach = travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)
-                most = np.arange(_MOST + 1)
+                most = np.arange(_MAX_DRAWS + 1)
                 mixture = replace(mixture, steps_by_draw_count=reach.clip(most > 0, most))
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
             mixture = replace(mixture, positive_step_excess=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
-            rate = np.clip(rate, _LEAST, 1 - _LEAST)
+            rate = np.clip(rate, _MIN_SHARE, 1 - _MIN_SHARE)
             item_odds = mixture.item_log_odds if keep_odds else logit(rate)
             mixture = replace(
                 mixture,
@@ -392,7 +392,7 @@ def fit_log_ratios(
     )
 
 
-def _densities(
+def _compute_densities(
     place: NDArray[np.float32],
     steps: NDArray[np.float64],
     rate: NDArray[np.float64] | None,
@@ -408,12 +408,12 @@ def _densities(
 
     def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
         height = np.asarray(chance, dtype=np.float32)
-        away = place - steps.astype(np.float32)[:, None] * _farther(times, mixture)
+        away = place - steps.astype(np.float32)[:, None] * _displace_rows(times, mixture)
         return np.exp(-(away**2) / 2) * height.reshape(-1, 1)
 
     if rate is None:
         return {times: normal(times, 0.5) for times in (1, -1)}, {0: normal(0, 1.0)}
-    drawn = [rate**k * np.exp(-rate) / factorial(k) for k in range(_MOST)]
+    drawn = [rate**k * np.exp(-rate) / factorial(k) for k in range(_MAX_DRAWS)]
     drawn.append(1 - np.sum(drawn, axis=0))
     chances = {1: 1.0} | {-k: chance for k, chance in enumerate(drawn)}
     densities = map_in_threads(lambda times: normal(times, chances[times]), chances)
@@ -421,7 +421,7 @@ def _densities(
     return {1: others.pop(1)}, others
 
 
-def _moments(
+def _sum_moments(
     place: NDArray[np.float32],
     steps: NDArray[np.float64],
     mixture: StepMixture,
@@ -437,13 +437,13 @@ def _moments(
     The first two sums are over the rows of a message, the others over the messages.
     """
     times, given, density = part
-    chance, far, long = given * density, _farther(times, mixture), steps.astype(np.float32)
+    chance, far, long = given * density, _displace_rows(times, mixture), steps.astype(np.float32)
     weights, squares = np.einsum("tm,m->t", chance, far**2), np.einsum("t,tm->m", long**2, chance)
     chance *= place
     return (weights, np.einsum("tm,m->t", chance, far), squares, np.einsum("t,tm->m", long, chance))
 
 
-def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
+def _displace_rows(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     """Returns how far each item's row moves along the sender's direction, in step sizes, (M,).
 
     ``times`` is the number of steps: above 0 in the direction of items with an interaction, below 0
@@ -454,5 +454,5 @@ def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     return np.asarray(far, dtype=np.float32)
 
 
-def _total(parts: DensitiesByStepCount) -> NDArray[np.float32]:
+def _sum_densities(parts: DensitiesByStepCount) -> NDArray[np.float32]:
     return np.asarray(sum(parts.values()) + np.float32(_TINY), np.float32)

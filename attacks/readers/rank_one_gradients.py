@@ -122,13 +122,13 @@ def find_gradient_sign(messages: uploads.ModelMessages) -> float:
         return 0.0
     sent = messages.component
     if not isinstance(sent, ComponentView):
-        return _downhill(sent, messages.broadcast)
+        return _find_sign(sent, messages.broadcast)
     if sent not in _WAYS:
-        _WAYS[sent] = _downhill(sent, messages.broadcast)
+        _WAYS[sent] = _find_sign(sent, messages.broadcast)
     return _WAYS[sent]
 
 
-def _downhill(component: Component, items: NDArray[Any]) -> float:
+def _find_sign(component: Component, items: NDArray[Any]) -> float:
     sent = component.to_dense(np.arange(min(_LOOKED_AT, len(component))))
     rate = component.learning_rate
     ways = (1.0, -1.0) if rate is None else (1.0 if rate > 0 else -1.0,)
@@ -186,7 +186,7 @@ def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     q = b @ items.T.astype(np.float64)
     # Rounding counts as noise, so that the noise of exact uploads is not zero.
     rounding = 4 * np.finfo(gradients.dtype).eps * np.abs(a).max(axis=1)
-    square, spread = _bulk(a, q, rounding)
+    square, spread = _fit_length(a, q, rounding)
     signal = a + square[:, None] * q
     t = np.sqrt(square) * np.where(signal.sum(axis=1) < 0, -1.0, 1.0)
     inverse = np.divide(1.0, t, out=np.zeros_like(t), where=t != 0)
@@ -198,7 +198,7 @@ def fit_rank_one(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     )
 
 
-def _bulk(
+def _fit_length(
     a: NDArray[np.float64], q: NDArray[np.float64], rounding: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Estimates the squared length t^2 of each user's vector robustly, and the noise's deviation.

@@ -42,7 +42,7 @@ _EVERY, _TRIED = 6, 28  # every sixth length is tried, and the best ones without
 _SHORTEST = 0.1  # share of the largest length, whose square is the largest rating
 _ROWS = 24  # number of rows by which lengths are compared
 _SETTINGS = {"bound", "learning_rate", "local_steps"}
-_MOST = 20  # largest rating
+_MAX_RATING = 20  # largest rating
 
 Floats = NDArray[np.float32]
 
@@ -69,7 +69,7 @@ class RatingRowsReader(MessageReader):
         """
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
-        on_scale = known and 1 <= settings["bound"] <= _MOST
+        on_scale = known and 1 <= settings["bound"] <= _MAX_RATING
         models = on_scale and bool(uploads.read_item_messages(view, (Payload.MODEL,)))
         return models and has_unchanged_rows(view)
 
@@ -79,7 +79,7 @@ class RatingRowsReader(MessageReader):
         n_items = view.public.n_items
         ratings = np.zeros((len(users), n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
-        local = _Local.from_view(view)
+        local = _LocalTraining.from_view(view)
         for sent in rounds:
             base = np.asarray(sent.broadcast, dtype=np.float32)
             for whose, change, moved in sent.iter_user_changes(users):
@@ -93,7 +93,7 @@ class RatingRowsReader(MessageReader):
 
 
 @dataclass(frozen=True, slots=True)
-class _Local:
+class _LocalTraining:
     """Public settings of local training on ratings.
 
     bound: largest rating
@@ -106,7 +106,7 @@ class _Local:
     steps: int
 
     @classmethod
-    def from_view(cls, view: View) -> _Local:
+    def from_view(cls, view: View) -> _LocalTraining:
         settings = view.public.settings
         return cls(settings["bound"], settings["learning_rate"], int(settings["local_steps"]))
 

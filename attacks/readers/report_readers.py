@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.parts import uploads
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Payload, View
 
-_STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
+_STEPS, _FIRST, _MIN_VAR, _MAX_VAR = 24, 3, 1e-3, 4.0
 _OPEN = 0.3  # minimum information in a step, as a share of that of unflipped bits
 
 
@@ -58,9 +58,9 @@ class FlippedBitsReader(MessageReader):
             senders += len(component)
         zeros = reports[:, None] - ones
         log_probs = channel.log_prob(np.array([[0], [1]]), np.array([[0, 1]]))  # (report, bit)
-        ratio = _times(ones, log_probs[1]) + _times(zeros, log_probs[0])
+        ratio = _sum_ratios(ones, log_probs[1]) + _sum_ratios(zeros, log_probs[0])
         p, q = float(np.exp(log_probs[1, 1])), float(np.exp(log_probs[1, 0]))
-        items = logit(_shares(total, np.full(shape[1], senders), p, q))
+        items = logit(_estimate_shares(total, np.full(shape[1], senders), p, q))
         known = uploads.get_item_log_odds(view)
         active = fit_activity(ratio, items if known is None else known)
         return Evidence(users=users, log_ratio=ratio, item_log_odds=items, activity_log_odds=active)
@@ -94,11 +94,11 @@ def fit_activity(
         mean = float(activity.mean())
         if count >= _FIRST:
             doubt = 1 / (np.maximum(information, 0) + 1 / variance)
-            variance = float(np.mean((activity - mean) ** 2 + doubt).clip(_LEAST, _MOST))
+            variance = float(np.mean((activity - mean) ** 2 + doubt).clip(_MIN_VAR, _MAX_VAR))
     return activity
 
 
-def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum_ratios(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns log-likelihood ratios of bits from the numbers of equal reports, (n, M).
 
     counts: number of reports of one value y for each bit (n, M)
@@ -112,7 +112,7 @@ def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray
     return np.asarray(counts * step)
 
 
-def _shares(
+def _estimate_shares(
     ones: NDArray[np.integer[Any]], reports: NDArray[np.integer[Any]], p: float, q: float
 ) -> NDArray[np.float64]:
     """Returns the estimated share of true 1s behind the flipped reports of each item, (M,).
@@ -206,7 +206,7 @@ class CoordinateReportsReader(MessageReader):
         mean = sum(sent.component.sum_all() for sent in rounds) / senders
         unit = items.size / kappa / settings["reports"]
         noise = 1.0 / (kappa**2 * senders * settings["reports"] / items.size)
-        typical = _typical(np.asarray(mean), items, alpha, noise, view.public.popularity)
+        typical = _fit_gradients(np.asarray(mean), items, alpha, noise, view.public.popularity)
         if typical is None:
             return Evidence(users=users, log_ratio=ratio)
         touched, untouched, share = typical
@@ -223,7 +223,7 @@ class CoordinateReportsReader(MessageReader):
         return Evidence(users=users, log_ratio=ratio, item_log_odds=prior)
 
 
-def _gradients(
+def _predict_gradients(
     vector: NDArray[np.float64], items: NDArray[np.float64], alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns a user's clipped item gradients (M, F), if every item is touched, and if none is.
@@ -239,7 +239,7 @@ def _gradients(
     return touched.clip(-1, 1), np.outer(-prediction, vector).clip(-1, 1)
 
 
-def _typical(
+def _fit_gradients(
     mean: NDArray[np.float64],
     items: NDArray[np.float64],
     alpha: float,
@@ -277,7 +277,7 @@ def _typical(
         direction = direction / np.sqrt(squared)
     best, min_error = None, np.inf
     for length in _LENGTHS:
-        touched, untouched = _gradients(length * direction, items, alpha)
+        touched, untouched = _predict_gradients(length * direction, items, alpha)
         gap = touched - untouched
         weight = np.maximum(np.sum(gap * gap, axis=1), 1e-12)
         share = (np.sum((mean - untouched) * gap, axis=1) / weight).clip(0, 1)

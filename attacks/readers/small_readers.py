@@ -212,15 +212,15 @@ def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[
     beyond noise. The variance of noise follows from the same sums with false participants, namely
     those of each round rotated by a different number of positions.
     """
-    excess = _excess(there, moves)
+    excess = _compute_excess(there, moves)
     false = np.stack([np.roll(row, 1 + 7 * t) for t, row in enumerate(there)])
-    noise, spread = float(_excess(false, moves).var()), float(excess.var())
+    noise, spread = float(_compute_excess(false, moves).var()), float(excess.var())
     if spread <= noise:
         return np.zeros_like(excess)
     return np.asarray(excess * np.sqrt((1 - noise / spread) / spread))
 
 
-def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
+def _compute_excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
     among = there - there.mean(axis=0)
     rest = (moves - moves.mean(axis=0)).reshape(len(moves), -1)
     weights = np.linalg.solve(among @ among.T + np.eye(len(among)), rest)

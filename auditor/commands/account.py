@@ -77,7 +77,7 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
             ) from error
 
     if "claimed_epsilon" in options:
-        options["claimed_epsilon"] = _claim(options["claimed_epsilon"])
+        options["claimed_epsilon"] = _parse_claim(options["claimed_epsilon"])
 
     from fedrec_auditor.accountants.verdict import Gate
     from fedrec_auditor.auditor.spending.spend import account
@@ -89,7 +89,7 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     raise typer.Exit(Gate().exit_code(finding.verdict for finding in result.findings))
 
 
-def _claim(text: str) -> Any:
+def _parse_claim(text: str) -> Any:
     """Converts a claimed epsilon to a number, or to the callable that the text names."""
     if ":" in text:
         from fedrec_auditor.auditor.commands.verify import load_mechanism

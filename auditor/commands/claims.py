@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.record.rows import CheckRow, Finding, Row
 
 # Maximum number of users, and of items.
-_MOST = 10**12
+_MAX_SIZE = 10**12
 _NUMBER = re.compile(r"\d+[a-z]?")
-_FILES = ("sarif", "junit")
+_FILE_OPTIONS = ("sarif", "junit")
 # Options that each subject of the command allows, besides --json and --jobs.
-_TAKES: dict[str, tuple[str, ...]] = {
-    "a target": ("set", "users", "items", *_FILES),
-    "a number": _FILES,
-    "--paper": ("only", *_FILES),
-    "--all": ("only", "markdown", *_FILES),
+_ALLOWED_OPTIONS: dict[str, tuple[str, ...]] = {
+    "a target": ("set", "users", "items", *_FILE_OPTIONS),
+    "a number": _FILE_OPTIONS,
+    "--paper": ("only", *_FILE_OPTIONS),
+    "--all": ("only", "markdown", *_FILE_OPTIONS),
     "--tables": (),
 }
 
@@ -108,7 +108,7 @@ def command(
     }
     options: dict[str, Any] = {"set": given, "users": users, "items": items, "only": only}
     options |= {"markdown": markdown or None, "sarif": sarif, "junit": junit}
-    _check(
+    _check_options(
         [name for name, is_named in named.items() if is_named],
         [name for name, value in options.items() if value not in (None, [])],
     )
@@ -123,27 +123,27 @@ def command(
     show = not as_json
     rows: Sequence[Row]
     if target is not None:
-        rows = findings = _findings(target, given or [], users, items)
+        rows = findings = _judge_target(target, given or [], users, items)
         write_ci_files(render_ci_files(findings, sarif, junit))
         if show:
             usual = not given and users is None and items is None
             _show_findings(target, findings, with_entries=usual)
     elif tables:
-        rows = _judge_tables(subject, _workers(jobs), show=show)
+        rows = _judge_tables(subject, _count_workers(jobs), show=show)
     else:
-        judged = _judge_entries(subject, paper, 1 if jobs is None else _workers(jobs))
+        judged = _judge_entries(subject, paper, 1 if jobs is None else _count_workers(jobs))
         findings = tuple(row.finding for row in judged if row.finding is not None)
-        write_ci_files(render_ci_files(findings, sarif, junit, checks=_checks(judged)))
+        write_ci_files(render_ci_files(findings, sarif, junit, checks=_list_checks(judged)))
         rows = [row for row in judged if row.has_any_label(words)]
         if markdown:
-            _print_page(judged, _workers(jobs))
+            _print_page(judged, _count_workers(jobs))
         elif show:
             _show_rows(judged, words, in_full=subject is not None)
     if as_json:
         print(json.dumps([to_json(row.model_dump(mode="python")) for row in rows], indent=2))
 
 
-def _workers(jobs: int | None) -> int:
+def _count_workers(jobs: int | None) -> int:
     """Returns the number of worker processes for the value of --jobs."""
     from fedrec_auditor.auditor.run.resources import make_resources
 
@@ -216,7 +216,7 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
         print_catalogue(catalogue.judge_entries(entries), console)
 
 
-def _check(judged: Sequence[str], given: Sequence[str]) -> None:
+def _check_options(judged: Sequence[str], given: Sequence[str]) -> None:
     """Raises InputError unless exactly one subject is given, and every given option fits the
     subject.
 
@@ -224,18 +224,18 @@ def _check(judged: Sequence[str], given: Sequence[str]) -> None:
     """
     if len(judged) != 1:
         raise InputError(
-            f"Expected exactly one of {', '.join(_TAKES)}, got {len(judged)}. Write, for "
+            f"Expected exactly one of {', '.join(_ALLOWED_OPTIONS)}, got {len(judged)}. Write, for "
             "example, `auditor claims 22` or `auditor claims fmf-ldp`."
         )
     for name in given:
-        able = [kind for kind, names in _TAKES.items() if name in names]
+        able = [kind for kind, names in _ALLOWED_OPTIONS.items() if name in names]
         if judged[0] not in able:
             raise InputError(
                 f"Expected {' or '.join(able)} with --{name}, got {judged[0]}. Omit --{name}."
             )
 
 
-def _findings(
+def _judge_target(
     name: str, given: list[str], users: int | None, items: int | None
 ) -> tuple[Finding, ...]:
     """Judges every claim of the target ``name`` in every scope, with the ``given`` settings.
@@ -251,9 +251,9 @@ def _findings(
     from fedrec_auditor.targets.systems.base import Population
 
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
-    if min(n_users, n_items) < 2 or max(n_users, n_items) > _MOST:
+    if min(n_users, n_items) < 2 or max(n_users, n_items) > _MAX_SIZE:
         raise InputError(
-            f"Expected --users and --items from 2 to {_MOST:,}, got {n_users} and {n_items}. "
+            f"Expected --users and --items from 2 to {_MAX_SIZE:,}, got {n_users} and {n_items}. "
             "Give numbers in this range."
         )
     system = make_target(name, settings)
@@ -268,7 +268,7 @@ def _findings(
         ) from error
 
 
-def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
+def _list_checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """Returns the numbers that catalogue entries state as checks for CI files.
 
     A check fails if the number is wrong.

@@ -31,8 +31,8 @@ EXIT_ERROR = 3
 EXIT_CLOSED_PIPE = 141
 _TYPER_INTERRUPTED = 130
 # Commands that may run code of a user without a time limit.
-_RUN_CODE = (["run"], ["sweep"], ["record"], ["attack"])
-_SPELLED = "fedrec_auditor.auditor.spelled"
+_CODE_COMMANDS = (["run"], ["sweep"], ["record"], ["attack"])
+_ERROR_HANDLER = "fedrec_auditor.auditor.spelled"
 _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "‼": "!!", "✗": "x", "é": "e"}
 
 
@@ -70,15 +70,15 @@ def make_app(command_name: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_options)
+    app.callback()(_declare_options)
     for name in () if command_name in _VERSION else {command_name} & _COMMANDS.keys() or _COMMANDS:
         place, words = _COMMANDS[name]
         module = import_module(f"fedrec_auditor.auditor.commands.{place}")
-        app.command(name, epilog=_glossary(*words) or None)(module.command)
+        app.command(name, epilog=_format_glossary(*words) or None)(module.command)
     return app
 
 
-def _glossary(*words: type[LabelEnum]) -> str:
+def _format_glossary(*words: type[LabelEnum]) -> str:
     """Returns the meanings of all verdicts of the enumerations ``words``, one paragraph each."""
     entries = (f"{word.label} ({word}): {word.definition}" for kind in words for word in kind)
     return "\n\n".join(entries)
@@ -92,7 +92,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _options(
+def _declare_options(
     version: Annotated[
         bool, typer.Option(*_VERSION, callback=_print_version, help="Print the version and exit.")
     ] = False,
@@ -105,25 +105,25 @@ def main() -> None:
     open_std_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=_SPELLED)
-    sys.exit(_run_with_code() if _may_name_code(sys.argv) else _run())
+            stream.reconfigure(errors=_ERROR_HANDLER)
+    sys.exit(_run_in_child() if _may_name_code(sys.argv) else _run_command())
 
 
 def _may_name_code(words: Sequence[str]) -> bool:
     """Whether a command line may name code of a user, MODULE:OBJECT, to be run in this process."""
-    return words[1:2] in _RUN_CODE and any(":" in word or "--plan" in word for word in words)
+    return words[1:2] in _CODE_COMMANDS and any(":" in word or "--plan" in word for word in words)
 
 
-def _run_with_code() -> int:
+def _run_in_child() -> int:
     from fedrec_auditor.auditor.machine.workers import run_in_child
 
     try:
-        return run_in_child(_run)
+        return run_in_child(_run_command)
     except AuditError as error:
         return _refuse(str(error), EXIT_BAD_INPUT if isinstance(error, InputError) else EXIT_ERROR)
 
 
-def _run() -> int:
+def _run_command() -> int:
     words = sys.argv[1:] or ["--help"]
     try:
         code: int = make_app(words[0])(words, standalone_mode=False)
@@ -143,7 +143,7 @@ def _run() -> int:
         return _refuse(f"Expected to read and write files, got: {error}. Check them.", code)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
-            return _refuse(_usage(error, message()), EXIT_BAD_INPUT)
+            return _refuse(_format_usage_error(error, message()), EXIT_BAD_INPUT)
         traceback.print_exc()
         return _refuse("This is an error in auditor. Please report these lines.", EXIT_ERROR)
     except BaseException as error:
@@ -169,9 +169,9 @@ def _spell(error: UnicodeError) -> tuple[str, int]:
     return "".join(_SPELLINGS.get(character, "?") for character in lacking), error.end
 
 
-def _usage(error: Exception, message: str) -> str:
+def _format_usage_error(error: Exception, message: str) -> str:
     """Returns typer's message on wrong usage in one line, with the given value and the remedy."""
-    value = _given(getattr(getattr(error, "param", None), "opts", ()))
+    value = _find_option_value(getattr(getattr(error, "param", None), "opts", ()))
     got = "" if value is None else f", got {value!r}"
     named = [word for word in sys.argv[1:2] if word.isalpha()]
     path = getattr(getattr(error, "ctx", None), "command_path", " ".join(["auditor", *named]))
@@ -187,7 +187,7 @@ def _usage(error: Exception, message: str) -> str:
     return f"{message}{got}{ends} {near}{' ' if near else ''}See `{path} --help`."
 
 
-def _given(names: Sequence[str]) -> str | None:
+def _find_option_value(names: Sequence[str]) -> str | None:
     """Returns the value of an option in the command line, the last if repeated; None if not given.
 
     ``names``: all spellings of the option, such as -o and --out.
@@ -199,4 +199,4 @@ def _given(names: Sequence[str]) -> str | None:
     return None
 
 
-codecs.register_error(_SPELLED, _spell)
+codecs.register_error(_ERROR_HANDLER, _spell)

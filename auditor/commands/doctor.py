@@ -28,7 +28,7 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
     if options:
         from fedrec_auditor.auditor.plan.planned_data import load_planned_data
 
-        _show(_read(load_planned_data(load_plan(None, options))), as_json)
+        _print_facts(_describe_data(load_planned_data(load_plan(None, options))), as_json)
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.plan.versions import VERSIONED_PACKAGES
@@ -40,19 +40,19 @@ def command(options: dict[str, Any], as_json: JsonOption = False) -> None:
         "python": platform.python_version(),
         **{name: version(name) for name in (first, *sorted([*others, "hypothesis"]))},
         "cores": str(os.cpu_count() or 1),
-        "memory": _memory(),
-        "torch device": _device(),
+        "memory": _format_memory(),
+        "torch device": _detect_device(),
         "data cache": str(get_cache_path()),
         **{f"cached {name}": str(find_cached_data_set(name) or "no") for name in kept},
     }
-    _show(facts, as_json)
+    _print_facts(facts, as_json)
     if as_json:
         return
     for line in (line for family in FAMILIES.values() for line in family.list_load_errors()):
         print(line)
 
 
-def _show(facts: Mapping[str, str | list[str]], as_json: bool) -> None:
+def _print_facts(facts: Mapping[str, str | list[str]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -62,7 +62,7 @@ def _show(facts: Mapping[str, str | list[str]], as_json: bool) -> None:
             print(f"{name:<{width}}{line}")
 
 
-def _read(data: Interactions) -> dict[str, str | list[str]]:
+def _describe_data(data: Interactions) -> dict[str, str | list[str]]:
     """Describes a data set by label: sizes, shares of attribute classes, item flags, notes."""
     import numpy as np
 
@@ -72,8 +72,8 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
         "digest": data.digest(),
         "users": f"{data.n_users:,}",
         "items": f"{data.n_items:,}",
-        "ratings": _span(data),
-        "times": _times(data),
+        "ratings": _format_rating_range(data),
+        "times": _format_time_range(data),
         "interactions": f"{data.ratings.nnz:,}, {data.ratings.nnz / max(pairs, 1):.2%} of pairs",
     }
     for name, attribute in sorted(data.attributes.items()):
@@ -90,7 +90,7 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
     return facts | {"note": list(data.notes)}
 
 
-def _span(data: Interactions) -> str:
+def _format_rating_range(data: Interactions) -> str:
     """Returns the smallest and largest rating in words, such as "1 to 5".
 
     If all ratings are equal, the text is "all" and the rating; without ratings it is "none".
@@ -101,7 +101,7 @@ def _span(data: Interactions) -> str:
     return f"all {highest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
 
 
-def _times(data: Interactions) -> str:
+def _format_time_range(data: Interactions) -> str:
     """Returns the first and last timestamp in UTC as a text; "none" without timestamps."""
     if data.timestamps is None or not data.timestamps.size:
         return "none"
@@ -110,14 +110,14 @@ def _times(data: Interactions) -> str:
     return f"{first} to {last} (UTC)"
 
 
-def _memory() -> str:
+def _format_memory() -> str:
     from fedrec_auditor.auditor.run.resources import detect_memory_bytes
 
     size = detect_memory_bytes()
     return f"{size / 2**30:.1f} GiB" if size < math.inf else "unknown"
 
 
-def _device() -> str:
+def _detect_device() -> str:
     import torch
 
     return f"cuda ({torch.cuda.get_device_name()})" if torch.cuda.is_available() else "cpu"

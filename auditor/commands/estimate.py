@@ -92,7 +92,7 @@ def command(
     from fedrec_auditor.reports.writers import paragraph
 
     if curve or renyi:
-        estimator = _of_all_thresholds(estimator, one_run)
+        estimator = _choose_estimator(estimator, one_run)
     arrays = read_scores(scores)
     bound = from_scores(
         arrays["in_scores"],
@@ -111,11 +111,11 @@ def command(
         canaries = CanaryScores.build(arrays["in_scores"], arrays["out_scores"], repeats=repeats)
         band = canaries.compute_limits(confidence=confidence, seed=seed)
         points = _points(band, sorted({delta, *_DELTAS}) if curve else (), sorted({*(renyi or ())}))
-    judgement = None if epsilon is None else _judge(bound, epsilon, delta)
+    judgement = None if epsilon is None else _judge_epsilon(bound, epsilon, delta)
     unused = len(arrays["in_scores"]) + len(arrays["out_scores"]) - (bound.samples or 0)
     with guard_output("The exit code is that of the verdict."):
         if as_json:
-            print(_as_text(bound, unused, judgement, points))
+            print(_format_json(bound, unused, judgement, points))
         else:
             width = paragraph.get_output_width()
             lines = [*describe_bound(bound, judgement), *_describe_curve(points, bound)]
@@ -141,7 +141,7 @@ def _points(band: ThresholdLimits, deltas: Sequence[float], orders: Sequence[flo
     }
 
 
-def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
+def _judge_epsilon(bound: Bound, epsilon: float, delta: float) -> Judgement:
     """Judges the claimed epsilon and delta of the command line by a measured bound."""
     from fedrec_auditor.accountants.statements import Claim
     from fedrec_auditor.accountants.verdict import judge_claim
@@ -207,7 +207,7 @@ def describe_bound(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[
             yield "note", witness.note
 
 
-def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
+def _choose_estimator(estimator: str | None, one_run: bool) -> str:
     """Returns the name of the only estimator that gives curves of epsilon.
 
     Raises InputError if the user requests another estimator, or --one-run.
@@ -233,7 +233,7 @@ def _describe_curve(shown: CurvePoints, bound: Bound) -> Iterator[tuple[str, str
         yield "together", f"all of these hold at confidence {bound.confidence:.6g}"
 
 
-def _as_text(bound: Bound, unused: int, judgement: Judgement | None, shown: CurvePoints) -> str:
+def _format_json(bound: Bound, unused: int, judgement: Judgement | None, shown: CurvePoints) -> str:
     import dataclasses
 
     from fedrec_auditor.reports.record.store import to_json

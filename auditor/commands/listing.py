@@ -56,7 +56,7 @@ def command(
     }
     listed["reproductions"] = list_reproductions, FAMILIES["papers"].read_summary
     if paper is not None:
-        of_paper = partial(_of, paper, FAMILIES["targets"].list_names)
+        of_paper = partial(_select_targets, paper, FAMILIES["targets"].list_names)
         listed = {"targets": (of_paper, FAMILIES["targets"].read_summary)}
     width = get_output_width() if sys.stdout.isatty() else sys.maxsize
     if kind is not None and kind not in listed:
@@ -67,7 +67,7 @@ def command(
                 f"Expected a family or a target, got {kind!r}. "
                 f"{near or suggest_names(kind, list(listed), 'The families are')}"
             )
-        _describe(kind, width, as_json=as_json)
+        _print_target(kind, width, as_json=as_json)
         return
     members = {
         family: {name: summary(name) for name in names()}
@@ -86,7 +86,7 @@ def command(
             print(wrap_paragraph(f"More of each: {_PAGES[family]}", width, indent=2, hang=2))
 
 
-def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
+def _select_targets(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
     """Selects, from the result of ``names``, the targets (systems) that belong to a paper.
 
     Raises InputError, which suggests similar names, if the paper is unknown.
@@ -96,7 +96,7 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
     return [name for name in names() if place(name).startswith(f"{package}.")]
 
 
-def _describe(name: str, width: int, *, as_json: bool) -> None:
+def _print_target(name: str, width: int, *, as_json: bool) -> None:
     """Prints a target (system), its paper, and each setting's default, choices and meaning."""
     from fedrec_auditor.reports.record.rows import walk_leaves
     from fedrec_auditor.reports.writers.paragraph import wrap_paragraph

@@ -45,7 +45,7 @@ def make_option(
     return OptionWithoutDefault(kind, Option(*filter(None, (name,)), help=help, metavar=metavar))
 
 
-_OF_A_TABLE = {
+_TABLE_FLAGS = {
     "separator": make_option(
         str, "Separator of a table: , ; | :: tab or space. Default: detected."
     ),
@@ -146,7 +146,7 @@ def add_options(
             for name, value in list(options.items()):
                 if value is None or value is False or value == []:  # but 0 is a given value
                     del options[name]
-            for name in _OF_A_TABLE.keys() & options.keys():  # the plan has them among its columns
+            for name in _TABLE_FLAGS.keys() & options.keys():  # the plan has them among its columns
                 value = options.pop(name)
                 text = f"{name.removeprefix('no_')}={'no' if value is True else value}"
                 options["columns"] = [*options.get("columns", ()), text]
@@ -179,8 +179,8 @@ def add_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..
 
     ``names``: names of the fields. The parameter ``options`` of the command receives the values.
     """
-    options = {name: _option(name) for name in names}
-    return add_options(options | _OF_A_TABLE if "columns" in names else options)
+    options = {name: _make_plan_option(name) for name in names}
+    return add_options(options | _TABLE_FLAGS if "columns" in names else options)
 
 
 def load_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
@@ -202,10 +202,10 @@ def load_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     return chosen
 
 
-def _option(name: str) -> OptionWithoutDefault:
+def _make_plan_option(name: str) -> OptionWithoutDefault:
     from fedrec_auditor.auditor.plan import plan
 
-    kind, text = _plain_type(plan.Plan.model_fields[name].annotation), plan.get_help_text(name)
+    kind, text = _unwrap_type(plan.Plan.model_fields[name].annotation), plan.get_help_text(name)
     if name == "targets":
         return OptionWithoutDefault(list[str], Argument(help=text))
     declaration = plan.get_plan_option(name)
@@ -214,12 +214,12 @@ def _option(name: str) -> OptionWithoutDefault:
     return make_option(kind, text, name=plan.get_option_name(name), metavar=declaration.metavar)
 
 
-def _plain_type(annotation: Any) -> Any:
+def _unwrap_type(annotation: Any) -> Any:
     """Returns the type in an annotation, without None and metadata."""
     options = [each for each in get_args(annotation) if each is not type(None)]
     origin = get_origin(annotation)
     if origin in (Union, UnionType, Annotated):
-        return _plain_type(options[0])
+        return _unwrap_type(options[0])
     return annotation if origin in (None, Literal) else origin
 
 

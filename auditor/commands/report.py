@@ -66,7 +66,7 @@ def command(
         if target is None:
             terminal.print_advantages(record, Console())
         else:
-            _show(record, target, run)
+            _print_target(record, target, run)
         return
     before = None if baseline is None else Record.read(baseline)
     for folder in filter(None, (figures, tables)):
@@ -86,7 +86,7 @@ def command(
     raise Exit(gate.apply_expired_waivers(0) if before is None else outcome.exit_code)
 
 
-def _show(record: Record, target: str, run: Path) -> None:
+def _print_target(record: Record, target: str, run: Path) -> None:
     from rich.console import Console
 
     from fedrec_auditor.reports.say.summary import summarize_systems

@@ -122,7 +122,7 @@ def command(
     width, gate = get_output_width(), make_gate(fail_on.without_severities, allow, waivers)
 
     def work() -> tuple[int, str]:
-        tested, verification = _verify(
+        tested, verification = _verify_target(
             target,
             settings or (),
             inputs,
@@ -146,7 +146,7 @@ def command(
 
             text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
-            text = verification.describe(command=_again(), width=width)
+            text = verification.describe(command=_format_repeat_command(), width=width)
             lines = filter(None, (*gate.expired_waivers, excused))
             text = "\n".join([text, *(wrap_entry("waiver", line, width) for line in lines)])
         files = render_ci_files(
@@ -154,7 +154,7 @@ def command(
             sarif,
             junit,
             gate=gate,
-            checks=_rows(target, verification),
+            checks=_list_check_rows(target, verification),
             place=find_source_line(tested),
             seed=seed,
         )
@@ -164,11 +164,11 @@ def command(
     text, files = json.loads(answer)
     write_ci_files(files)
     with guard_output("The exit code is that of the verdict."):
-        _show(text, plainly=as_json or not sys.stdout.isatty())
+        _print_text(text, plainly=as_json or not sys.stdout.isatty())
     raise Exit(code)
 
 
-def _verify(
+def _verify_target(
     target: str, settings: Sequence[str], inputs: str | None, **options: Any
 ) -> tuple[Any, Verification]:
     """Loads the mechanism or callable ``target`` and verifies it; returns it and the result.
@@ -191,7 +191,7 @@ def _verify(
         return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
 
-def _rows(target: str, verification: Verification) -> list[CheckRow]:
+def _list_check_rows(target: str, verification: Verification) -> list[CheckRow]:
     """Converts the checks of a verification to rows for reports, which state failures.
 
     Checks that are waived or did not run count neither as passed nor as failed.
@@ -208,7 +208,7 @@ def _rows(target: str, verification: Verification) -> list[CheckRow]:
     ]
 
 
-def _again() -> str:
+def _format_repeat_command() -> str:
     """Returns the given command line without a number of draws, followed by --samples.
 
     A number of draws can be appended, for a repetition with more draws.
@@ -284,7 +284,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _show(text: str, *, plainly: bool) -> None:
+def _print_text(text: str, *, plainly: bool) -> None:
     """Prints a text, with coloured keywords unless ``plainly`` is true."""
     if plainly:
         print(text)

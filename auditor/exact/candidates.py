@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LARGE = 1e6
 # Smallest number of examples, and total number of entries above which the number is reduced.
-_FEWEST, _WORK = 30, 1 << 18
+_MIN_EXAMPLES, _WORK = 30, 1 << 18
 
 
 def choose_n_examples(max_examples: int, entries: int) -> int:
@@ -38,7 +38,7 @@ def choose_n_examples(max_examples: int, entries: int) -> int:
     ``entries``: count of numbers in one example. If it is large, the result is smaller than
         ``max_examples``, but at least 30.
     """
-    return max(_FEWEST, min(max_examples, _WORK // entries))
+    return max(_MIN_EXAMPLES, min(max_examples, _WORK // entries))
 
 
 def search_with_hypothesis(
@@ -109,9 +109,9 @@ def search_with_hypothesis(
     return found
 
 
-_MOST_LISTED = 4096
-_SHOWN = 16
-_MOST_PAIRS = 2016
+_MAX_LISTED = 4096
+_MAX_PROBES = 16
+_MAX_PAIRS = 2016
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class CandidateInputs:
         """
         from hypothesis import strategies as st
 
-        everything = None if dist.domain is None else _enumerated(dist.domain)
+        everything = None if dist.domain is None else _list_inputs(dist.domain)
         listed: list[Any] | None = None
         extreme: list[list[Any]] = []
         if inputs is None:
@@ -158,9 +158,9 @@ class CandidateInputs:
                     f"Expected inputs for {dist.sampler.name}, whose domain is unknown, got none. "
                     "Give inputs as a list or as a Hypothesis strategy."
                 )
-            strategy, listed, extreme = inputs_of(dist.domain), everything, [_ends(dist.domain)]
+            strategy, listed, extreme = inputs_of(dist.domain), everything, [_get_ends(dist.domain)]
             if dist.worst_case_for_names is not None:
-                extreme.append(list(dist.worst_case_for_names.inputs[:_SHOWN]))
+                extreme.append(list(dist.worst_case_for_names.inputs[:_MAX_PROBES]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -169,15 +169,15 @@ class CandidateInputs:
                 raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Give more.")
             strategy = st.sampled_from(listed)
         if listed is not None:
-            count = min(_SHOWN, len(listed))
+            count = min(_MAX_PROBES, len(listed))
             probes = [listed[k] for k in np.linspace(0, len(listed) - 1, count).round().astype(int)]
-            spelled = set(map(_spelled, listed))
+            spelled = set(map(_to_text, listed))
             whole = dist.domain is None or (
-                everything is not None and spelled.issuperset(map(_spelled, everything))
+                everything is not None and spelled.issuperset(map(_to_text, everything))
             )
         else:
-            probes, whole = _some(dist, strategy, seed, inputs is None), False
-        few = listed if listed and math.comb(len(listed), 2) <= _MOST_PAIRS else []
+            probes, whole = _draw_inputs(dist, strategy, seed, inputs is None), False
+        few = listed if listed and math.comb(len(listed), 2) <= _MAX_PAIRS else []
         return cls(
             input_strategy=strategy,
             all_inputs=listed,
@@ -193,7 +193,7 @@ class CandidateInputs:
         return int(np.size(self.probe_inputs[0]))
 
 
-def _some(
+def _draw_inputs(
     dist: OutputDistribution, strategy: SearchStrategy[Any], seed: int, whole: bool
 ) -> list[Any]:
     """Up to 16 different inputs that ``strategy`` draws. For a ``whole`` domain, the mechanism's
@@ -209,24 +209,24 @@ def _some(
         different.setdefault(make_input_key(dist.check_input(value)), value)
         return 0.0
 
-    search_with_hypothesis(strategy, look, seed=seed, max_examples=2 * _SHOWN)
+    search_with_hypothesis(strategy, look, seed=seed, max_examples=2 * _MAX_PROBES)
     if len(different) < 2:
         raise InputError(
             "Expected a strategy that draws at least 2 different inputs, got only "
             f"{[format_value(value) for value in different.values()]}. Widen the strategy."
         )
-    return list(different.values())[:_SHOWN]
+    return list(different.values())[:_MAX_PROBES]
 
 
-def _ends(domain: Domain) -> list[Any]:
+def _get_ends(domain: Domain) -> list[Any]:
     """Inputs whose entries all equal the lower end of the domain, or all the upper end, if the end
     is finite.
     """
     ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
-    return [np.full(domain.shape, end) if domain.shape else _plain(end) for end in ends]
+    return [np.full(domain.shape, end) if domain.shape else _simplify(end) for end in ends]
 
 
-def _spelled(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """An input as text, by which equal inputs are recognized. Numbers are written by value, so that
     1, 1.0 and True are equal.
     """
@@ -234,14 +234,14 @@ def _spelled(value: Any) -> str:
     return repr((array.astype(float) if array.dtype.kind in "biuf" else array).tolist())
 
 
-def _enumerated(domain: Domain) -> list[Any] | None:
+def _list_inputs(domain: Domain) -> list[Any] | None:
     """Every input of a small domain, with the simplest first; None if the domain has too many
     inputs.
     """
     size = math.prod(domain.shape)
-    if domain.values is None or size > 32 or len(domain.values) ** size > _MOST_LISTED:
+    if domain.values is None or size > 32 or len(domain.values) ** size > _MAX_LISTED:
         return None
-    values = [_plain(value) for value in domain.values]
+    values = [_simplify(value) for value in domain.values]
     if not domain.shape:
         return values
     return [np.array(v).reshape(domain.shape) for v in itertools.product(values, repeat=size)]
@@ -262,7 +262,7 @@ def inputs_of(domain: Domain) -> SearchStrategy[Any]:
     from hypothesis import strategies as st
     from hypothesis.extra import numpy as hnp
 
-    entries = _entries(domain)
+    entries = _entry_strategy(domain)
     if not domain.shape:
         return entries
     constant = entries.map(lambda entry: np.full(domain.shape, entry, dtype=np.float64))
@@ -270,21 +270,21 @@ def inputs_of(domain: Domain) -> SearchStrategy[Any]:
     return st.one_of(constant, any_array)
 
 
-def _entries(domain: Domain) -> SearchStrategy[Any]:
+def _entry_strategy(domain: Domain) -> SearchStrategy[Any]:
     from hypothesis import strategies as st
 
     if domain.values is not None:
-        return st.sampled_from([_plain(value) for value in domain.values])
+        return st.sampled_from([_simplify(value) for value in domain.values])
     low, high = (end if math.isfinite(end) else None for end in (domain.low, domain.high))
     marks = {0.0, 1.0, -1.0, domain.low, domain.high}
     inside = [m for m in marks if domain.low <= m <= domain.high and math.isfinite(m)]
     return st.one_of(
-        st.sampled_from(sorted(inside, key=lambda mark: (abs(mark), mark < 0))).map(_plain),
+        st.sampled_from(sorted(inside, key=lambda mark: (abs(mark), mark < 0))).map(_simplify),
         st.floats(low, high, allow_nan=False, allow_infinity=False),
     )
 
 
-def _plain(value: float) -> int | float:
+def _simplify(value: float) -> int | float:
     """The number as an int if it is integral, for readable texts."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)
 
@@ -292,7 +292,7 @@ def _plain(value: float) -> int | float:
 Floats = NDArray[np.float64]
 
 _DRAWS = 256
-_MOST_OUTPUTS = 1 << 14
+_MAX_OUTPUTS = 1 << 14
 # Total number of entries drawn for all inputs to find rare outputs, if outputs are few and repeat.
 MAX_RARE_OUTPUT_DRAWS = 1 << 21
 # Largest number of entries if a call returns a single output, and number of draws per call.
@@ -302,7 +302,7 @@ _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
 # Number of entries of a vector that are tested for a grid.
 _GRIDS = 64
 # Larger integers do not fit into int64.
-_FARTHEST = 2.0**62
+_MAX_INTEGER = 2.0**62
 # Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
 # Text on the probability of the outputs that a list of "all outputs" may lack.
@@ -353,7 +353,7 @@ class CandidateOutputs:
         pool, shape = np.unique(drawn, axis=0), drawn.shape[1:]
         numbers, few = drawn.dtype.kind in "iuf", len(pool) <= len(drawn) // 4
         if few:
-            pool = _seldom_too(dist, inputs, pool, seed, samples)
+            pool = _add_rare_outputs(dist, inputs, pool, seed, samples)
         values = (
             np.where(np.isfinite(pool), pool, 0).astype(float) if numbers else np.zeros((1, *shape))
         )
@@ -373,7 +373,7 @@ class CandidateOutputs:
             entry_centre=np.asarray((low + high) / 2.0),
             entry_width=np.asarray(np.where(high > low, high - low, 1.0)),
         )
-        every = found._all_of(dist, inputs.all_inputs or inputs.probe_inputs)
+        every = found._find_all_outputs(dist, inputs.all_inputs or inputs.probe_inputs)
         return replace(found, all_outputs=every)
 
     def __str__(self) -> str:
@@ -384,7 +384,7 @@ class CandidateOutputs:
         """Shape of one output."""
         return self.drawn_outputs.shape[1:]
 
-    def _all_of(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
+    def _find_all_outputs(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
         """All possible outputs, (m, *output shape), if they can be determined; otherwise None.
 
         The probabilities of the outputs must sum to 1 under each of ``inputs``, within rounding,
@@ -399,7 +399,7 @@ class CandidateOutputs:
         if not sums_to_one(table):
             return None
         further = not self.has_drawn_values_only and not told
-        if further and np.isfinite(dist.try_log_probs(self._beyond(), inputs)).any():
+        if further and np.isfinite(dist.try_log_probs(self._list_outliers(), inputs)).any():
             return None
         return outputs[np.isfinite(table).any(axis=0)]
 
@@ -418,9 +418,9 @@ class CandidateOutputs:
         similar to the inputs.
         """
         if self.has_drawn_values_only:
-            return self._alike(a, b)
+            return self._list_similar(a, b)
         ends = [(np.median(drawn_a, axis=0), np.median(drawn_b, axis=0))]
-        if self._fits(a) and self._fits(b):
+        if self._can_be_output(a) and self._can_be_output(b):
             ends.append((np.asarray(a, dtype=float), np.asarray(b, dtype=float)))
         tall = (-1, *(1,) * len(self.shape))
         steps, reach = _STEPS.reshape(tall), _REACH.reshape(tall) * self.entry_width
@@ -430,8 +430,8 @@ class CandidateOutputs:
                 apart, ahead = steps * (one - other), np.sign(one - other) * reach
                 parts += [one + apart, other - apart, one + ahead, other - ahead]
         outputs = np.concatenate(parts)
-        inside = np.abs(outputs.reshape(len(outputs), -1)) < _FARTHEST
-        return self._rounded(outputs[inside.all(axis=1)])
+        inside = np.abs(outputs.reshape(len(outputs), -1)) < _MAX_INTEGER
+        return self._to_grid(outputs[inside.all(axis=1)])
 
     def is_outside(self, output: Any) -> bool:
         """Whether an entry of the vector ``output`` lies outside the range of the drawn outputs;
@@ -453,10 +453,10 @@ class CandidateOutputs:
 
         if self.has_drawn_values_only or self.all_outputs is not None:
             return st.sampled_from(
-                _by_simplicity(self.drawn_outputs if self.all_outputs is None else self.all_outputs)
+                _sort_by_size(self.drawn_outputs if self.all_outputs is None else self.all_outputs)
             )
         farthest = np.max(np.abs(self.entry_centre) + _REACH[-1] * self.entry_width)
-        reach = min(_FARTHEST, float(farthest))
+        reach = min(_MAX_INTEGER, float(farthest))
         if self.drawn_outputs.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
             if not self.shape:
@@ -464,22 +464,22 @@ class CandidateOutputs:
             return hnp.arrays(np.int64, self.shape, elements=whole, fill=whole)
         entries = st.floats(-reach, reach)
         if not self.shape:
-            return entries.map(lambda output: float(self._rounded(np.array(output))))
-        return hnp.arrays(np.float64, self.shape, elements=entries, fill=entries).map(self._rounded)
+            return entries.map(lambda output: float(self._to_grid(np.array(output))))
+        return hnp.arrays(np.float64, self.shape, elements=entries, fill=entries).map(self._to_grid)
 
-    def _fits(self, value: Any) -> bool:
+    def _can_be_output(self, value: Any) -> bool:
         array = np.asarray(value)
         return array.shape == self.shape and array.dtype.kind in "biuf"
 
-    def _alike(self, a: Any, b: Any) -> NDArray[Any]:
+    def _list_similar(self, a: Any, b: Any) -> NDArray[Any]:
         if self.drawn_outputs.dtype.kind != "b":
             return self.drawn_outputs
-        more = [np.asarray(v).astype(bool) for v in (a, b) if self._fits(v)]
+        more = [np.asarray(v).astype(bool) for v in (a, b) if self._can_be_output(v)]
         more += [~output for output in more]
         plain = [np.zeros(self.shape, dtype=bool), np.ones(self.shape, dtype=bool)]
         return np.stack([*more, *plain])
 
-    def _rounded(self, outputs: NDArray[Any]) -> NDArray[Any]:
+    def _to_grid(self, outputs: NDArray[Any]) -> NDArray[Any]:
         step = np.where(self.grid_step > 0, self.grid_step, 1.0)
         grid = self.grid_offset + np.rint((outputs - self.grid_offset) / step) * step
         rounded = np.where(self.grid_step > 0, grid, outputs)
@@ -495,17 +495,17 @@ class CandidateOutputs:
         columns = [np.unique(column) for column in flat.T]
         if not self.has_drawn_values_only:
             columns = [
-                _between(column, step, origin).astype(flat.dtype)
+                _fill_grid(column, step, origin).astype(flat.dtype)
                 for column, step, origin in zip(
                     columns, self.grid_step.ravel(), self.grid_offset.ravel(), strict=True
                 )
             ]
-        if math.prod(map(len, columns)) > _MOST_OUTPUTS:
+        if math.prod(map(len, columns)) > _MAX_OUTPUTS:
             return self.drawn_outputs
         mesh = np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1)
         return mesh.reshape(-1, *self.shape)
 
-    def _beyond(self) -> NDArray[Any]:
+    def _list_outliers(self) -> NDArray[Any]:
         """Outputs in which one entry lies outside its drawn range, to test whether such outputs are
         possible.
         """
@@ -517,10 +517,10 @@ class CandidateOutputs:
         rows = np.repeat(flat[:1], ends.size, axis=0)
         columns = np.tile(np.arange(flat.shape[1]), len(ends))
         rows[np.arange(ends.size), columns] = ends.ravel()
-        return self._rounded(rows.reshape(-1, *self.shape))
+        return self._to_grid(rows.reshape(-1, *self.shape))
 
 
-def _seldom_too(
+def _add_rare_outputs(
     dist: OutputDistribution, inputs: CandidateInputs, pool: NDArray[Any], seed: int, samples: int
 ) -> NDArray[Any]:
     """Adds the outputs that the user lists, and rare ones (with probabilities of about 1e-5) from
@@ -540,11 +540,11 @@ def _seldom_too(
     return np.unique(np.concatenate([pool, *listed]), axis=0)
 
 
-def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
+def _fill_grid(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
     """Grid values origin + step * n between the ends of ``column``; ``column`` itself if there is
     no grid or too many values.
     """
-    if not step or (column[-1] - column[0]) / step >= _MOST_OUTPUTS:
+    if not step or (column[-1] - column[0]) / step >= _MAX_OUTPUTS:
         return column
     first, last = (round((float(end) - origin) / step) for end in (column[0], column[-1]))
     return np.asarray(origin + step * np.arange(first, last + 1))
@@ -556,7 +556,7 @@ def sums_to_one(log_probs: Floats) -> bool:
         return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=_WHOLE, atol=0.0))
 
 
-def _by_simplicity(outputs: NDArray[Any]) -> list[Any]:
+def _sort_by_size(outputs: NDArray[Any]) -> list[Any]:
     """The outputs in ascending order of the sum of the absolute values of their entries. Names keep
     their order.
     """

@@ -76,8 +76,8 @@ class CheckResult:
 FALSE_FAILURE_RATE = 1e-6
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
 # Largest number of entries drawn in total, and smallest number of draws per input.
-_MOST_ENTRIES, _FEWEST = 1 << 21, 1000
-_MOST_INPUTS, _ALL_PAIRS = 12, 6
+_MAX_ENTRIES, _MIN_DRAWS = 1 << 21, 1000
+_MAX_INPUTS, _ALL_PAIRS = 12, 6
 # Tolerances of a numerical integral over the whole line, which should be 1, and of rounding.
 _MASS, _ROUNDING = 1e-5, 1e-9
 # Log-ratios that differ by less, relative to log-probabilities, count as equal.
@@ -142,11 +142,11 @@ def check_fit(
     All tests are exact binomial tests, because a chi-square test with 5 expected counts is wrong by
     a factor of hundreds at p-values this small.
     """
-    chosen = inputs[:_MOST_INPUTS]
+    chosen = inputs[:_MAX_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
-    most = _MOST_ENTRIES if dist.encoder is None else MAX_OUTPUTS
-    size = min(samples, max(_FEWEST, most // max(1, entries)))
+    most = _MAX_ENTRIES if dist.encoder is None else MAX_OUTPUTS
+    size = min(samples, max(_MIN_DRAWS, most // max(1, entries)))
     drawn = sampler.draw_each_input(chosen, seeds, size)
     try:
         own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
@@ -156,7 +156,7 @@ def check_fit(
         ]
         rng = np.random.default_rng(choosing)
         tests = [test for part in parts for test in part]
-        tests += [_calibration(dist, chosen, drawn, own, i, j, rng) for i, j in _pairs(len(chosen))]
+        tests += [_test_llrs(dist, chosen, drawn, own, i, j, rng) for i, j in _pair_up(len(chosen))]
     except InputError as misfit:
         return CheckResult.failed(str(misfit))
     tests = [test for test in tests if len(test.counts)]
@@ -203,7 +203,7 @@ def _test_input(
     rare = half - int(came[repeated].sum())
     smooth = len(dist.atom_values) > 0 and drawn.ndim == 1 and drawn.dtype.kind == "f"
     discrete = not smooth and (
-        rare >= 2 * np.count_nonzero(came == 1) or _is_grid(dist, value, drawn[:half])
+        rare >= 2 * np.count_nonzero(came == 1) or _is_discrete(dist, value, drawn[:half])
     )
     if not discrete and drawn.ndim > 1:
         return []
@@ -220,7 +220,7 @@ def _test_input(
             "outputs that repeat."
         )
     fresh = drawn[half:]
-    count = _counts(atoms, fresh)
+    count = _count_draws(atoms, fresh)
     names = [f"the output {format_value(atom)}" for atom in atoms]
     low = high = mass
     if not discrete:
@@ -228,7 +228,7 @@ def _test_input(
         low = high = np.maximum(1.0 - mass.sum(keepdims=True), 0.0)
         edges = np.empty(0)
         if not smooth or len(rest) >= _CELLS:  # else almost all outputs are atoms
-            edges, low, high = _intervals(dist, value, rest, where, float(mass.sum()))
+            edges, low, high = _bound_masses(dist, value, rest, where, float(mass.sum()))
         inside = fresh[~np.isin(fresh, atoms)]
         cells = np.bincount(np.searchsorted(edges, inside, side="right"), minlength=len(edges) + 1)
         ends = [-np.inf, *edges, np.inf]
@@ -249,7 +249,7 @@ def _test_input(
     ]
 
 
-def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
+def _is_discrete(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
     """Whether drawn outputs are discrete: names, integers, points of a grid, or doubles next to
     which other doubles are impossible.
     """
@@ -263,7 +263,7 @@ def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
     return step > 0 or not np.isfinite(dist.try_log_probs(beside, (value,))).mean() > 0.5
 
 
-def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
+def _count_draws(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
     """Number of draws equal to each of ``outputs``, (outputs,). The outputs are all different."""
     if not len(outputs):
         return np.zeros(0, dtype=np.int64)
@@ -272,7 +272,7 @@ def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
     return np.bincount(codes, minlength=codes.max() + 1)[codes[: len(outputs)]] - 1
 
 
-def _intervals(
+def _bound_masses(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
 ) -> tuple[Floats, Floats, Floats]:
     """Edges between quantiles of ``drawn``, and lower and upper limits of the claimed mass of every
@@ -306,7 +306,7 @@ def _intervals(
     return edges, np.asarray(np.maximum(mass - doubt, 0.0)), np.asarray(mass + doubt)
 
 
-def _calibration(
+def _test_llrs(
     dist: OutputDistribution,
     inputs: list[Any],
     drawn: list[NDArray[Any]],
@@ -355,7 +355,7 @@ def _calibration(
     return _Test(mean, mean, first[ends] - first[starts], trials, words, f"For {a} against {b}")
 
 
-def _pairs(inputs: int) -> list[tuple[int, int]]:
+def _pair_up(inputs: int) -> list[tuple[int, int]]:
     """Index pairs of inputs: all pairs if there are few inputs, otherwise each input with the next
     one.
     """

@@ -29,7 +29,7 @@ MAX_NEG_LOG_PROB = 600.0
 _NOTHING, _FEW_DIGITS = -746.0, -730.0
 _COARSE = 2.0**10
 # Number of entries of an input or output above which the sum over copies is not checked.
-_LARGEST = 1 << 24
+_MAX_ENTRIES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class OutputDistribution:
             domain=domain if isinstance(domain, Domain) else None,
         )
         if isinstance(origin, Density) and origin.outputs is not None:
-            dist = dist._with_all(list(origin.outputs))
+            dist = dist._with_outputs(list(origin.outputs))
         if not callable(getattr(origin, "worst_case", None)):
             return dist
         try:
@@ -117,7 +117,7 @@ class OutputDistribution:
             return dist
         if worst_case is None:
             return replace(dist, has_unbounded_ratios=True)
-        return replace(dist, worst_case=_confirmed(origin, dist.domain, worst_case))
+        return replace(dist, worst_case=_confirm(origin, dist.domain, worst_case))
 
     def log_prob(self, outputs: NDArray[Any], value: Any) -> Floats:
         """Returns log-probabilities (n,) of drawn ``outputs`` (n, *output shape) under the input
@@ -127,7 +127,7 @@ class OutputDistribution:
         shape.
         """
         try:
-            log_probs = self._ask(outputs, value)
+            log_probs = self._call_log_prob(outputs, value)
         except Exception as error:
             raise InputError(
                 f"Expected log-probabilities of outputs for the input {value!r}, got "
@@ -152,9 +152,9 @@ class OutputDistribution:
         rows = []
         for value in inputs:
             try:
-                row = self._ask(outputs, value)
+                row = self._call_log_prob(outputs, value)
             except Exception:  # one output on which it fails must not hide the others
-                row = np.array([self._answer(output, value) for output in outputs])
+                row = np.array([self._try_log_prob(output, value) for output in outputs])
             rows.append(np.where(np.isposinf(row), np.nan, row))
         return np.stack(rows)
 
@@ -210,7 +210,7 @@ class OutputDistribution:
         """Draws ``size`` outputs under the input ``value``. Equal seeds give equal outputs."""
         return self.sampler.draw(value, np.random.default_rng(seed), size)
 
-    def _with_all(self, outputs: list[Any]) -> OutputDistribution:
+    def _with_outputs(self, outputs: list[Any]) -> OutputDistribution:
         """A copy with the list of all outputs, encoded if necessary."""
         reader = OutputEncoder.fit(outputs, as_string=True)
         every = check_outputs(
@@ -220,19 +220,19 @@ class OutputDistribution:
         )
         return replace(self, outputs=every, sampler=replace(self.sampler, encoder=reader))
 
-    def _ask(self, outputs: NDArray[Any], value: Any) -> Floats:
+    def _call_log_prob(self, outputs: NDArray[Any], value: Any) -> Floats:
         with np.errstate(all="ignore"):
             if self.encoder is not None:
-                return self._singly(outputs, value)
+                return self._call_per_output(outputs, value)
             try:
                 found = np.asarray(self.log_prob_function(outputs, value), dtype=np.float64)
             except Exception:  # one output at a time, as `if` and the module math need it
                 found = np.empty(0)
             if found.shape != (len(outputs),):
-                found = self._singly(outputs, value)
+                found = self._call_per_output(outputs, value)
         return found
 
-    def _singly(self, outputs: NDArray[Any], value: Any) -> Floats:
+    def _call_per_output(self, outputs: NDArray[Any], value: Any) -> Floats:
         """Log-probabilities (n,) of outputs, computed one output at a time as Python scalars, once
         per different output.
         """
@@ -247,9 +247,9 @@ class OutputDistribution:
         found = [float(self.log_prob_function(output, value)) for output in asked]
         return np.array(found, dtype=np.float64)[places.ravel()]
 
-    def _answer(self, output: Any, value: Any) -> float:
+    def _try_log_prob(self, output: Any, value: Any) -> float:
         try:
-            return float(self._ask(np.asarray(output)[None], value)[0])
+            return float(self._call_log_prob(np.asarray(output)[None], value)[0])
         except Exception:  # this output was not drawn, so it may be invalid
             return math.nan
 
@@ -263,7 +263,7 @@ def make_input_key(value: Any) -> Hashable:
     return type(value).__name__, array.dtype.str, array.shape, bits
 
 
-def _confirmed(
+def _confirm(
     mechanism: Mechanism, domain: Domain | None, worst_case: WorstCase
 ) -> WorstCase | None:
     """The ``worst_case`` that a mechanism states, as far as its ``log_prob`` confirms it; None if
@@ -277,7 +277,7 @@ def _confirmed(
     try:
         with np.errstate(all="ignore"):
             table = np.asarray(part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]))
-            if copy is not None and not _adds_up(mechanism, part, worst_case, table):
+            if copy is not None and not _is_sum(mechanism, part, worst_case, table):
                 return None
         if copy is None and domain is not None:
             domain.check(worst_case.inputs)
@@ -290,7 +290,7 @@ def _confirmed(
     return replace(worst_case, exhaustive=worst_case.exhaustive and bool(sums))
 
 
-def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: Floats) -> bool:
+def _is_sum(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: Floats) -> bool:
     """Whether the mechanism's log-probability of an output is the sum over its copies of the
     log-probabilities of ``part``.
 
@@ -301,7 +301,7 @@ def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table
     outer = len(shape) - len(part.output_shape)
     if shape[outer:] != part.output_shape or copies != math.prod(shape[:outer]):
         return False
-    if max(math.prod(shape), math.prod(mechanism.domain.shape)) > _LARGEST:
+    if max(math.prod(shape), math.prod(mechanism.domain.shape)) > _MAX_ENTRIES:
         return True
     chosen = np.random.default_rng(copies).integers(0, len(worst_case.outputs), size=(2, copies))
     outputs = worst_case.outputs[chosen].reshape(2, *shape)

@@ -221,9 +221,9 @@ def pick_witness(
 _ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
 _DRAWS, _ENTRIES = 64, 1 << 18
 _ROWS, _CLIMBS = 8, 4
-_MOST_ENTRIES = 1 << 22
+_MAX_ENTRIES = 1 << 22
 # Largest difference between the log-ratio at a number and in an interval around it.
-_LESS, _HALVINGS = 1e-3, 40
+_MAX_DROP, _HALVINGS = 1e-3, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ class LogRatioSearch(PairSearch):
         result = PairSearch.evaluate_pair(self, a, b)
         if output is None or result.typical_log_p is None:
             return result
-        other = self._undrawn(a, b, np.asarray(output)[None], result.typical_log_p)
+        other = self._try_outputs(a, b, np.asarray(output)[None], result.typical_log_p)
         return max(result, other, key=lambda each: each.epsilon)
 
     def evaluate_outputs(
@@ -267,7 +267,7 @@ class LogRatioSearch(PairSearch):
         """
         if not self.outputs.shape:
             log_probs = limit_underflow(log_probs, self.claimed_epsilon)
-        ratios = [self._ratios(p, q, typical) for p, q in (log_probs, log_probs[::-1])]
+        ratios = [self._log_ratios(p, q, typical) for p, q in (log_probs, log_probs[::-1])]
         way, k = np.unravel_index(int(np.argmax(ratios)), np.shape(ratios))
         epsilon = float(ratios[way][k])
         if epsilon == -math.inf:
@@ -290,14 +290,14 @@ class LogRatioSearch(PairSearch):
         """Returns the largest log-ratio of output probabilities under the inputs ``a`` and ``b``,
         over drawn outputs and outputs outside their range.
         """
-        drawn_a, drawn_b, far = self._drawn(a, b)
+        drawn_a, drawn_b, far = self._draw_outputs(a, b)
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
         case = self.dist.worst_case_for_names
         undrawn = [far] if case is None else [far, case.outputs]
         ratios = [self.evaluate_outputs(a, b, drawn, log_probs)]
-        ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
+        ratios += [self._try_outputs(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
 
     def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
@@ -330,10 +330,10 @@ class LogRatioSearch(PairSearch):
         if not best.epsilon > 0.0:
             return PairEpsilon()
         shape, size = self.outputs.shape, math.prod(self.outputs.shape)
-        if self.outputs.all_outputs is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
+        if self.outputs.all_outputs is not None or size < 2 or size * size * _ROWS > _MAX_ENTRIES:
             return best
         a, b = best.input_a, best.input_b
-        drawn_a, _, far = self._drawn(a, b)
+        drawn_a, _, far = self._draw_outputs(a, b)
         rows = np.concatenate([drawn_a[: _ROWS // 2], far[:: max(1, len(far) // _ROWS)]])
         rows = rows.reshape(len(rows), size)
         typical = float(np.median(self.dist.log_prob(drawn_a, a)))
@@ -343,11 +343,11 @@ class LogRatioSearch(PairSearch):
             tried = np.broadcast_to(flat, (len(rows), size, size)).copy()
             tried[:, entry, entry] = rows
             log_probs = self.dist.try_log_probs(tried.reshape(-1, *shape), (a, b))
-            gains = self._ratios(log_probs[0], log_probs[1], typical).reshape(len(rows), size)
+            gains = self._log_ratios(log_probs[0], log_probs[1], typical).reshape(len(rows), size)
             largest = gains.argmax(axis=0)
             moved = np.where(gains.max(axis=0) > best.epsilon, rows[largest, entry], flat)
             outputs = np.concatenate([moved[None], tried[largest, entry]]).reshape(-1, *shape)
-            better = self._undrawn(a, b, outputs, typical)
+            better = self._try_outputs(a, b, outputs, typical)
             if not better.epsilon > best.epsilon:
                 break
             best = better
@@ -370,7 +370,7 @@ class LogRatioSearch(PairSearch):
             return densities
         place, reach = float(result.output), 4.0 * float(self.outputs.entry_width)
         spare = result.epsilon - self.claimed_epsilon
-        least = result.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
+        least = result.epsilon - (min(_MAX_DROP, spare / 2.0) if spare > 0.0 else _MAX_DROP)
 
         def density(outputs: Floats) -> Floats:
             return self.dist.try_log_probs(outputs, (result.input_a, result.input_b))
@@ -398,7 +398,7 @@ class LogRatioSearch(PairSearch):
         """
 
         def at(output: Any) -> PairEpsilon:
-            return self._undrawn(result.input_a, result.input_b, np.asarray(output)[None])
+            return self._try_outputs(result.input_a, result.input_b, np.asarray(output)[None])
 
         epsilon, output = candidates.search_with_hypothesis(
             self.outputs.make_strategy(),
@@ -413,7 +413,7 @@ class LogRatioSearch(PairSearch):
         """Whether the log-ratio of the best pair of inputs still grows towards the least probable
         outputs.
         """
-        drawn_a, _, far = self._drawn(best.input_a, best.input_b)
+        drawn_a, _, far = self._draw_outputs(best.input_a, best.input_b)
         log_probs = self.dist.try_log_probs(far, (best.input_a, best.input_b))
         depth = float(np.median(self.dist.log_prob(drawn_a, best.input_a))) - log_probs.max(axis=0)
         finite = np.isfinite(log_probs).all(axis=0)
@@ -421,7 +421,7 @@ class LogRatioSearch(PairSearch):
         near, deep = (ratios[depth <= s * MAX_NEG_LOG_PROB].max(initial=0.0) for s in (0.25, 1.0))
         return bool(deep > 1.2 * near)
 
-    def _drawn(self, a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _draw_outputs(self, a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Draws outputs under the input ``a`` and under ``b``, and makes outputs that were not
         drawn, around and far beyond them.
         """
@@ -429,13 +429,13 @@ class LogRatioSearch(PairSearch):
         drawn_a, drawn_b = (self.dist.draw(value, size, self.seed) for value in (a, b))
         return drawn_a, drawn_b, self.outputs.propose_outputs(drawn_a, drawn_b, a, b)
 
-    def _undrawn(
+    def _try_outputs(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
     ) -> PairEpsilon:
         log_probs = self.dist.try_log_probs(outputs, (a, b))
         return self.evaluate_outputs(a, b, outputs, log_probs, typical)
 
-    def _ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
+    def _log_ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
         """Log-ratio of each output, first input over second, (outputs,); -inf if the output does
         not count.
 
@@ -517,7 +517,7 @@ class DivergenceSearch(PairSearch):
             )
         drawn = np.concatenate([self.dist.draw(value, _SUMMED, self.seed) for value in (a, b)])
         if self.outputs.is_continuous:
-            return self._integrated(a, b, drawn)
+            return self._integrate(a, b, drawn)
         if self.outputs.all_outputs is None and self.dist.encoder is not None:
             raise NoDivergenceError(
                 "Expected, at delta > 0, numbers or a known set of all outputs, got outputs that "
@@ -527,7 +527,7 @@ class DivergenceSearch(PairSearch):
         outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)
         return self.evaluate_outputs(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
-    def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
+    def _integrate(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)
         low, high = drawn.min(), drawn.max()
         fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)

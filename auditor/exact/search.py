@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 # Largest number of inputs that are enumerated at delta > 0, where every pair is evaluated
 # separately.
-_MOST_PAIRED = 64
-_MOST_ENTRIES = 1 << 22
+_MAX_PAIRED = 64
+_MAX_ENTRIES = 1 << 22
 # An epsilon above which a curve counts as infinite.
-_LARGEST = 2.0**1022
+_MAX_EPSILON = 2.0**1022
 
 
 def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
@@ -91,12 +91,12 @@ def find_exact_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> 
         witnessed = worst_case is not None and worst_case.exhaustive and worst_case.n_copies == 1
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
             source = "exact hockey-stick divergence: the privacy curve of the mechanism"
-            return tables.make_exact_bound(_on_curve(mechanism, delta), scope, delta, source)
-        return _table(mechanism, _finite_worst_case(mechanism)).compute_bound(scope, delta)
+            return tables.make_exact_bound(_curve_epsilon(mechanism, delta), scope, delta, source)
+        return _make_table(mechanism, _finite_worst_case(mechanism)).compute_bound(scope, delta)
     if worst_case is None:
         source = "exact log-ratio: the log-ratio of the outputs has no bound"
         return tables.make_exact_bound(math.inf, scope, 0.0, source)
-    return _table(mechanism, worst_case).compute_bound(scope, 0.0)
+    return _make_table(mechanism, worst_case).compute_bound(scope, 0.0)
 
 
 def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
@@ -121,10 +121,10 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     check_epsilon(epsilon)
     if isinstance(mechanism, PrivacyCurve):
         return mechanism.delta(epsilon)
-    return _table(mechanism, _finite_worst_case(mechanism)).compute_delta(epsilon)
+    return _make_table(mechanism, _finite_worst_case(mechanism)).compute_delta(epsilon)
 
 
-def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
+def _curve_epsilon(mechanism: PrivacyCurve, delta: float) -> float:
     """Lower bound on the epsilon at ``delta`` that follows from the mechanism's privacy curve
     (delta as a function of epsilon).
     """
@@ -132,7 +132,7 @@ def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
     def holds(epsilon: float) -> bool:
         return mechanism.delta(epsilon) * (1.0 - tables.ROUNDING_ERROR) <= delta
 
-    return 0.0 if holds(0.0) else bisect_threshold(holds, max_value=_LARGEST, precision=1e-12)
+    return 0.0 if holds(0.0) else bisect_threshold(holds, max_value=_MAX_EPSILON, precision=1e-12)
 
 
 def _finite_worst_case(mechanism: Mechanism) -> WorstCase:
@@ -145,7 +145,7 @@ def _finite_worst_case(mechanism: Mechanism) -> WorstCase:
     return worst_case
 
 
-def _table(mechanism: Mechanism, worst_case: WorstCase) -> tables.ProbabilityTable:
+def _make_table(mechanism: Mechanism, worst_case: WorstCase) -> tables.ProbabilityTable:
     """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
     outputs.
     """
@@ -201,22 +201,22 @@ def search_exact_bound(
     outputs = candidates.CandidateOutputs.explore(dist, pool, entropy, samples)
     every, listed = outputs.all_outputs, pool.all_inputs
     if every is not None and listed is not None:
-        few = delta == 0 or len(listed) <= _MOST_PAIRED
-        if few and len(listed) * len(every) <= _MOST_ENTRIES:
+        few = delta == 0 or len(listed) <= _MAX_PAIRED
+        if few and len(listed) * len(every) <= _MAX_ENTRIES:
             log_probs = np.stack([dist.log_prob(every, value) for value in listed])
             if not is_single_precision(log_probs):
                 log_probs = limit_underflow(log_probs, epsilon)
-                return _exhaustive(dist, pool, every, log_probs, epsilon, delta)
-    known = None if pool.is_user_given else _known(dist, delta)
+                return _search_all(dist, pool, every, log_probs, epsilon, delta)
+    known = None if pool.is_user_given else _find_stated_bound(dist, delta)
     if delta > 0 and known is not None and outputs.shape and every is None:
         return known
     search = (DivergenceSearch if delta > 0 else LogRatioSearch)(
         dist=dist, inputs=pool, outputs=outputs, claimed_epsilon=epsilon, delta=delta, seed=entropy
     )
-    return _larger(known, search.find_bound())
+    return _pick_larger(known, search.find_bound())
 
 
-def _exhaustive(
+def _search_all(
     dist: OutputDistribution,
     inputs: candidates.CandidateInputs,
     every: NDArray[Any],
@@ -262,7 +262,7 @@ def _exhaustive(
     return replace(best, source=source, witness=witness, tight=inputs.is_complete)
 
 
-def _known(dist: OutputDistribution, delta: float) -> Bound | None:
+def _find_stated_bound(dist: OutputDistribution, delta: float) -> Bound | None:
     """Lower bound on epsilon that the mechanism itself states; None if it states none.
 
     The bound follows from the mechanism's privacy curve, or from its worst-case inputs and outputs
@@ -274,7 +274,7 @@ def _known(dist: OutputDistribution, delta: float) -> Bound | None:
     return find_exact_bound(dist.wrapped_object, REPORT_SCOPE, delta) if is_known else None
 
 
-def _larger(first: Bound | None, second: Bound) -> Bound:
+def _pick_larger(first: Bound | None, second: Bound) -> Bound:
     """Returns the larger of two lower bounds. If they are equal, the result is ``second``, whose
     witness is the simplest.
 

@@ -32,9 +32,9 @@ KNOWN_SHARES, QUICK_KNOWN_SHARES = (0.1, 0.2, 0.3), (0.3,)
 N_DRAWS, QUICK_N_DRAWS = 10, 3
 MAX_QUICK_COLUMNS = 20_000
 _MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the next attack
-_READINGS = 14
-_FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
-_ALL, _TRUE = "all uploads", "true interaction set"
+_N_TABLES = 14
+_FIRST_KEYS = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
+_ALL_UPLOADS, _TRUE_SET = "all uploads", "true interaction set"
 _NO_READING = (
     "Inferring {} is not possible: no group, or more than one, of rows or columns can encode it."
 )
@@ -109,16 +109,16 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if not keys:
         reason = "No attribute was asked for. Name some, or leave them out for all."
         return (game.make_skipped_row(reason),)
-    for key in sorted(keys, key=lambda key: (key not in _FIRST, key != _FIRST[0], key)):
+    for key in sorted(keys, key=lambda key: (key not in _FIRST_KEYS, key != _FIRST_KEYS[0], key)):
         subjects = readable[attributes[key].has_value[readable]]
-        if why := _why_impossible(attributes[key], subjects):
+        if why := _explain_no_guess(attributes[key], subjects):
             rows.append(game.make_skipped_row(f"Inferring {key} is not possible: {why}"))
         elif whole is None:
-            new_rows = _rows_knowing_none(game, subjects, key)
+            new_rows = _score_non_learner(game, subjects, key)
             rows += new_rows
             not_readable += [] if new_rows else [key]
         else:
-            rows += _rows_by_learning(game, whole, subjects, key)
+            rows += _score_learner(game, whole, subjects, key)
     if not_readable:
         rows.append(game.make_skipped_row(_NO_READING.format(" or ".join(not_readable))))
     return tuple(rows)
@@ -135,10 +135,10 @@ def get_max_bytes(n_users: int, n_numbers: int) -> float:
     """
     numbers, max_users = inputs.get_max_table_size(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
-    return size + (4.0 * _READINGS + 12.0) * min(n_users, max_users) ** 2
+    return size + (4.0 * _N_TABLES + 12.0) * min(n_users, max_users) ** 2
 
 
-def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
+def _explain_no_guess(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     """Reason why the attribute cannot be guessed, as text; empty if it can be guessed.
 
     ``subjects``: indices of the users whose messages the attack reads (n,).
@@ -157,17 +157,17 @@ def _condense_uploads(game: Trial) -> inputs.ViewWithInputs:
     Tables of at most ``_MAX_SHARED`` rows are stored in ``game.upload_tables``, so that the next
     attack on the same training does not compute them again.
     """
-    if _ALL not in game.upload_tables:
+    if _ALL_UPLOADS not in game.upload_tables:
         readings = inputs.add_tables(game.view)
         if readings.inputs and len(readings.inputs[inputs.SUMMARY].users) > _MAX_SHARED:
             return readings
-        game.upload_tables[_ALL] = readings
-    for note in game.upload_tables[_ALL].notes:
+        game.upload_tables[_ALL_UPLOADS] = readings
+    for note in game.upload_tables[_ALL_UPLOADS].notes:
         game.view.add_note(note)
-    return game.upload_tables[_ALL]
+    return game.upload_tables[_ALL_UPLOADS]
 
 
-def _rows_by_learning(
+def _score_learner(
     game: Trial, whole: inputs.ViewWithInputs, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
     """Yields the rows of one attribute for an attack that learns from users whose class the
@@ -177,12 +177,12 @@ def _rows_by_learning(
     """
     defects = {name: each.defect for name, each in whole.inputs.items() if each.defect}
     usable = [name for name in whole.inputs if name not in defects]
-    for name in _too_wide_readings(game, whole, usable):
+    for name in _list_wide_tables(game, whole, usable):
         width = f"{whole.inputs[name].width:,} columns"
         defects[name] = f"{width} are too many in a quick audit. Audit without --quick."
     usable = [name for name in usable if name not in defects]
-    if usable and (why := _why_not_from_truth(game, subjects)):
-        defects[_TRUE] = why
+    if usable and (why := _explain_no_truth(game, subjects)):
+        defects[_TRUE_SET] = why
     for name, why in defects.items():
         what = f"Inferring {key} from the features “{name}” is not possible"
         yield game.make_skipped_row(f"{what}: {why}")
@@ -198,15 +198,15 @@ def _rows_by_learning(
                 f"all known users among {len(subjects)} are of one class."
             )
             continue
-        baselines = _baselines(game, whole, question)
-        from_interactions = _from_interactions(game, whole, question)
-        yield _row(game, whole, question, "", baselines, from_interactions)
+        baselines = _guess_baselines(game, whole, question)
+        from_interactions = _score_on_truth(game, whole, question)
+        yield _make_row(game, whole, question, "", baselines, from_interactions)
         for name in usable if share == shares[-1] and len(usable) > 1 and not game.is_quick else ():
             view = whole.with_only_input(name)
-            yield _row(game, view, question, f", {name}", baselines, from_interactions)
+            yield _make_row(game, view, question, f", {name}", baselines, from_interactions)
 
 
-def _too_wide_readings(game: Trial, whole: inputs.ViewWithInputs, usable: list[str]) -> list[str]:
+def _list_wide_tables(game: Trial, whole: inputs.ViewWithInputs, usable: list[str]) -> list[str]:
     """Names of the tables that a quick audit leaves out, because the attack would sort too many
     columns.
 
@@ -222,7 +222,7 @@ def _too_wide_readings(game: Trial, whole: inputs.ViewWithInputs, usable: list[s
     return [name for name, width in widths.items() if width > max(narrowest, MAX_QUICK_COLUMNS)]
 
 
-def _why_not_from_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
+def _explain_no_truth(game: Trial, subjects: NDArray[np.int64]) -> str:
     """Reason why the attack does not run on the true interactions, as text; empty if it does.
 
     An attack that sorts columns has a maximum table size. Other attacks read inner products only,
@@ -247,7 +247,7 @@ def _make_question(game: Trial, subjects: NDArray[np.int64], key: str, share: fl
     count = min(max(1, round(share * n)), n - 1)
     draws = QUICK_N_DRAWS if game.is_quick else N_DRAWS
     known = [np.sort(subjects[game.rng.permutation(n)[:count]]) for _ in range(draws)]
-    side = _other_attributes(game.interactions, key)
+    side = _encode_others(game.interactions, key)
     has_classes = any(np.ptp(attribute.codes[each]) > 0 for each in known)
     return _Question(
         key=key,
@@ -298,7 +298,7 @@ def _guess_all(game: Trial, view: View, question: _Question) -> tuple[Guesses, C
     )
 
 
-def _baselines(game: Trial, view: View, question: _Question) -> dict[str, Guesses]:
+def _guess_baselines(game: Trial, view: View, question: _Question) -> dict[str, Guesses]:
     """Guesses of every baseline, which uses no uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.drop_uploads(), question)
     labels = [background.known_classes for background in question.backgrounds]
@@ -320,13 +320,13 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     }
 
 
-def _from_interactions(game: Trial, view: View, question: _Question) -> float | None:
+def _score_on_truth(game: Trial, view: View, question: _Question) -> float | None:
     """Mean macro F1 of the attack on the true interactions in place of uploads; None if the attack
     cannot run on these.
     """
-    if not isinstance(game.attack, LearningAttack) or _why_not_from_truth(game, question.subjects):
+    if not isinstance(game.attack, LearningAttack) or _explain_no_truth(game, question.subjects):
         return None
-    name = f"{_TRUE} {hash(question.subjects.tobytes())}"
+    name = f"{_TRUE_SET} {hash(question.subjects.tobytes())}"
     if name not in game.upload_tables:
         truth = inputs.make_input_table(game.interactions.ratings, question.subjects)
         read = inputs.add_tables(view.drop_uploads()).with_inputs({inputs.ITEMS: truth})
@@ -334,7 +334,7 @@ def _from_interactions(game: Trial, view: View, question: _Question) -> float | 
     return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
 
 
-def _row(
+def _make_row(
     game: Trial,
     view: View,
     question: _Question,
@@ -365,11 +365,11 @@ def _row(
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."
     metric = f"{key} {MACRO_F1} ({share:.0%} known{part})"
-    row = _row_with_gain(game, metric, guesses, baselines, note, from_interactions)
-    return row.model_copy(update={} if part else {"users": _by_user(game, guesses, question)})
+    row = _make_gain_row(game, metric, guesses, baselines, note, from_interactions)
+    return row.model_copy(update={} if part else {"users": _rate_users(game, guesses, question)})
 
 
-def _row_with_gain(
+def _make_gain_row(
     game: Trial,
     metric: str,
     guesses: Guesses,
@@ -392,7 +392,7 @@ def _row_with_gain(
     )
 
 
-def _by_user(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
+def _rate_users(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     """Summary of the attack's success over users.
 
     A user's success is the share of right guesses, among the draws in which the user's class is not
@@ -405,7 +405,7 @@ def _by_user(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     return summarize_users(game, question.subjects, share, "share of right guesses about one user")
 
 
-def _rows_knowing_none(game: Trial, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
+def _score_non_learner(game: Trial, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
     """Rows of one attribute for an adversary who knows no user's class; empty if the attack guesses
     nothing.
 
@@ -422,17 +422,17 @@ def _rows_knowing_none(game: Trial, subjects: NDArray[np.int64], key: str) -> tu
     guessed = np.full((1, len(subjects)), KNOWN_CLASS_CODE)
     guessed[0, np.searchsorted(subjects, guess.users)] = guess.classes
     guesses = Guesses(true_codes=codes[subjects], guessed_codes=guessed, n_classes=classes)
-    row = _row_with_gain(
+    row = _make_gain_row(
         game,
         f"{key} {MACRO_F1} (nobody known)",
         guesses,
         _frequency_guesses(guesses, [codes[guess.users]]),
         "The adversary knows which part of the model encodes a category, but no user's category.",
     )
-    return (row,) if guess.is_proved is None else (row, _certain_row(game, guess, subjects, key))
+    return (row,) if guess.is_proved is None else (row, _score_certain(game, guess, subjects, key))
 
 
-def _certain_row(
+def _score_certain(
     game: Trial, guess: GuessedLabels, subjects: NDArray[np.int64], key: str
 ) -> AttackRow:
     """Makes the row of the share of users whose attribute is inferred both with certainty and
@@ -457,7 +457,7 @@ def _certain_row(
     )
 
 
-def _other_attributes(interactions: Interactions, key: str) -> NDArray[np.float64] | None:
+def _encode_others(interactions: Interactions, key: str) -> NDArray[np.float64] | None:
     """One-hot codes of all attributes except ``key``, as floats (n_users, number of categories);
     None if there is no other attribute.
     """

@@ -173,13 +173,13 @@ def shrink_data(
     if fixed_n_items is not None:
         n_old = interactions.n_items - N_NEW_ITEMS
         old = interactions.keep_ratings(interactions.ratings.indices < n_old)
-        return old.take_users(_most_active(np.diff(old.ratings.indptr), n_old, n_users))
+        return old.take_users(_select_active(np.diff(old.ratings.indptr), n_old, n_users))
     counts = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
     place = np.full(interactions.n_items, -1)
     place[items] = np.arange(len(items))
     dense = interactions.keep_ratings(place[interactions.ratings.indices] >= 0)
-    dense = dense.take_users(_most_active(np.diff(dense.ratings.indptr), len(items), n_users))
+    dense = dense.take_users(_select_active(np.diff(dense.ratings.indptr), len(items), n_users))
     table, titles = dense.ratings, dense.titles
     numbers = table.data, place[table.indices], table.indptr
     smaller = replace(
@@ -196,7 +196,7 @@ def shrink_data(
     return _add_items(smaller, int(interactions.items[-1]), genres)
 
 
-def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
+def _select_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
     """Indices of the ``count`` users with the most items, in ascending order.
 
     ``sizes``: number of items of each user.

@@ -48,7 +48,7 @@ from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 # removal at delta. The definition of privacy is applied twice; compare Vadhan 2017, The complexity
 # of differential privacy, Lemma 2.2.
 
-_BEYOND = 1.1, 0.05  # largest bound for one removal: this factor times the claim, plus this summand
+_MARGIN = 1.1, 0.05  # largest bound for one removal: this factor times the claim, plus this summand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class RemovalEstimator(estimators_base.Estimator):
         """Description of the method in words, which is that of ``estimator``."""
         return self.estimator.source
 
-    def _convert(self, delta: float) -> tuple[float, Callable[[float], float]]:
+    def _convert_delta(self, delta: float) -> tuple[float, Callable[[float], float]]:
         """The delta at which the bound for two removals is measured, and a function that converts
         this bound to one removal.
 
@@ -86,7 +86,7 @@ class RemovalEstimator(estimators_base.Estimator):
         """
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
-        factor, more = _BEYOND
+        factor, more = _MARGIN
         largest = factor * self.max_claimed + more if math.isfinite(self.max_claimed) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
@@ -102,7 +102,7 @@ class RemovalEstimator(estimators_base.Estimator):
 
         Outputs are drawn and counted by ``estimator``, at the larger delta of two removals.
         """
-        wide, half = self._convert(asked.delta)
+        wide, half = self._convert_delta(asked.delta)
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
 
         def limit(alpha: float) -> estimators_base.EpsilonLimit:
@@ -134,7 +134,7 @@ class RemovalEstimator(estimators_base.Estimator):
         ``delta``: delta of the bound.
         ``alpha``: error probability of the bound.
         """
-        wide, half = self._convert(delta)
+        wide, half = self._convert_delta(delta)
         return half(self.estimator.bound_perfect_guesses(samples, delta=wide, alpha=alpha))
 
 
@@ -276,7 +276,7 @@ class RunSampler:
         starts = range(0, size, self.chunk_size)
         lengths = [min(self.chunk_size, size - start) for start in starts]
         chunks = {
-            self._name(world, length, seed): (world, length, seed)
+            self._name_chunk(world, length, seed): (world, length, seed)
             for length, seed in zip(lengths, root.spawn(len(starts)), strict=True)
         }
         store = self.store
@@ -335,7 +335,7 @@ class RunSampler:
 
         return Worlds(names=names, scope=scope, draw=draw, statistic_name=score_description)
 
-    def _name(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
+    def _name_chunk(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
         words = f"{self.game_key} {world} {size} {seed.entropy} {seed.spawn_key}"
         return hashlib.sha256(words.encode()).hexdigest()[:32]
 
@@ -364,7 +364,7 @@ QUICK_RUNS_DIVISOR = 10
 CURVE_CLAIM_TEST_DELTA = 0.1
 NO_CHANGE_TEXT = "no change of a canary's data changes its messages"
 _ALPHA = 0.05  # error probability of the bound for which a rule is chosen
-_PILOTS, _MOST_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs
+_PILOTS, _MAX_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -733,7 +733,7 @@ class CanaryGame(ABC):
         The decision rule is fitted to pilot runs, which are not used for the bound. Their number
         per world is a quarter of ``runs``, but at most 2,000.
         """
-        pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
+        pilot = min(_MAX_PILOTS, -(-runs // _PILOTS))
         budget = RuleTestPlan(n_draws=2 * runs, delta=setup.deltas_by_scope[scope][0], alpha=_ALPHA)
         worlds = draws.make_worlds(
             setup.world_names,

@@ -36,7 +36,7 @@ TRAINING_SCORE_TEXT = (
 )
 _LIMIT = 1e3  # an attack's score is clipped to [-_LIMIT, _LIMIT]
 _COPIES = 4  # messages of the canary per round, from which their mean is estimated
-_COMPARED = 32  # messages of each canary whose means are compared to find the best canary
+_N_COMPARED = 32  # messages of each canary whose means are compared to find the best canary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,10 @@ class TrainingSimulator:
         Returns features (``size``, f), which are numbers that the adversary computes from the
         messages of a training, by vantage (name of the adversary who sees these messages).
         """
-        runs = [self._run(world, np.random.default_rng(each)) for each in seed.spawn(size)]
+        runs = [self._simulate(world, np.random.default_rng(each)) for each in seed.spawn(size)]
         return {str(v): np.stack([run[v] for run in runs]) for v in self.vantages}
 
-    def _run(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
+    def _simulate(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
         data, crowd = self.canary.make_population(np.array([world == 0])), self.canary.other_users
         transcript = self.target.run(data, training, None, self.machine).transcript
@@ -204,7 +204,7 @@ def find_best_canary(
         for broadcast in broadcasts:
             sent = target, canary.histories, broadcast
             first, second = (
-                projection.estimate_messages(*sent, rng, _COMPARED).world_gap for _ in range(2)
+                projection.estimate_messages(*sent, rng, _N_COMPARED).world_gap for _ in range(2)
             )
             # The product of two independent estimates is unbiased; the square of one is not.
             squares.append(projection.sum_products((first[name], second[name]) for name in first))
@@ -285,7 +285,7 @@ class CrowdGame(CanaryGame):
         limited = self.limit_rounds(target, case.is_quick)
         all_deltas = self.get_deltas_by_scope(limited.get_claims(sizes))
         if by is not None:
-            every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
+            every, all_deltas = all_deltas, _select_readable(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):
                 yield Skip(scopes=unread, reason="the attack reads nothing from this vantage")
         else:
@@ -304,9 +304,9 @@ class CrowdGame(CanaryGame):
 
         for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
             scopes = {scope: all_deltas[scope] for scope in group}
-            yield self._make_setting(case, population, broadcast, scopes, of_uploads, rng)
+            yield self._make_setup(case, population, broadcast, scopes, of_uploads, rng)
 
-    def _make_setting(
+    def _make_setup(
         self,
         case: GameInputs,
         population: Interactions,
@@ -455,7 +455,7 @@ class TrainingGame(CrowdGame):
         return target.has_independent_rounds
 
 
-def _readable_scopes(
+def _select_readable(
     attack: Attack,
     opening: Transcript,
     deltas: Mapping[Scope, tuple[float, ...]],

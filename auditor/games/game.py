@@ -304,7 +304,7 @@ def summarize_users(
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]
     groups: dict[str, dict[str, FurtherFigure]] = {}
-    for grouping, group, members in _groups(game, users):
+    for grouping, group, members in _iter_groups(game, users):
         if np.count_nonzero(members) >= MIN_GROUP_SIZE:
             average = game.estimate_mean(success[members])
             groups.setdefault(grouping, {})[group] = make_further_figure(average)
@@ -332,7 +332,7 @@ def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: floa
     )
 
 
-def _groups(
+def _iter_groups(
     game: Trial, users: NDArray[np.integer[Any]]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Yields the groups of users whose mean success is reported.

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.transcript import Payload, RoundView, Uploads, View
 
 # Maximum absolute value of a usable number. The sum of 10^12 squares fits single precision.
 MAX_USABLE_NUMBER = 1e13
-_PROBED = 8  # number of first rows that are checked before all rows are
+_N_PROBED = 8  # number of first rows that are checked before all rows are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     into parts. Messages of parties (organisations that take part as clients) are not checked.
     """
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
-    filled, empty = _drop_messages(linked, partial(_is_empty, linked))
+    filled, empty = _drop_messages(linked, partial(_flag_empty, linked))
     read = {
         id(part)
         for name in parts_uploads.list_linked_components(filled)
@@ -143,7 +143,7 @@ def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -
     return replace(view, rounds=tuple(rounds)), count
 
 
-def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
+def _flag_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
     """Whether each message of the round ``seen`` leaves every component of the model unchanged
     (n,).
 
@@ -157,11 +157,11 @@ def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
     if not moving or any(components[name].shape for name in components.keys() - moving.keys()):
         return ~empty
     for (part,) in sorted(moving.values(), key=lambda parts: np.prod(parts[0].component.shape)):
-        empty[empty] = ~_is_moving(part, np.flatnonzero(empty))
+        empty[empty] = ~_flag_moving(part, np.flatnonzero(empty))
     return empty
 
 
-def _is_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _flag_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Whether the message of each of ``clients`` changes the component ``part`` of the model.
 
     ``clients``: indices of the messages (n,).
@@ -171,18 +171,18 @@ def _is_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -> 
     """
     moved = np.zeros(len(clients), dtype=np.bool_)
     component, still = part.component, np.zeros(1)
-    if component.shape and component.shape[0] > _PROBED:
-        rows = np.broadcast_to(np.arange(_PROBED), (len(clients), _PROBED))
+    if component.shape and component.shape[0] > _N_PROBED:
+        rows = np.broadcast_to(np.arange(_N_PROBED), (len(clients), _N_PROBED))
         if component.kind is Payload.MODEL:
             assert part.broadcast is not None
-            still = part.broadcast[:_PROBED]
-        moved = _any_entry(component.select_rows(clients, rows) != still)
+            still = part.broadcast[:_N_PROBED]
+        moved = _flag_any(component.select_rows(clients, rows) != still)
     rest = np.flatnonzero(~moved)
     whole = parts_uploads.ModelMessages(
         part.users[clients[rest]], component.take(clients[rest]), part.broadcast
     )
     for block, _, entries in whole.iter_changes():
-        moved[rest[block]] = _any_entry(entries)
+        moved[rest[block]] = _flag_any(entries)
     return moved
 
 
@@ -195,11 +195,11 @@ def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
         has_numbers = part.kind in (*parts_uploads.MODEL_KINDS, Payload.RATINGS)
         if has_numbers and part.bound_magnitude() > MAX_USABLE_NUMBER:
             for rows, sent in parts_uploads.iter_message_blocks(part):
-                out[rows] |= _any_entry(~(np.abs(sent) <= MAX_USABLE_NUMBER))
+                out[rows] |= _flag_any(~(np.abs(sent) <= MAX_USABLE_NUMBER))
     return out
 
 
-def _any_entry(entries: NDArray[Any]) -> NDArray[np.bool_]:
+def _flag_any(entries: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether each of n messages has at least one true entry (n,).
 
     ``entries``: booleans, one row per message (n, ...).

@@ -93,13 +93,13 @@ def search_worst_pair(
     ]
     if not every:
         return None
-    trial = _Trial(target, int(rng.integers(2**63)))
+    trial = _PairTrial(target, int(rng.integers(2**63)))
     pairs, refused = canaries.map_canaries(every, lambda pair: trial.learn_stats(pair, broadcast))
     designed, honest = [canary for canary, _ in pairs], [read for _, read in pairs]
     trial.learn_noise(honest)
-    if is_external(target) or not _any_differs(honest):
+    if is_external(target) or not _has_difference(honest):
         items = canaries.make_item_canaries(scope, population)
-        single, refused_items = _best_single_items(trial, items, broadcast)
+        single, refused_items = _find_best_items(trial, items, broadcast)
         refused += refused_items
         designed += single
         honest += [trial.learn_stats(canary, broadcast, noisy=True) for canary in single]
@@ -110,7 +110,7 @@ def search_worst_pair(
     )
     chosen, text = broadcast, ""
     if can_steer and broadcast and far < reading.STOPPING_DISTANCE:
-        for name, malicious in _malicious_broadcasts(broadcast):
+        for name, malicious in _iter_malicious(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
                 far, chosen, text = distance, malicious, name
@@ -118,12 +118,12 @@ def search_worst_pair(
             distance = trial(candidate, chosen)
             if distance > far:
                 far, canary = distance, candidate
-        climbed, top = _climb(trial, canary, chosen or {}, far, rng)
+        climbed, top = _improve_broadcast(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
             text = f"{text} and" if text else crowd_game.MALICIOUS_SERVER_TEXT
             text = f"{text} is optimized to reveal more"
-    if not _any_differs(honest) and not text:
+    if not _has_difference(honest) and not text:
         return None
     return WorstPair(
         canary=canary,
@@ -135,7 +135,7 @@ def search_worst_pair(
 
 
 @dataclass(slots=True)
-class _Trial:
+class _PairTrial:
     """Measures how far apart the messages of a canary's two histories are, in standard deviations
     of the noise.
 
@@ -184,12 +184,12 @@ class _Trial:
             return 0.0
 
 
-def _any_differs(honest: Sequence[reading.StatisticsMap]) -> bool:
+def _has_difference(honest: Sequence[reading.StatisticsMap]) -> bool:
     return any(part.may_differ for readings in honest for part in readings.values())
 
 
-def _best_single_items(
-    trial: _Trial, items: Iterator[CanarySet], broadcast: Broadcast | None
+def _find_best_items(
+    trial: _PairTrial, items: Iterator[CanarySet], broadcast: Broadcast | None
 ) -> tuple[list[CanarySet], list[InputError]]:
     """The ``_ITEMS`` canaries whose messages differ most in a few draws, and the errors of canaries
     that the client's code refuses.
@@ -204,7 +204,7 @@ def _best_single_items(
     return [best for best, _ in sorted(distances, key=lambda pair: -pair[1])][:_ITEMS], refused
 
 
-def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:
+def _iter_malicious(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:
     """Yields broadcasts with one array set to 0, or with one array or all arrays multiplied by
     ``_FACTOR``; each with a description.
     """
@@ -219,8 +219,8 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
         yield change, {**broadcast, **grown}
 
 
-def _climb(
-    trial: _Trial, canary: CanarySet, broadcast: Broadcast, far: float, rng: np.random.Generator
+def _improve_broadcast(
+    trial: _PairTrial, canary: CanarySet, broadcast: Broadcast, far: float, rng: np.random.Generator
 ) -> tuple[Broadcast, float]:
     """Improves a broadcast by simultaneous perturbation (Spall 1992); returns the best broadcast
     and its distance.
@@ -252,8 +252,8 @@ def _climb(
 
 
 # Runs per world of a designed pair, whose messages are short, and number of runs per chunk.
-DESIGNED_RUNS, _TOGETHER = 500_000, 4_096
-_NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # maximum numbers in all messages, and minimum runs
+DESIGNED_RUNS, _CHUNK_SIZE = 500_000, 4_096
+_MAX_NUMBERS, _MIN_RUNS = 1 << 27, 2_000  # maximum numbers in all messages, and minimum runs
 _UNITS = (*canaries.CANARY_UNITS, Unit.ATTRIBUTE)
 
 
@@ -301,12 +301,12 @@ class LocalGame(canary_game.CanaryGame):
         ``case``: the system under audit, its data, and options.
         ``rng``: random generator for the search of the histories.
         """
-        yield from self._settings(case, rng)
+        yield from self._search(case, rng)
         crowd = canaries.count_population(case.interactions)
         for pair in case.target.design_pairs():
             yield make_designed_setup(case.target, crowd, pair, rng)
 
-    def _settings(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
+    def _search(self, case: GameInputs, rng: np.random.Generator) -> Iterator[GameSetup | Skip]:
         target, shape = case.target, case.population_shape
         population = canaries.shrink_data(case.interactions, *shape, target.n_required_items)
         alone = target.limit_rounds(1)
@@ -364,7 +364,7 @@ class LocalGame(canary_game.CanaryGame):
                 size_description=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them "
                 "new (rated by no user)",
                 score_description=reading.LOCAL_SCORE_TEXT,
-                max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
+                max_runs=int(np.clip(_MAX_NUMBERS // numbers, _MIN_RUNS, UPLOAD_RUNS)),
                 compute_exact_bound=_make_prover(alone, pair, divisor),
             )
 
@@ -423,7 +423,7 @@ def make_designed_setup(
         if pair.reducer is None
         else "the numbers of a message in which the two inputs differ by design",
         max_runs=DESIGNED_RUNS,
-        chunk_size=_TOGETHER,
+        chunk_size=_CHUNK_SIZE,
     )
 
 

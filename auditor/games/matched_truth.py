@@ -53,7 +53,7 @@ class MatchedTruth:
         Raises InputError if the true data or ``senders`` do not fit the recording.
         """
         manifest, names = recording.manifest, recording.senders
-        parties = None if manifest.parties is None else _party_numbers(recording, manifest.parties)
+        parties = None if manifest.parties is None else _read_parties(recording, manifest.parties)
         if truth is None:
             sizes = [file.n_messages for part in recording.rounds for file in part.uploads]
             nothing = sparse.csr_array((max(1, len(names), *sizes, 0), manifest.n_items))
@@ -82,7 +82,7 @@ class MatchedTruth:
         return cls(interactions=interactions, sender_rows=positions, notes=notes)
 
 
-def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
+def _read_parties(recording: Recording, count: int) -> NDArray[np.int64]:
     """Party number of each sender, from 0 to ``count`` - 1 (a party is an organisation that takes
     part as one client).
 

@@ -82,7 +82,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.get_user_aucs(scores, members, users)
-    auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
+    auc_row, tpr_row = _make_rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
         f" The TPR at FPR {rate:.2g} is missing: {negatives} unobserved items are too few."
         for rate in FURTHER_FPRS
@@ -100,7 +100,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     return auc_row.model_copy(update=update), tpr_row
 
 
-def _rows(
+def _make_rows(
     game: Trial, curve: metrics.Roc, fprs: Iterable[float], baseline: str, pairs: int, note: str
 ) -> list[AttackRow]:
     """Makes the row of the AUC, with the ROC curve, and one row of the TPR at each of ``fprs``.
@@ -276,4 +276,4 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         for fpr in USER_MEMBERSHIP_FPRS
         if fpr not in curve.tpr
     )
-    return tuple(_rows(game, curve, curve.tpr, "number of ratings", len(members), note))
+    return tuple(_make_rows(game, curve, curve.tpr, "number of ratings", len(members), note))

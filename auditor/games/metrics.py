@@ -141,7 +141,7 @@ def get_auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     ``scores``: score per candidate (m,), larger if the attack guesses "member".
     ``members``: whether each candidate is a member (m,).
     """
-    return float(_curve(scores, members, np.empty(0))[0])
+    return float(_compute_roc(scores, members, np.empty(0))[0])
 
 
 def get_user_aucs(
@@ -211,14 +211,14 @@ def make_roc(
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
         return get_weighted_rocs(scored, members, rates, (cluster, group), (weights, again))
 
-    value, replicates = _curve(scores, members, rates), drawn(scores)
+    value, replicates = _compute_roc(scores, members, rates), drawn(scores)
     # A replicate without members or without non-members has no curve.
     whole = np.isfinite(replicates[:, 0])
     n, k = len(names), 1 + len(resolved)
-    figures = _intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
-    below = _curve(baseline, members, rates)
+    figures = _make_intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
+    below = _compute_roc(baseline, members, rates)
     gained = (replicates - drawn(baseline))[whole, :k]
-    gains = _intervals((value - below)[:k], gained, n, confidence, -1.0)
+    gains = _make_intervals((value - below)[:k], gained, n, confidence, -1.0)
     low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
         auc=figures[0],
@@ -231,7 +231,7 @@ def make_roc(
     )
 
 
-def _curve(
+def _compute_roc(
     scores: NDArray[Any], members: NDArray[np.bool_], rates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Area under the ROC curve, and its heights at the false positive rates ``rates`` (k,), as one
@@ -242,7 +242,7 @@ def _curve(
     return np.asarray(curve)
 
 
-def _intervals(
+def _make_intervals(
     values: NDArray[np.float64],
     replicates: NDArray[np.float64],
     n: int,
@@ -348,10 +348,10 @@ def get_weighted_rocs(
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)
     ascending = np.argsort(rates, kind="stable")
-    totals = [_total(kind, clusters, weights) for kind in (members, ~members)]
+    totals = [_sum_weights(kind, clusters, weights) for kind in (members, ~members)]
     results = np.full((len(weights[0]), 1 + len(rates)), np.nan)
     users, trainings = (cluster[order].astype(np.uint32) for cluster in clusters)
-    _fill(
+    _fill_rocs(
         (members[order].astype(np.float64), last, users, trainings),
         weights,
         (totals[0], totals[1]),
@@ -361,7 +361,7 @@ def get_weighted_rocs(
     return results
 
 
-def _total(
+def _sum_weights(
     chosen: NDArray[np.bool_],
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -376,7 +376,7 @@ def _total(
 
 
 @jit_compile()
-def _fill(
+def _fill_rocs(
     candidates: tuple[
         NDArray[np.float64], NDArray[np.bool_], NDArray[np.uint32], NDArray[np.uint32]
     ],
@@ -496,7 +496,7 @@ def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     return divide_or_zero(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
-def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+def _balanced_accuracy(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean recall of the classes that occur in the truth (...).
 
     ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
@@ -509,7 +509,7 @@ _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     MACRO_F1: get_macro_f1,
     "micro F1": _micro_f1,
     "weighted F1": _weighted_f1,
-    BALANCED_ACC: _balanced,
+    BALANCED_ACC: _balanced_accuracy,
 }
 
 
@@ -531,7 +531,7 @@ def estimate_metrics(
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
     weights = draw_bootstrap_weights(n, rng)
-    per_draw, replicates = tallies.sum(axis=1), _replicates(tallies, weights)
+    per_draw, replicates = tallies.sum(axis=1), _resample(tallies, weights)
     occurring = float((per_draw[:, 1] > 0).mean())
     # Half a user more in each class, guessed right with probability 1/2: (b, 3, C).
     right = rng.integers(2, size=(len(weights), classes)) / 2
@@ -544,16 +544,16 @@ def estimate_metrics(
             drawn.append(figure(replicates + coins).mean(axis=0))
         if name == BALANCED_ACC:
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
-        out[name] = _hull(value, drawn, figures, subjects, confidence)
+        out[name] = _join_intervals(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
             guessing, random = baseline.guess_counts, compute_draw_f1(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
-            below = get_macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
+            below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
             gain = float(gained.mean())
-            out[GAIN_METRIC] = _hull(gain, drawn, gained, subjects, confidence, -1.0)
+            out[GAIN_METRIC] = _join_intervals(gain, drawn, gained, subjects, confidence, -1.0)
     if guess.scores is not None:
-        out[AUC] = _auc(guess, subjects, confidence)
+        out[AUC] = _estimate_auc(guess, subjects, confidence)
     return out
 
 
@@ -590,7 +590,7 @@ def get_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float6
     return float((mass * f1).sum(axis=1).mean())
 
 
-def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _resample(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bootstrap sums of the counts ``tallies`` over users, shape (r, b, 3, C).
 
     ``tallies``: counts by draw, user, kind and class (r, n, 3, C).
@@ -600,7 +600,7 @@ def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> N
     return (weights @ tallies.reshape(r, n, -1)).reshape(r, -1, 3, classes)
 
 
-def _hull(
+def _join_intervals(
     value: float,
     drawn: list[NDArray[np.float64]],
     figures: NDArray[np.float64],
@@ -619,7 +619,7 @@ def _hull(
     return _widen(replace(ends[0], low=low, high=high), figures, min_value)
 
 
-def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
+def _estimate_auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
     """Area under the ROC curve of one class against all others, averaged over classes and draws of
     the users whose class is known.
 

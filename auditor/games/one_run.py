@@ -37,7 +37,7 @@ ONE_RUN_SCORE_TEXT = (
     "the differences between each canary's two messages (in item tables, of its items' rows only)"
 )
 _MAX_STAGES = 4  # maximum number of features; few known canaries allow only simple rules
-_NUMBERS = 1 << 23  # maximum numbers of messages in memory at once
+_MAX_NUMBERS = 1 << 23  # maximum numbers of messages in memory at once
 _RIDGE = 1e-3  # relative to the mean square of directions, which may be linearly dependent
 _TOLERANCE = 1e-4  # relative error of the solution
 _TINY = 1e-30
@@ -179,7 +179,7 @@ class CanaryScorer:
         successive broadcasts are a further source.
         """
         rounds = view.rounds
-        models = [self._new_rows(each.broadcast) for each in rounds]
+        models = [self._select_rows(each.broadcast) for each in rounds]
         steps = itertools.starmap(projection.subtract_models, itertools.pairwise(models))
         if vantage is Vantage.RELEASE:
             scores = [self._solve_sums(models, 1)]
@@ -190,14 +190,14 @@ class CanaryScorer:
                 [(sent, seen.broadcast) for seen in rounds if (sent := seen.uploads) is not None],
                 [(sent, seen.broadcast) for seen in rounds if (sent := seen.cleartext) is not None],
             ]
-            scores = [_by_stage(list(itertools.starmap(self._score_own, s))) for s in sources if s]
+            scores = [_average(list(itertools.starmap(self._score_own, s))) for s in sources if s]
         else:
             scores = [self._solve_sums(self._yield_sums(view, models), len(rounds))]
             if any(seen.cleartext is not None for seen in rounds):
                 scores.append(self._solve_sums(steps, len(rounds) - 1))
         return np.column_stack([np.zeros((len(self.canaries), 0)), *scores])
 
-    def _new_rows(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
+    def _select_rows(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
         return {name: self.canaries.get_canary_rows(part) for name, part in (model or {}).items()}
 
     def _yield_sums(
@@ -227,7 +227,7 @@ class CanaryScorer:
         whose = np.asarray(uploads.users[rows] - self.canaries.other_users.n_users, np.intp)
         parts = {name: part.take(rows) for name, part in uploads.components.items()}
         shapes = {name: self.canaries.get_rows_shape(p.shape) for name, p in parts.items()}
-        for name, key in self._match(shapes):
+        for name, key in self._match_arrays(shapes):
             along = self.directions[key]
             start = projection.get_subtracted_model(parts[name], name, broadcast)
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):
@@ -248,10 +248,10 @@ class CanaryScorer:
         ridge, and scaled by the lengths of the directions.
         """
         stages, remaining = [], iter(rounds)
-        for size in map(len, _stages(count)):
+        for size in map(len, _to_stages(count)):
             stages.append(dict[str, Array]())
             for parts in itertools.islice(remaining, size):
-                for key, rest in self._yield_rests(parts):
+                for key, rest in self._yield_residuals(parts):
                     stages[-1][key] = stages[-1].get(key, 0.0) + rest.ravel() / size
         used = {key: self.directions[key].flattened_directions for stage in stages for key in stage}
         if not used:
@@ -266,7 +266,7 @@ class CanaryScorer:
             solved.append(cg(gram, np.asarray(sums, float), rtol=_TOLERANCE, M=scale)[0])
         return np.asarray(np.sqrt(squares)[:, None] * np.stack(solved, axis=1))
 
-    def _yield_rests(self, parts: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Array]]:
+    def _yield_residuals(self, parts: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Array]]:
         """Yields, for each component, the residual of the sum of messages: the sum minus its
         expectation.
 
@@ -275,7 +275,7 @@ class CanaryScorer:
         Residuals are divided by their root mean square. The expectation is scaled by least squares,
         because the length of model steps is unknown.
         """
-        pairs = self._match({name: np.shape(part) for name, part in parts.items()})
+        pairs = self._match_arrays({name: np.shape(part) for name, part in parts.items()})
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
         expected = {name: self.directions[key].expected_message_sum for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
@@ -287,7 +287,7 @@ class CanaryScorer:
         scale = math.sqrt(square / max(1, sum(r.size for r in rest.values()))) + _TINY
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
-    def _match(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
+    def _match_arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
         """Pairs of the name of an array and the component on whose direction (difference of the
         canaries' messages) the array is projected.
 
@@ -320,7 +320,7 @@ def _read_changes(
     """
     picks, base = canaries.is_item_table(sent.shape), np.asarray(start, np.float32)
     shape = (canaries.canary_items.shape[1], *sent.shape[1:]) if picks else sent.shape
-    step = max(1, _NUMBERS // max(1, math.prod(shape)))
+    step = max(1, _MAX_NUMBERS // max(1, math.prod(shape)))
     for at in range(0, len(whose), step):
         block = np.arange(at, min(at + step, len(whose)))
         rows = canaries.canary_items[whose[block]]
@@ -353,18 +353,18 @@ def _place_values(
     return sparse.csr_array(numbers, shape=(len(rows), count * width))
 
 
-def _stages(count: int) -> list[NDArray[np.intp]]:
+def _to_stages(count: int) -> list[NDArray[np.intp]]:
     """Splits the indices of ``count`` rounds into at most ``_MAX_STAGES`` stages (runs of
     successive rounds).
     """
     return np.array_split(np.arange(count), min(count, _MAX_STAGES)) if count else []
 
 
-def _by_stage(scores: Sequence[Array]) -> Array:
+def _average(scores: Sequence[Array]) -> Array:
     """Means of ``scores`` (rounds, m) over the rounds of each stage of the training: (m,
     stages).
     """
-    return np.stack([np.mean(scores[s[0] : s[-1] + 1], axis=0) for s in _stages(len(scores))], 1)
+    return np.stack([np.mean(scores[s[0] : s[-1] + 1], axis=0) for s in _to_stages(len(scores))], 1)
 
 
 # Name of the features that are 1 for canaries with their first history, and otherwise 0.
@@ -460,7 +460,7 @@ class OneRunGame(canary_game.CanaryGame):
                 "Expected a system for any number of items, because canaries have new items, got a "
                 f"model of {target.n_required_items} items. Give a function that makes the model."
             )
-        trained, count = _target_at_length(case), _n_canaries(case)
+        trained, count = _shorten_target(case), _count_canaries(case)
         crowd = canary.count_population(interactions)
         scopes = self.get_deltas_by_scope(trained.get_claims(crowd))
 
@@ -474,7 +474,7 @@ class OneRunGame(canary_game.CanaryGame):
                 yield Skip(scopes=same, reason="all ratings of the data have the same value")
                 continue
             hiding = is_hiding_claimed(target, same[0])
-            if hiding and _absent_moves(trained, interactions, same[0], rng):
+            if hiding and _can_absent_send(trained, interactions, same[0], rng):
                 reason = (
                     "the message of an empty history moves something, so that adding or removing a "
                     "canary is two changes: play training"
@@ -529,24 +529,24 @@ class OneRunGame(canary_game.CanaryGame):
         Memory and time of the game are estimated from these.
         """
         scope = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
-        data, count, rng = case.interactions, _n_canaries(case), np.random.default_rng(0)
+        data, count, rng = case.interactions, _count_canaries(case), np.random.default_rng(0)
         canaries = canary.design_canaries(scope, data, count, rng)
         assert canaries is not None  # histories differ in items, for any ratings
-        return _target_at_length(case), canaries.both_populations[0]
+        return _shorten_target(case), canaries.both_populations[0]
 
 
-def _n_canaries(case: GameInputs) -> int:
+def _count_canaries(case: GameInputs) -> int:
     return case.n_canaries or canary.choose_n_canaries(case.interactions, case.is_quick)
 
 
-def _target_at_length(case: GameInputs) -> Target:
+def _shorten_target(case: GameInputs) -> Target:
     """The target with the rounds that the game trains: all, or at most ``MAX_GAME_ROUNDS`` if the
     audit is quick.
     """
     return crowd_game.limit_rounds(case.target, quick=False) if case.is_quick else case.target
 
 
-def _absent_moves(
+def _can_absent_send(
     target: Target, interactions: Interactions, scope: Scope, rng: np.random.Generator
 ) -> bool:
     """Whether a user without items sends a message that changes an adversary's view (the messages

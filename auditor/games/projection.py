@@ -27,13 +27,13 @@ from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 Array = NDArray[np.float64]
 # Difference of the canary's mean messages between the two worlds, by component.
 Directions = Mapping[str, Array]
-_NUMBERS = 1 << 20  # maximum numbers of messages in memory at once
-_MOST = 16  # maximum number of entries of a release that are features by themselves
+_MAX_NUMBERS = 1 << 20  # maximum numbers of messages in memory at once
+_MAX_ENTRIES = 16  # maximum number of entries of a release that are features by themselves
 _TINY = 1e-30
 _ROUNDING = 1e-9  # relative difference of squared lengths that counts as equality
 CANARY_ROWS, OTHER_ROWS = slice(-1, None), slice(None, -1)
-_NOTHING = Uploads(np.arange(0), {})
-_NOBODY: Mapping[str, Component] = {}
+_NO_UPLOADS = Uploads(np.arange(0), {})
+_NO_MESSAGES: Mapping[str, Component] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,12 @@ def estimate_messages(
     drawn, crowding = rng.spawn(2)
     received = cut_broadcast(broadcast, CANARY_ROWS)
     pair = draw_upload_pairs(target, profiles, received, drawn, n_uploads)
-    crowd, count = _NOBODY, 0
+    crowd, count = _NO_MESSAGES, 0
     if others is not None and others.n_users:
         crowd = target.upload(others, cut_broadcast(broadcast, OTHER_ROWS), crowding).components
         count = others.n_users
     for name, part in pair[0].items():
-        first, second = (_mean(sent[name]) for sent in pair)
+        first, second = (_average_messages(sent[name]) for sent in pair)
         base = get_subtracted_model(part, name, received)
         apart[name] = first - second
         if part.kind in (Payload.REPORTS, Payload.BITS):
@@ -151,7 +151,7 @@ def draw_upload_pairs(
     return first, second
 
 
-def _mean(sent: Component) -> Array:
+def _average_messages(sent: Component) -> Array:
     """Mean of the messages ``sent``, before they are randomized if the component stores these
     messages.
     """
@@ -185,7 +185,7 @@ def project_messages(sent: Component, direction: Array) -> Array:
         signs = np.where(sent.is_positive, flat[sent.coordinates], -flat[sent.coordinates])
         return np.asarray(signs.sum(axis=1) * (sent.magnitude / sent.coordinates.shape[1]))
     out = np.empty(len(sent))
-    step = max(1, _NUMBERS // max(1, flat.size))
+    step = max(1, _MAX_NUMBERS // max(1, flat.size))
     for start in range(0, len(sent), step):
         block = np.arange(start, min(start + step, len(sent)))
         out[block] = sent.to_dense(block).reshape(len(block), -1) @ flat
@@ -220,36 +220,36 @@ def compute_features(
         (last,) = view.rounds
         model = last.broadcast or {}
         rows = [
-            np.asarray(part, float)[-N_NEW_ITEMS].ravel()[:_MOST]
+            np.asarray(part, float)[-N_NEW_ITEMS].ravel()[:_MAX_ENTRIES]
             for part in model.values()
             if np.ndim(part) == 2 and len(part) == view.public.n_items
         ]
-        ratio = _ratio(model, expected_by_round[0].world_gap, {})
-        return np.concatenate([_summary([ratio]), *rows[:1]])
+        ratio = _compute_ratios(model, expected_by_round[0].world_gap, {})
+        return np.concatenate([_combine([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
         models = [each.broadcast for each in view.rounds]
         changes = (subtract_models(before, after) for before, after in pairwise(models))
         ratios = (
-            _ratio(change, expected.world_gap, expected.message_sum)
+            _compute_ratios(change, expected.world_gap, expected.message_sum)
             for change, expected in zip(changes, expected_by_round, strict=False)
         )
-        return _summary(list(ratios))
+        return _combine(list(ratios))
     if view.vantage is Vantage.AGGREGATE:
         sums, clear = [], []
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
             count = 0 if seen.sum_senders is None else len(seen.sum_senders)
             moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
-            sums.append(_ratio(moved, expected.world_gap, expected.message_sum))
+            sums.append(_compute_ratios(moved, expected.world_gap, expected.message_sum))
             if seen.cleartext is not None:
                 total = sum_components(seen.cleartext.components)
-                clear.append(_ratio(total, expected.world_gap, {}))
-        return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
+                clear.append(_compute_ratios(total, expected.world_gap, {}))
+        return np.concatenate([_combine(sums), *([_combine(clear)] if clear else [])])
     if view.vantage is Vantage.SHUFFLED or view.public.n_silos is not None:
-        return _unlinked(view, expected_by_round)
-    return _linked(view, expected_by_round, canary)
+        return _read_unlinked(view, expected_by_round)
+    return _read_linked(view, expected_by_round, canary)
 
 
-def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
+def _read_linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
     """Features, on which a decision rule is based, of the canary's own messages over all rounds
     (f,). Rounds in which the canary sends nothing add nothing.
 
@@ -265,14 +265,14 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
             own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
             middle = expected.canary_mean if name == "uploads" else {}
-            ratio = _ratio(own, expected.world_gap, middle, known=True)
+            ratio = _compute_ratios(own, expected.world_gap, middle, known=True)
             sources.setdefault(name, []).append(ratio)
             if own:
-                grown.append(_along(own, expected.world_gap))
-    return np.concatenate([*(_summary(ratios) for ratios in sources.values()), [_slope(grown)]])
+                grown.append(_measure_lengths(own, expected.world_gap))
+    return np.concatenate([*(_combine(ratios) for ratios in sources.values()), [_fit_slope(grown)]])
 
 
-def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
+def _measure_lengths(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
     """Length of the difference between the messages of two worlds (neighbouring inputs), and the
     length of ``message`` in the direction of this difference.
 
@@ -284,7 +284,7 @@ def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[floa
     return length, sum_products(parts) / max(length, _TINY)
 
 
-def _slope(points: Sequence[tuple[float, float]]) -> float:
+def _fit_slope(points: Sequence[tuple[float, float]]) -> float:
     """Least-squares slope of the second number of ``points`` over the first; 0 if the first numbers
     are equal.
 
@@ -301,7 +301,7 @@ def _slope(points: Sequence[tuple[float, float]]) -> float:
     return float(off @ extents) / square if square > small else 0.0
 
 
-def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
+def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     """Features, on which a decision rule is based, of messages that are not linked to users (f,):
     of their sum, and of the largest single score.
 
@@ -313,23 +313,23 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     sums, singles = [], []
     for of_round, expected in zip(view.rounds, known, strict=True):
         shuffled, broadcast = of_round.shuffled, of_round.broadcast
-        parts = shuffled if shuffled is not None else (of_round.uploads or _NOTHING).components
+        parts = shuffled if shuffled is not None else (of_round.uploads or _NO_UPLOADS).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
         total, apart = (subtract_base(sum_components(parts), broadcast, count), expected.world_gap)
-        sums.append(_ratio(total, apart, expected.message_sum))
+        sums.append(_compute_ratios(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
             {name: part.to_dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
         changes = (subtract_base(message, broadcast, 1) for message in messages)
-        singles.append([_ratio(change, apart, {})[0] for change in changes])
+        singles.append([_compute_ratios(change, apart, {})[0] for change in changes])
     if not all(singles):
-        return _summary(sums)
+        return _combine(sums)
     tops = sum(max(values) for values in singles)
     steady = view.vantage is Vantage.SERVER and len({len(values) for values in singles}) == 1
     over = [float(np.sum(singles, axis=0).max())] if steady else []
-    return np.concatenate([_summary(sums), [tops, *over]])
+    return np.concatenate([_combine(sums), [tops, *over]])
 
 
 def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
@@ -395,7 +395,7 @@ def _match_parts(
             yield np.asarray(part, float), along[key], expected
 
 
-def _ratio(
+def _compute_ratios(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, known: bool = False
 ) -> tuple[float, float, float]:
     """Computes <x, d>, <m, d> and <d, d>, each divided by the mean square of the residual x - c m.
@@ -419,7 +419,7 @@ def _ratio(
     return total / square, expected / square, apart / square
 
 
-def _summary(rounds: Sequence[tuple[float, float, float]]) -> Array:
+def _combine(rounds: Sequence[tuple[float, float, float]]) -> Array:
     """Features of all rounds (6,), on which a decision rule is based, from two inner products per
     round.
 

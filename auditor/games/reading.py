@@ -33,8 +33,8 @@ LOCAL_SCORE_TEXT = (
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 STOPPING_DISTANCE = 1e3
 _REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
-_BLOCK = 1 << 18  # maximum numbers of messages in memory at once
-_ERRORS = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
+_MAX_NUMBERS = 1 << 18  # maximum numbers of messages in memory at once
+_MIN_Z = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
 _ROUNDING = 1e-9  # relative to the largest variance and the largest squared difference
 _TINY = 1e-30
 
@@ -128,7 +128,7 @@ class MessageStats:
         noise is added. If ``has_noise`` is false, only messages without noise are read, and no
         noise is drawn.
         """
-        moments, step, count = (_Moments(), _Moments()), _step(parts[0]), len(parts[0])
+        moments, step, count = (_Moments(), _Moments()), _choose_step(parts[0]), len(parts[0])
         bodies = [
             part if has_noise or not isinstance(part, RandomizedMessages) else part.clean_messages
             for part in parts
@@ -136,9 +136,9 @@ class MessageStats:
         twins = np.zeros(len(base_value))
         for at in range(0, count, step):
             block = np.arange(at, min(at + step, count))
-            numbers = [_flat_numbers(body, block, base_value) for body in bodies]
+            numbers = [_read_changes(body, block, base_value) for body in bodies]
             for sums, x, body in zip(moments, numbers, bodies, strict=True):
-                sums.add(x, _sent(body, block))
+                sums.add(x, _flag_sent(body, block))
             twins += ((numbers[0] - numbers[1]) ** 2).sum(axis=0)
         first, second = moments
         means = [each.mean("x") for each in moments]
@@ -151,12 +151,12 @@ class MessageStats:
         chance = np.maximum(twins / count - measured**2, 0.0) / count
         error, before = chance, [part for part in parts if isinstance(part, RandomizedMessages)]
         if before:
-            apart, chance, between = _before_noise(before, base_value)
+            apart, chance, between = _compare_noiseless(before, base_value)
             middle = middle if between is None else between
         variance = (variances[0] + variances[1]) / 2
         floor = _ROUNDING * max(variance.max(initial=0.0), float((apart**2).max(initial=0.0)))
         variance = variance + floor + _TINY
-        certain = np.abs(measured) > _ERRORS * np.sqrt(error + floor / count + _TINY)
+        certain = np.abs(measured) > _MIN_Z * np.sqrt(error + floor / count + _TINY)
         squares, by_squares = _square_weights(first, second, variances, floor)
         zeros, by_zeros = _share_weights(first, second, "zero")
         rows, by_rows = _share_weights(first, second, "sent")
@@ -165,7 +165,7 @@ class MessageStats:
             # The sum of squared differences minus its expectation if the means are equal.
             sure = float(np.sum(measured**2 / variance, where=certain))
             excess = float(np.sum((measured**2 - error) / variance))
-            spread = _ERRORS * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
+            spread = _MIN_Z * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
             base_value=base_value,
@@ -227,14 +227,14 @@ class MessageStats:
         9. the largest absolute entry.
         """
         out = np.empty((len(part), 9))
-        step = _step(part)
+        step = _choose_step(part)
         differ = np.flatnonzero(self.mean_difference)
         difference = self.mean_difference[differ]
         half = np.abs(difference) / 2
         signs = np.sign(difference) / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
-            x, sent = _flat_numbers(part, block, self.base_value), _sent(part, block)
+            x, sent = _read_changes(part, block, self.base_value), _flag_sent(part, block)
             moved = (x - self.mean_of_both) ** 2
             columns = out[at : at + len(block)]
             columns[:, 0] = x @ along
@@ -346,7 +346,7 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
     return {name: shaped[key or name].ravel() for name, key in keys.items()}
 
 
-def _before_noise(
+def _compare_noiseless(
     parts: Sequence[RandomizedMessages], start: Array
 ) -> tuple[Array, Array, Array | None]:
     """Difference of the mean messages of two worlds (neighbouring inputs), its squared standard
@@ -386,7 +386,7 @@ def _square_weights(
     errors = [np.maximum(s.mean("fourth") - s.mean("square") ** 2, 0.0) for s in (first, second)]
     within = (errors[0] + errors[1]) / 2 + floor**2 + _TINY
     apart = variances[0] - variances[1]
-    sure = np.abs(apart) > _ERRORS * np.sqrt(2.0 * within / first.count)
+    sure = np.abs(apart) > _MIN_Z * np.sqrt(2.0 * within / first.count)
     sure &= np.abs(apart) > floor
     return np.where(sure, apart / within, 0.0), float(np.sum(apart**2 / within, where=sure))
 
@@ -400,7 +400,7 @@ def _share_weights(first: _Moments, second: _Moments, name: str) -> tuple[Array,
     one, other = first.share(name), second.share(name)
     within = (one * (1 - one) + other * (1 - other)) / 2
     middle = (one + other) / 2
-    sure = np.abs(one - other) > _ERRORS * np.sqrt(2.0 * middle * (1 - middle) / first.count)
+    sure = np.abs(one - other) > _MIN_Z * np.sqrt(2.0 * middle * (1 - middle) / first.count)
     apart = one - other
     return np.where(sure, apart / within, 0.0), float(np.sum(apart**2 / within, where=sure))
 
@@ -415,13 +415,13 @@ def _base(name: str, part: Component, broadcast: Broadcast | None) -> Array:
     return np.zeros(math.prod(part.shape))
 
 
-def _flat_numbers(part: Component, clients: NDArray[np.intp], start: Array) -> Array:
+def _read_changes(part: Component, clients: NDArray[np.intp], start: Array) -> Array:
     return np.asarray(part.to_dense(clients).reshape(len(clients), -1) - start, dtype=np.float64)
 
 
-def _sent(part: Component, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _flag_sent(part: Component, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
     return part.flag_sent_rows(clients).reshape(len(clients), -1)
 
 
-def _step(part: Component) -> int:
-    return max(1, _BLOCK // max(1, math.prod(part.shape)))
+def _choose_step(part: Component) -> int:
+    return max(1, _MAX_NUMBERS // max(1, math.prod(part.shape)))

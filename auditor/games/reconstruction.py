@@ -45,7 +45,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if (hidden := assign_pseudonyms(game.view)) is not None:
         if game.unlinked_skip_reason:
             return (game.make_skipped_row(game.unlinked_skip_reason),)
-        return _anonymous(game, hidden)
+        return _score_anonymous(game, hidden)
     users = find_subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
@@ -56,20 +56,20 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     truth = ratings != 0
     rows = []
     if guess.items is not None:
-        f1, exact = _sets(game, guess.items, truth)
+        f1, exact = _score_sets(game, guess.items, truth)
         success = metrics.compute_set_f1(guess.items, truth)
         by_user = summarize_users(game, guess.users, success, "F1 score for the items of one user")
         rows += [f1.model_copy(update={"users": by_user}), exact]
     if guess.is_proved is not None and guess.items is not None:
-        rows.append(_proved(game, guess.is_proved, guess.items != truth))
+        rows.append(_score_proof(game, guess.is_proved, guess.items != truth))
     if guess.ratings is not None and guess.items is not None:
-        rows.append(_ratings(game, np.where(guess.items, guess.ratings, 0), ratings))
+        rows.append(_score_ratings(game, np.where(guess.items, guess.ratings, 0), ratings))
     if guess.vectors is not None and game.user_vectors is not None:
-        rows.append(_vectors(game, guess.vectors, game.user_vectors[guess.users]))
+        rows.append(_score_vectors(game, guess.vectors, game.user_vectors[guess.users]))
     return tuple(rows)
 
 
-def _anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
+def _score_anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
     """Makes the row of the share of users whose whole item set is among the guessed sets, which
     have no senders.
 
@@ -97,17 +97,17 @@ def _anonymous(game: Trial, hidden: View) -> tuple[AttackRow, ...]:
             game.estimate_share(is_guessed),
             {"popular items": float((truth == flag_top_items(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
-            f"{_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
+            f"{_name_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
             "interaction set was read from a message. Each message counts for one user.",
         ),
     )
 
 
-def _rounds(count: int) -> str:
+def _name_rounds(count: int) -> str:
     return "the last round" if count == 1 else f"the last {count} rounds"
 
 
-def _sets(game: Trial, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
+def _score_sets(game: Trial, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
     """Makes the rows of the F1 of guessed item sets, and of the share of users whose set is guessed
     exactly.
 
@@ -119,7 +119,7 @@ def _sets(game: Trial, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> li
     recall = divide_or_zero(hits, np.count_nonzero(truth, axis=1))
     chosen = np.broadcast_to(flag_top_items(truth), truth.shape)
     return [
-        _row(
+        _make_row(
             game,
             "interaction F1",
             metrics.compute_set_f1(guess, truth),
@@ -138,7 +138,7 @@ def _sets(game: Trial, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> li
     ]
 
 
-def _ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
+def _score_ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
     """Makes the row of the share of a user's ratings that are guessed exactly; missing guesses are
     wrong.
 
@@ -149,7 +149,7 @@ def _ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray[Any])
     usual = values[np.argmax(counts)]
     sizes = np.count_nonzero(rated, axis=1)
     exact = np.count_nonzero(rated & np.isclose(guess, truth, rtol=1e-3), axis=1)
-    return _row(
+    return _make_row(
         game,
         "ratings exact",
         divide_or_zero(exact, sizes),
@@ -158,7 +158,7 @@ def _ratings(game: Trial, guess: NDArray[np.floating[Any]], truth: NDArray[Any])
     )
 
 
-def _row(
+def _make_row(
     game: Trial,
     metric: str,
     values: NDArray[np.floating[Any]],
@@ -182,7 +182,7 @@ def _row(
     return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
 
 
-def _proved(game: Trial, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
+def _score_proof(game: Trial, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
     """Makes the row of the share of entries (user, item) that the attack knows with certainty.
 
     ``certain``, ``mistaken``: whether each entry is certain, and is guessed wrongly (n_users,
@@ -195,7 +195,7 @@ def _proved(game: Trial, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]
             f"Expected no mistake among entries that the attack marks as certain, got {wrong}. "
             "Correct the attack, or the channel that the target publishes."
         )
-    return _row(
+    return _make_row(
         game,
         "entries proved",
         certain.mean(axis=1),
@@ -204,7 +204,7 @@ def _proved(game: Trial, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]
     )
 
 
-def _vectors(game: Trial, guess: Floats, truth: Floats) -> AttackRow:
+def _score_vectors(game: Trial, guess: Floats, truth: Floats) -> AttackRow:
     """Makes the row of the cosine between guessed and true user vectors, each of shape (n_users,
     number of factors).
     """
@@ -214,7 +214,7 @@ def _vectors(game: Trial, guess: Floats, truth: Floats) -> AttackRow:
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
     of_mean = divide_or_zero(truth @ mean, lengths * np.linalg.norm(mean))
-    return _row(
+    return _make_row(
         game,
         "user vector cosine",
         cosine,

@@ -29,7 +29,7 @@ ROUND_SCORE_TEXT = (
     "inputs, and the sum and maximum of these per array, weighted by logistic regression"
 )
 _COPIES = 512  # messages of the canary per world from which their mean is estimated
-_NUMBERS = 1 << 22  # maximum numbers of messages in memory at once
+_MAX_NUMBERS = 1 << 22  # maximum numbers of messages in memory at once
 # Limits for learning votes of coordinates: messages (or sums) per world, summed messages, numbers
 # in all messages, and seconds.
 _VOTING, _VOTING_MESSAGES, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 16, 1 << 20, 10.0
@@ -123,7 +123,7 @@ class RoundSimulator:
             reducer=reducer,
         )
         # A separate generator, so that other draws from ``rng`` do not depend on the votes.
-        bits = _separate_bits(rng)
+        bits = _jump_bits(rng)
         return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
@@ -172,7 +172,7 @@ class RoundSimulator:
                 else math.prod(part.shape)
                 for part in sample.values()
             )
-            step = max(1, _NUMBERS // max(1, numbers * self.canary.other_users.n_users))
+            step = max(1, _MAX_NUMBERS // max(1, numbers * self.canary.other_users.n_users))
             totals = {name: _sum_users(sent[name], size) for name in self.sum_coordinate_votes}
             own_votes = np.zeros((0, size, N_COORDINATE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
@@ -232,7 +232,7 @@ class RoundSimulator:
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
                 block = np.arange(start, min(start + step, size))
-                votes[block] += voter(_flat(sent[name], block))
+                votes[block] += voter(_stack(sent[name], block))
         return votes
 
     def _learn_votes(self, rng: np.random.Generator) -> RoundSimulator:
@@ -249,15 +249,15 @@ class RoundSimulator:
         voters: dict[str, CoordinateScorer] = {}
         sum_voters: dict[str, CoordinateScorer] = {}
         if names and linked:
-            count = self._n_voting(numbers, 2)
+            count = self._choose_n_draws(numbers, 2)
             pair = projection.draw_upload_pairs(self.target, histories, received, rng, count)
             voters = {
-                name: CoordinateScorer.fit(*(_flat(sent[name], np.arange(count)) for sent in pair))
+                name: CoordinateScorer.fit(*(_stack(sent[name], np.arange(count)) for sent in pair))
                 for name in names
             }
         if names and Vantage.AGGREGATE in self.vantages:
             users = self.canary.other_users.n_users
-            count = self._n_voting(numbers * (users + 1) // 4, users + 2)
+            count = self._choose_n_draws(numbers * (users + 1) // 4, users + 2)
             pair = projection.draw_upload_pairs(self.target, histories, received, rng, count)
             crowd = self._upload(self.canary.other_users, rng, count) if users else {}
             for name in names:
@@ -266,7 +266,7 @@ class RoundSimulator:
                 sum_voters[name] = CoordinateScorer.fit(*worlds)
         return replace(self, coordinate_votes=voters, sum_coordinate_votes=sum_voters)
 
-    def _n_voting(self, numbers: int, messages: int) -> int:
+    def _choose_n_draws(self, numbers: int, messages: int) -> int:
         """Number of draws per world (neighbouring input) from which the voting rules are learnt.
 
         ``numbers``: count of numbers in a draw.
@@ -294,13 +294,13 @@ class RoundSimulator:
         return projections
 
 
-def _flat(part: Component, clients: NDArray[np.intp]) -> projection.Array:
+def _stack(part: Component, clients: NDArray[np.intp]) -> projection.Array:
     return np.asarray(part.to_dense(clients).reshape(len(clients), -1), np.float64)
 
 
 def _sum_users(part: Component, size: int) -> projection.Array:
     """Sums of the messages ``part`` of all users in each of ``size`` runs, shape (``size``, d)."""
-    sent = _flat(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape))
+    sent = _stack(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape))
     return np.asarray(sent.sum(axis=0))
 
 
@@ -317,7 +317,7 @@ def _combine_votes(votes: projection.Array) -> projection.Array:
     return combined
 
 
-def _separate_bits(rng: np.random.Generator) -> np.random.BitGenerator:
+def _jump_bits(rng: np.random.Generator) -> np.random.BitGenerator:
     """A copy of the bit generator of ``rng`` that is jumped ahead. The state of ``rng`` does not
     change.
     """

@@ -226,7 +226,7 @@ class ClientRowOrder:
         if not self.item_rows or view.public.device_code is None:
             return view
         models = [seen.broadcast for seen in view.rounds if seen.broadcast is not None]
-        client = _InOrder(view.public.device_code, self, models[0] if models else {})
+        client = _OrderedCode(view.public.device_code, self, models[0] if models else {})
         public = replace(view.public, device_code=client)
         return replace(view, public=public, rounds=tuple(map(self.reorder_round, view.rounds)))
 
@@ -240,7 +240,7 @@ class ClientRowOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class _InOrder:
+class _OrderedCode:
     """Clients' code whose broadcasts and messages have their rows in the order of the items.
 
     ``code``: the original code.
@@ -318,7 +318,7 @@ def _find_order(
 # rank of the identifier, and as stated in the manifest, each with up to ``MAX_EXTRA_ROWS`` special
 # rows. The order that fits the messages best is tried last.
 
-_PLAIN = 0.4 * MAX_LOG_RATIO  # evidence from which an item counts as determined with certainty
+_CERTAINTY = 0.4 * MAX_LOG_RATIO  # evidence from which an item counts as determined with certainty
 _MAX_USERS = 400  # maximum number of users whose messages are compared with the true data
 
 
@@ -364,7 +364,7 @@ class OrderedRecording:
         is_declared = manifest.items is not None or manifest.rows is not None
         evidence, items, is_certain = _evidence(read, matched)
         names = np.array(data.titles or data.items.astype(np.str_), np.str_)
-        orders = _candidate_orders(manifest, data.items, names, rows)
+        orders = _list_orders(manifest, data.items, names, rows)
         values = [row_places.score_row_order(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
@@ -378,7 +378,7 @@ class OrderedRecording:
             return cls(recording=recording, caveat=doubt)
         if rows == manifest.n_items and np.array_equal(order, orders[0]):
             return cls(recording=recording)
-        assumed = _assumption(names, order, rows, (value, values[0]), place)
+        assumed = _describe_order(names, order, rows, (value, values[0]), place)
         return cls(recording=_name_rows(read, data.items, order, rows), assumption=assumed)
 
     @property
@@ -449,11 +449,11 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
         items = sparse.csr_array(items.sum(axis=0)[None])
     else:
         items = sparse.csr_array(items[users])
-    is_certain = float((evidence.max(axis=1, initial=0) > _PLAIN).mean()) > 0.5
+    is_certain = float((evidence.max(axis=1, initial=0) > _CERTAINTY).mean()) > 0.5
     return *row_places.standardise_evidence(evidence, items), is_certain
 
 
-def _candidate_orders(
+def _list_orders(
     manifest: Manifest, items: Ints, names: NDArray[np.str_], rows: int
 ) -> list[NDArray[np.int64]]:
     """Row orders to be tried: each has the row index of every item of the true data (n_items,), -1
@@ -488,7 +488,7 @@ def _name_rows(recording: Recording, items: Ints, order: Ints, rows: int) -> Rec
     return replace(recording, manifest=manifest)
 
 
-def _assumption(
+def _describe_order(
     names: NDArray[np.str_], order: Ints, rows: int, support: tuple[float, float], place: Path
 ) -> str:
     """Sentence that states the assumed order of the rows and the reason for it.

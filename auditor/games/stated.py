@@ -23,7 +23,7 @@ NO_BOUND_TEXT = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
     "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."
 )
-_NEARLY = 0.02  # maximum relative error of the share of sampled users
+_RATE_TOLERANCE = 0.02  # maximum relative error of the share of sampled users
 _COPIES = 8  # number of messages that are checked for being zero
 
 
@@ -86,7 +86,7 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
         return origin.n_users - 1
     totals = np.arange(min(users, max_users), max_users + 1) + 1
     sampled = np.maximum(1, np.round(origin.send_rate * totals))
-    is_near = np.abs(sampled / totals - origin.send_rate) <= _NEARLY * origin.send_rate
+    is_near = np.abs(sampled / totals - origin.send_rate) <= _RATE_TOLERANCE * origin.send_rate
     return int(totals[np.argmax(is_near)]) - 1 if is_near.any() else max_users
 
 

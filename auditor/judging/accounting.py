@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 # Settings that no repair may change: the length of the training, and the behaviour of other
 # parties.
-_OF_THE_WORLD = frozenset({"rounds", "colluding", "overstated", "dropout"})
+_FIXED_SETTINGS = frozenset({"rounds", "colluding", "overstated", "dropout"})
 # Largest number of copies of a mechanism for which the exact delta is computed. More copies take
 # minutes.
-_MOST_COPIES = 10**10
+_MAX_COPIES = 10**10
 
 
 def list_accountants() -> tuple[Accountant, ...]:
@@ -69,7 +69,7 @@ def find_upper_bound(
     events = [target.get_event(wider, population) for wider in vantages if wider.covers(scope)]
     different = [event for place, event in enumerate(events) if event not in events[:place]]
     bounds = [find_event_bound(event, scope, delta, accountants) for event in different]
-    least = _least_of([bound for bound in bounds if bound is not None])
+    least = _find_least([bound for bound in bounds if bound is not None])
     if least is not None and target.assumes:
         least = replace(least, assumptions=(*least.assumptions, *target.assumes))
     return least
@@ -92,10 +92,10 @@ def find_event_bound(
     able = (accountant for accountant in accountants if accountant.supports(event))
     bounds = [accountant.bound(event, delta=delta, scope=scope) for accountant in able]
     cross_check(event, bounds)
-    return _least_of(bounds)
+    return _find_least(bounds)
 
 
-def _least_of(bounds: Sequence[Bound]) -> Bound | None:
+def _find_least(bounds: Sequence[Bound]) -> Bound | None:
     """First of the ``bounds`` whose epsilon is the smallest up to rounding; None if there are no
     bounds.
     """
@@ -118,13 +118,13 @@ def compute_exact_bounds(
     """
     questions = list(dict.fromkeys((q.scope, q.delta) for q in target.get_claims(population)))
     if scoped is None:
-        return _exact(target, population, questions)
+        return _find_exact_bounds(target, population, questions)
     within = [(s, d) for s, d in questions if scoped.scope.covers(s) and d >= scoped.delta]
-    own = _exact(target, population, [(scoped.scope, scoped.delta)])
-    return own or _exact(target, population, within)
+    own = _find_exact_bounds(target, population, [(scoped.scope, scoped.delta)])
+    return own or _find_exact_bounds(target, population, within)
 
 
-def _exact(
+def _find_exact_bounds(
     target: Claimant, population: Population, questions: Iterable[tuple[Scope, float]]
 ) -> tuple[Bound, ...]:
     from fedrec_auditor.auditor.exact import find_exact_bound, has_exact_bound
@@ -177,7 +177,7 @@ def judge_scoped_claim(
         scoped.scope,
         delta=scoped.delta,
         accounted=accounted,
-        measured=_largest_lower_bound(scoped, accounted, *bounds),
+        measured=_find_lower_bound(scoped, accounted, *bounds),
         sizes=replace(target.sizes, items=population.n_items),
         note=scoped.note,
         outside_model=scoped.unstated_quantity,
@@ -185,10 +185,10 @@ def judge_scoped_claim(
     notes, holds, repair = [scoped.note], None, ""
     violated = finding.verdict is Verdict.VIOLATED
     if violated or finding.verdict is Verdict.UNSUBSTANTIATED:
-        repair = _repair(target, scoped, population, accountants)
+        repair = _find_repair(target, scoped, population, accountants)
     mechanism = target.get_mechanism(scoped.scope, population)
     if violated and mechanism is not None:
-        holds = _delta_that_holds(mechanism, scoped.claim.epsilon)
+        holds = _find_exact_delta(mechanism, scoped.claim.epsilon)
     if holds is not None:
         notes.append(
             f"At the claimed epsilon the exact delta is {holds:.4g}: the claim may fail with a "
@@ -223,7 +223,7 @@ def judge_claims(
     )
 
 
-def _largest_lower_bound(
+def _find_lower_bound(
     scoped: ScopedClaim,
     accounted: Bound | None,
     exact: Sequence[Bound],
@@ -320,10 +320,10 @@ def mark_untested(
     - The claim is on a training, and too few trainings were simulated. The number is enough if, at
       a true epsilon of twice the claim, about half of all audits would refute the claim.
     """
-    return tuple(_with_untested(finding, findings, skipped, other_reasons) for finding in findings)
+    return tuple(_set_untested(finding, findings, skipped, other_reasons) for finding in findings)
 
 
-def _with_untested(
+def _set_untested(
     finding: Finding,
     findings: Sequence[Finding],
     skipped: Sequence[SkippedRow],
@@ -349,14 +349,14 @@ def _with_untested(
     return finding if not why else finding.model_copy(update={"untested": why}).judge_again()
 
 
-def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
+def _find_exact_delta(mechanism: Mechanism, epsilon: float) -> float | None:
     """Exact delta of ``mechanism`` at a claimed ``epsilon`` that is refuted; None if it cannot be
     computed.
     """
     from fedrec_auditor.auditor.exact import compute_delta
 
     known = mechanism.worst_case()
-    if known is not None and known.n_copies > _MOST_COPIES:
+    if known is not None and known.n_copies > _MAX_COPIES:
         return None
     try:
         return compute_delta(mechanism, epsilon)
@@ -364,7 +364,7 @@ def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
         return None
 
 
-def _repair(
+def _find_repair(
     target: Claimant, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
 ) -> str:
     """Settings with which the claim of a system is proved, as text; empty if there are none.
@@ -380,7 +380,7 @@ def _repair(
         for entry in paper.entries
         if target.name in entry.system
         and entry.repaired
-        and _OF_THE_WORLD.isdisjoint(entry.repaired)
+        and _FIXED_SETTINGS.isdisjoint(entry.repaired)
         and all(hasattr(target, name) for name in entry.repaired)
     }
     for words, settings in known.items():

@@ -124,10 +124,10 @@ def list_entries(paper_name: str | None = None) -> tuple[PaperEntry, ...]:
 
     ``paper_name``: name of the paper whose entries are listed; None for all papers.
     """
-    return tuple(entry for paper, entry in _numbered().values() if paper_name in (None, paper.name))
+    return tuple(entry for paper, entry in _load_all().values() if paper_name in (None, paper.name))
 
 
-def _numbered() -> Mapping[str, tuple[Paper, PaperEntry]]:
+def _load_all() -> Mapping[str, tuple[Paper, PaperEntry]]:
     """All numbered catalogue entries with their papers, by number such as "2b". Raises InputError
     if two entries have the same number.
     """
@@ -190,7 +190,7 @@ def judge_entry(paper: Paper, entry: PaperEntry) -> CatalogueRow:
 
 
 def _judge_all(numbers: tuple[str, ...]) -> tuple[CatalogueRow, ...]:
-    return tuple(judge_entry(*_numbered()[number]) for number in numbers)
+    return tuple(judge_entry(*_load_all()[number]) for number in numbers)
 
 
 def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
@@ -210,18 +210,18 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
         )
     figures = tuple(StatedNumber.model_validate(each, from_attributes=True) for each in computed)
     accounted = None if finding is None else finding.accounted
-    settings, population = _split(entry.settings)
+    settings, population = _split_settings(entry.settings)
     return CatalogueRow(
         number=entry.number,
         heading=entry.heading_number,
-        paper=_paper(paper.heading),
+        paper=_make_paper_row(paper.heading),
         kind=entry.kind,
         basis=entry.basis,
         target=entry.system[0],
         settings=settings,
         n_users=population.n_users,
         n_items=population.n_items,
-        statement=paper.fill_statement(entry, _claimant(paper, entry, settings), population),
+        statement=paper.fill_statement(entry, _make_claimant(paper, entry, settings), population),
         source=entry.source,
         scope=paper.get_entry_scope(entry),
         delta=None if finding is None else finding.delta,
@@ -245,7 +245,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     )
 
 
-def _paper(paper: PaperHeading) -> PaperRow:
+def _make_paper_row(paper: PaperHeading) -> PaperRow:
     return PaperRow(
         title=paper.title,
         code=paper.code,
@@ -260,8 +260,8 @@ def _evaluate_claim(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]
     """Judges the entry's claim on its system with these settings; returns None if the entry has no
     scope.
     """
-    own, population = _split(settings)
-    target = _claimant(paper, entry, own)
+    own, population = _split_settings(settings)
+    target = _make_claimant(paper, entry, own)
     if paper.get_entry_scope(entry) is None:
         return None
     scoped = paper.get_claim(entry, target, population)
@@ -276,10 +276,10 @@ def _evaluate_claim(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]
 
 def make_claimed_system(row: CatalogueRow) -> Claimant:
     """Creates the system about which a catalogue row states a claim, with the row's settings."""
-    return _claimant(*_numbered()[row.number], row.settings)
+    return _make_claimant(*_load_all()[row.number], row.settings)
 
 
-def _claimant(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]) -> Claimant:
+def _make_claimant(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]) -> Claimant:
     """Creates the first system of a catalogue entry with these settings, or a description of
     released code that has no system here.
     """
@@ -289,7 +289,7 @@ def _claimant(paper: Paper, entry: PaperEntry, settings: Mapping[str, Any]) -> C
     return make_target(name, Plan(settings={name: dict(settings)}))
 
 
-def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
+def _split_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
     """Splits ``settings`` into the system's own settings and the population (numbers of users and
     items).
 
@@ -318,7 +318,7 @@ def make_epsilon_tables(system: str | None = None, *, jobs: int = 1) -> tuple[Ep
         if system in (None, name) and (declared := paper.printed_numbers.epsilons) is not None:
             # PrivRec's 36 entries take about 20 seconds on one core.
             entries = enumerate(paper.compute_epsilon_rows())
-            made = dict(run_parallel(_table_row, entries, jobs=jobs))
+            made = dict(run_parallel(_make_table_row, entries, jobs=jobs))
             rows = tuple(made[place] for place in sorted(made))
             found.append(EpsilonTables(title=declared.title, note=declared.note, rows=rows))
     return tuple(found)
@@ -335,5 +335,5 @@ def find_papers_with_tables() -> Mapping[str, Paper]:
     }
 
 
-def _table_row(place: int, entry: Any) -> tuple[int, EpsilonTableRow]:
+def _make_table_row(place: int, entry: Any) -> tuple[int, EpsilonTableRow]:
     return place, EpsilonTableRow.model_validate(entry, from_attributes=True)

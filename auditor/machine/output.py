@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_LONGEST, _LONG_WORD = 4_000, 300  # characters of a line, and of a word in it
+_MAX_LINE, _MAX_WORD = 4_000, 300  # characters of a line, and of a word in it
 
 
 def open_std_streams() -> None:
@@ -34,12 +34,12 @@ def print_message(message: str) -> None:
     from fedrec_auditor.reports.say import make_printable
 
     line = re.sub(
-        rf"\S{{{_LONG_WORD},}}",
+        rf"\S{{{_MAX_WORD},}}",
         lambda word: f"{word[0][:100]} ... {word[0][-100:]}",
         make_printable(message),
     )
-    if len(line) > _LONGEST:
-        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+    if len(line) > _MAX_LINE:
+        line = f"{line[: _MAX_LINE // 2]} ... {line[-_MAX_LINE // 2 :]}"
     with suppress(OSError):
         print("auditor:", line, file=sys.stderr, flush=True)
 

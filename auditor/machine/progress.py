@@ -72,11 +72,11 @@ def report_step(work: str, done: int, total: int) -> None:
 logger = logging.getLogger(__name__)
 
 # Seconds between two calls of an observer, and without an event until a log names its tasks.
-_PULSE, _SILENT = 1.0, 30.0
+_PULSE, _SILENT_SECONDS = 1.0, 30.0
 # Seconds between two reads of the notes, and between two notes of one task.
-_POLL, _OFTEN = 0.2, 0.5
+_POLL, _NOTE_SECONDS = 0.2, 0.5
 # Largest number of running tasks that are named.
-_LINES = 4
+_MAX_LINES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ def note_progress(path: Path | None, task: str) -> Iterator[None]:
     def listen(what: str, done: int, of: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if what != last[0] or done in (0, of) or now - last[1] >= _OFTEN:
+        if what != last[0] or done in (0, of) or now - last[1] >= _NOTE_SECONDS:
             last = what, now
             write_progress_note(path, task, what, done, of)
 
@@ -279,7 +279,7 @@ def show_task_progress(progress: bool | ProgressObserver | None, name: str) -> I
 def display_on_console(console: Console) -> Iterator[ProgressObserver]:
     """Context manager that provides a function which displays progress reports on ``console``."""
     if not console.is_terminal:
-        yield _log(console)
+        yield _make_log_observer(console)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
     from rich.text import Text
@@ -306,7 +306,7 @@ def display_on_console(console: Console) -> Iterator[ProgressObserver]:
         yield observe
 
 
-def _log(console: Console) -> ProgressObserver:
+def _make_log_observer(console: Console) -> ProgressObserver:
     """Returns a function that prints progress reports as lines of a log.
 
     A line is printed when a task finishes, or if none has finished for 30 seconds.
@@ -316,7 +316,7 @@ def _log(console: Console) -> ProgressObserver:
     def observe(report: ProgressReport) -> None:
         nonlocal last
         now = time.monotonic()
-        if report.last_task is None and now - last < _SILENT:
+        if report.last_task is None and now - last < _SILENT_SECONDS:
             return
         last = now
         with suppress(OSError):  # an audit does not depend on a reader of its log
@@ -337,6 +337,6 @@ def format_log_line(report: ProgressReport) -> str:
 
 def format_running_tasks(report: ProgressReport) -> tuple[str, ...]:
     """Returns the names of at most four running tasks, and a text on the number of others."""
-    first = report.running[:_LINES]
+    first = report.running[:_MAX_LINES]
     more = len(report.running) - len(first)
     return (*first, f"and {more} more") if more else first

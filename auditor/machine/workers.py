@@ -28,11 +28,11 @@ from fedrec_auditor.accountants.errors import AuditError, IncompleteError, Input
 # Killing the group also ends every process that the code started. The child writes nothing to
 # standard output, and its answer arrives complete or not at all.
 
-_LONGEST = 1e6
+_MAX_SECONDS = 1e6
 # Seconds after the deadline at which a child process ends itself, if its parent was killed.
 _GRACE = 5.0
 # Maximum number of bytes of an answer.
-_LARGEST = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
@@ -43,13 +43,13 @@ def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tup
     redirected to standard error, and its standard input is empty. If processes cannot be forked,
     ``work`` runs in this process, which exits with code 2 at the deadline.
     """
-    if not 0 < seconds <= _LONGEST:
+    if not 0 < seconds <= _MAX_SECONDS:
         raise InputError(
-            f"Expected a timeout in (0, {_LONGEST:g}] seconds, got timeout={seconds!r}. "
+            f"Expected a timeout in (0, {_MAX_SECONDS:g}] seconds, got timeout={seconds!r}. "
             "Give 600, for example."
         )
     if not hasattr(os, "fork"):
-        return _run_watched(seconds, work)
+        return _run_with_watchdog(seconds, work)
     receiver, sender = Pipe(duplex=False)
     seal = os.urandom(16).hex().encode()
     # An interrupt is blocked while the child starts, so that the child can be ended.
@@ -66,7 +66,7 @@ def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tup
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         sender.close()
-        answer = receiver.recv_bytes(_LARGEST) if receiver.poll(seconds) else None
+        answer = receiver.recv_bytes(_MAX_BYTES) if receiver.poll(seconds) else None
     except EOFError:
         answer = b""
     except OSError:  # not a whole message
@@ -78,9 +78,9 @@ def run_with_timeout(seconds: float, work: Callable[[], tuple[int, str]]) -> tup
         child.join()
         receiver.close()
     if answer is None:
-        raise _timeout_error(seconds)
+        raise _make_timeout_error(seconds)
     if not answer:
-        raise _ended_process_error(child.exitcode)
+        raise _make_exit_error(child.exitcode)
     sealed, _, content = answer.partition(b"\n")
     if sealed != seal:  # the child process has written a message of its own
         raise InputError(
@@ -157,10 +157,10 @@ def run_in_child(work: Callable[[], int]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     if answer := os.read(receiver, 1):
         return answer[0]
-    raise _ended_process_error(os.waitstatus_to_exitcode(ended[1]))
+    raise _make_exit_error(os.waitstatus_to_exitcode(ended[1]))
 
 
-def _ended_process_error(code: int | None) -> InputError:
+def _make_exit_error(code: int | None) -> InputError:
     """Error for a process that ended without an answer, with ``code`` or by a signal."""
     ended = f"ended with exit code {code}"
     if code is not None and code < 0:
@@ -169,9 +169,9 @@ def _ended_process_error(code: int | None) -> InputError:
     return InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
 
 
-def _run_watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+def _run_with_watchdog(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     def stop() -> None:
-        print("auditor:", _timeout_error(seconds), file=sys.stderr, flush=True)
+        print("auditor:", _make_timeout_error(seconds), file=sys.stderr, flush=True)
         os._exit(2)
 
     watchdog = threading.Timer(seconds, stop)
@@ -183,7 +183,7 @@ def _run_watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[i
         watchdog.cancel()
 
 
-def _timeout_error(seconds: float) -> InputError:
+def _make_timeout_error(seconds: float) -> InputError:
     return InputError(
         f"Expected an answer within {seconds:g} s, got none. Correct the callable, give --seconds, "
         "lower --samples or raise --timeout."
@@ -208,7 +208,7 @@ def run_parallel(
         return
     import joblib
 
-    _restart_outdated_workers()
+    _end_outdated_workers()
     parallel = joblib.Parallel(
         n_jobs=jobs,
         return_as="generator_unordered",
@@ -229,17 +229,17 @@ def run_parallel(
 
 
 # Directory and import path with which the idle workers were started.
-_STARTED: list[tuple[str, ...]] = []
+_WORKER_PATHS: list[tuple[str, ...]] = []
 
 
-def _restart_outdated_workers() -> None:
+def _end_outdated_workers() -> None:
     """Ends idle workers that were started in another directory or with another import path."""
     here = (os.getcwd(), *sys.path)
-    if _STARTED and _STARTED[0] != here:
+    if _WORKER_PATHS and _WORKER_PATHS[0] != here:
         from joblib.externals.loky import get_reusable_executor
 
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
-    _STARTED[:] = [here]
+    _WORKER_PATHS[:] = [here]
 
 
 def _end_workers() -> None:

@@ -93,7 +93,7 @@ def wrap(
     """
     require_flower()
     written = [app, model, *(part for part in (data, adapt, strategy) if callable(part))]
-    around = _mods_around(app, data, mods)
+    around = _list_mods(app, data, mods)
     if is_app(app):
         written = [ModChain.from_app(app).owner_function, *written[1:], *around]
     parts = (*around, *(() if strategy is None else (strategy,)))
@@ -111,7 +111,7 @@ def wrap(
         has_metadata=metadata,
     )
     by_items = isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict"))
-    first: Any = partial(_made, model) if by_items else to_arrays(model)
+    first: Any = partial(_make_arrays, model) if by_items else to_arrays(model)
     return FlowerSystem(
         client=client,
         model=first,
@@ -132,7 +132,7 @@ def wrap(
     )
 
 
-def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
+def _list_mods(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
     """The mods (Flower's wrappers of a client) around an app, the outermost first.
 
     Raises InputError for invalid apps and superfluous arguments.
@@ -187,5 +187,5 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     return tuple(replace(s, note=f"{s.note} {more[p]}") if s.note else s for p, s in scoped)
 
 
-def _made(model: Callable[[int], Any], n_items: int) -> dict[str, Any]:
+def _make_arrays(model: Callable[[int], Any], n_items: int) -> dict[str, Any]:
     return to_arrays(model(n_items))

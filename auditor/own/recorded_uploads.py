@@ -110,13 +110,13 @@ def record_training(
     (name,) = audit.targets
     with limit_to_one_thread(None):
         data, run = AuditedTarget(audit, name).held_out_and_run
-        _write(name, run, data.training_data, out)
+        _write_recording(name, run, data.training_data, out)
         if with_truth:
             GroundTruth(data.training_data, run.user_vectors).write(out / TRUTH_FILE)
     return out
 
 
-def _write(name: str, run: TrainingRun, interactions: Interactions, out: Path) -> None:
+def _write_recording(name: str, run: TrainingRun, interactions: Interactions, out: Path) -> None:
     """Writes all messages and models of a training to ``out``, with the identifiers of users and
     items.
 
@@ -203,7 +203,7 @@ def attack_recording(
     recording, unread = recording.drop_nonfinite()
     plan = amend_plan(None, {"columns": columns, "claims": list_claims(claim), **fields})
     plan.resolve()  # raises InputError for unknown attacks, before files are read
-    known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
+    known, plan = _load_truth(recording, truth, plan, {"users": users, "items": items})
     order = OrderedRecording(recording=recording)
     if client is None:  # otherwise the client's code determines the order of the rows
         order = OrderedRecording.find_order(recording, known, senders)
@@ -216,12 +216,12 @@ def attack_recording(
         rounds=len(recording.rounds),
         stated_claims=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
-        notes=(*unread, *matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
+        notes=(*unread, *matched.notes, *order.notes, *_note_gap(recording), *_note_dim(recording)),
         assumption=order.assumption,
         caveat=order.caveat,
     )
     if client is not None:
-        system = replace(system, simulator=_code(client, plan, system, matched.interactions))
+        system = replace(system, simulator=_load_client(client, plan, system, matched.interactions))
     plan = plan.model_copy(update={"targets": (system.name,)})
     with show_progress(progress) as observe:
         return run_plan(
@@ -236,7 +236,7 @@ def attack_recording(
         )
 
 
-def _code(
+def _load_client(
     client: str | Target, plan: Plan, system: RecordedSystem, interactions: Interactions
 ) -> Target:
     """The system whose clients sent the recorded messages, checked by one message of a client.
@@ -259,13 +259,13 @@ def _code(
         return code
     profile = interactions.take_users(np.flatnonzero(np.diff(interactions.ratings.indptr))[:1])
     try:
-        sends = _forms(code.upload(profile, first.broadcast, rng))
+        sends = _list_forms(code.upload(profile, first.broadcast, rng))
     except InputError as error:
         raise InputError(
             f"Expected client={code.name!r} to accept the first recorded model, got an error: "
             f"{error} Give code that accepts this model."
         ) from error
-    if not sends.items() & (logged := _forms(first.uploads)).items():
+    if not sends.items() & (logged := _list_forms(first.uploads)).items():
         raise InputError(
             f"Expected client={code.name!r} to send the recorded parts (name, kind, shape: "
             f"{logged}), got {sends}. Give its parts the names and kinds of the recording."
@@ -273,11 +273,11 @@ def _code(
     return code
 
 
-def _forms(sent: Uploads) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _list_forms(sent: Uploads) -> dict[str, tuple[str, tuple[int, ...]]]:
     return {name: (part.kind.value, part.shape) for name, part in sent.components.items()}
 
 
-def _blind(recording: Recording) -> tuple[str, ...]:
+def _note_gap(recording: Recording) -> tuple[str, ...]:
     """A note on rounds whose messages cannot be interpreted, because the broadcast that they refer
     to is missing; otherwise empty.
     """
@@ -292,7 +292,7 @@ def _blind(recording: Recording) -> tuple[str, ...]:
     )
 
 
-def _itemless(recording: Recording) -> tuple[str, ...]:
+def _note_dim(recording: Recording) -> tuple[str, ...]:
     """A note on a recording in which no component has one row or column per item, for example
     because ``n_items`` is wrong; otherwise empty.
     """
@@ -307,7 +307,7 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
     )
 
 
-def _truth(
+def _load_truth(
     recording: Recording, truth: Any, plan: Plan, sides: Mapping[str, Any]
 ) -> tuple[GroundTruth | None, Plan]:
     """The true data of the recorded senders, or None; and the plan, completed by the source of the

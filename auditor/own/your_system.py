@@ -115,10 +115,10 @@ def wrap_system(
         share=share,
         title=title,
         stated_claims=stated,
-        kinds={name: _chosen(Payload, "kinds", kind) for name, kind in by_name.items()},
-        route=vantages[0] if route is None else _chosen(Vantage, "route", route),
+        kinds={name: _to_enum(Payload, "kinds", kind) for name, kind in by_name.items()},
+        route=vantages[0] if route is None else _to_enum(Vantage, "route", route),
         settings=dict(public or {}),
-        proof=_proofs(proof, rounds),
+        proof=_complete(proof, rounds),
         scores=scores,
         obeys=obeys,
         n_users=n_users,
@@ -205,7 +205,7 @@ def audit_system(
         )
 
 
-def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[Horizon, DpEvent]:
+def _complete(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[Horizon, DpEvent]:
     """Accounting events (dp-accounting) by horizon, completed by the event of a training.
 
     ``proof``: event of a round, or events by name of the horizon; or None.
@@ -219,7 +219,7 @@ def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[
     if proof is None:
         return {}
     by_name = proof if isinstance(proof, Mapping) else {"round": proof}
-    events = {_chosen(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
+    events = {_to_enum(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
     if unread := [horizon for horizon in events if horizon not in PROOF_HORIZONS]:
         raise InputError(
             f"Expected proof for the horizons round or training, got the horizon {unread[0]}. Give "
@@ -231,7 +231,7 @@ def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[
     return events
 
 
-def _chosen(kind: Any, name: str, value: str) -> Any:
+def _to_enum(kind: Any, name: str, value: str) -> Any:
     try:
         return kind(value)
     except ValueError as error:

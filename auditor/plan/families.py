@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
 # Maximum number of names with a common beginning in a hint.
-_SHOWN = 8
+_N_HINTS = 8
 # Names of the families to which other installed packages may add members.
 PLUGIN_FAMILIES = ("targets", "papers", "attacks", "mechanisms", "datasets")
 _CLOSED = (
@@ -110,7 +110,7 @@ class ComponentFamily:
             if is_taken:
                 loaded = "a name that is taken"
             if isinstance(loaded, str):
-                lines.append(f"Left out: the {self.singular} {plugin}. {_expected(loaded)}")
+                lines.append(f"Left out: the {self.singular} {plugin}. {_explain(loaded)}")
         return tuple(lines)
 
     def list_missing_attributes(self, value: object) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class ComponentFamily:
         """
         base = importlib.import_module(f"{self.package}.base")
         has = {*dir(value), *getattr(value, "__dataclass_fields__", ())}
-        named = (_names_of(getattr(base, protocol)) for protocol in self.protocols)
+        named = (_list_attributes(getattr(base, protocol)) for protocol in self.protocols)
         return min((tuple(sorted(names - has)) for names in named), key=len)
 
     def find_plugin(self, member: type[Any]) -> plugins.Plugin | None:
@@ -160,7 +160,7 @@ class ComponentFamily:
         plugin = self._plugins()[name]
         loaded = self._load(plugin)
         if isinstance(loaded, str):
-            raise InputError(f"Cannot load the {self.singular} {plugin}. {_expected(got=loaded)}")
+            raise InputError(f"Cannot load the {self.singular} {plugin}. {_explain(got=loaded)}")
         foreign: type[Any] = loaded
         return foreign
 
@@ -181,7 +181,7 @@ class ComponentFamily:
         for paper in load_papers().values() if kind else ():
             if name in paper.composed_systems.system:
                 return paper.composed_systems.system[name].summary
-        document = ast.get_docstring(_classes(module)[kind] if kind else _source(module))
+        document = ast.get_docstring(_list_classes(module)[kind] if kind else _parse_file(module))
         return (document or "").partition("\n")[0]
 
     def get_module_name(self, name: str) -> str:
@@ -205,12 +205,12 @@ class ComponentFamily:
             names = sorted(each.name for each in folders if (each / CLAIMS_FILE).is_file())
             return {name.replace("_", "-"): f"{self.package}.{name}" for name in names}
         if self.kind != "targets":
-            return _members(self.package)
+            return _find_members(self.package)
         systems: dict[str, str] = {}
         for paper in load_papers().values():
             room, table = f"{paper.package}.systems", paper.composed_systems.system
             composed = {name: f"{room}:{made.type}" for name, made in table.items()}
-            own = {**_members(room), **composed}
+            own = {**_find_members(room), **composed}
             if taken := systems.keys() & own.keys():
                 raise InputError(
                     f"Expected one system called {min(taken)!r}, got a second one in the paper "
@@ -234,16 +234,16 @@ class ComponentFamily:
         if self.kind == "papers":
             return plugins.load_paper(plugin)
         base = importlib.import_module(f"{self.package}.base")
-        named = [_names_of(getattr(base, protocol)) for protocol in self.protocols]
+        named = [_list_attributes(getattr(base, protocol)) for protocol in self.protocols]
         return plugins.load_class(plugin, tuple(named), self.has_settings, self.has_default)
 
 
-def _expected(got: str) -> str:
+def _explain(got: str) -> str:
     what = " ".join(got.split())
     return f"Expected a loadable class of this family, got {what}. Correct or uninstall it."
 
 
-def _names_of(protocol: type[Any]) -> frozenset[str]:
+def _list_attributes(protocol: type[Any]) -> frozenset[str]:
     """Public attributes of a protocol, and of the protocols that it extends."""
     kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
     names = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__)}
@@ -277,7 +277,7 @@ def suggest_names(name: str, names: Sequence[str], otherwise: str, max_names: in
     """
     plain = {each.casefold().replace("_", "-"): each for each in names}
     text = name.casefold().replace("_", "-")
-    near = [text] if text in plain else [each for each in plain if each.startswith(text)][:_SHOWN]
+    near = [text] if text in plain else [each for each in plain if each.startswith(text)][:_N_HINTS]
     near = near or difflib.get_close_matches(text, plain, n=max_names, cutoff=0.5)
     if near := [plain[each] for each in near]:
         return f"Did you mean {' or '.join(near)}?"
@@ -297,35 +297,35 @@ def shorten_repr(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
-def _members(package: str) -> Mapping[str, str]:
+def _find_members(package: str) -> Mapping[str, str]:
     """Name of the module (or MODULE:CLASS) of each member below ``package``, by name of the member.
 
     Folders of other families are left out.
     """
-    return _walked(package, tuple(sys.path))
+    return _walk_package(package, tuple(sys.path))
 
 
 @functools.cache
-def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
-    """Computes the result of ``_members``, which is cached for each value of ``sys.path``.
+def _walk_package(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
+    """Computes the result of ``_find_members``, which is cached for each value of ``sys.path``.
 
     ``path``: the value of ``sys.path``.
     """
     members: dict[str, str] = {}
     spec = importlib.util.find_spec(package)
     if spec and spec.submodule_search_locations is None:
-        return _members_in(package, several=True)
+        return _read_members(package, several=True)
     for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
         where = f"{package}.{info.name}"
         if not info.ispkg:
-            members |= _members_in(where)
+            members |= _read_members(where)
         elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
-            members |= _walked(where, path)
+            members |= _walk_package(where, path)
     members.pop("base", None)
     return members
 
 
-def _members_in(module: str, *, several: bool = False) -> dict[str, str]:
+def _read_members(module: str, *, several: bool = False) -> dict[str, str]:
     """Members (components, such as attacks) that a module defines, by name: the module itself, or
     MODULE:CLASS for each public class.
 
@@ -335,16 +335,16 @@ def _members_in(module: str, *, several: bool = False) -> dict[str, str]:
     if not several and not name.endswith(f"_{folder}"):
         return {name.replace("_", "-"): module}
     noun = (name if several else folder).removesuffix("s")
-    return {name_choice(kind, noun): f"{module}:{kind}" for kind in _classes(module)}
+    return {name_choice(kind, noun): f"{module}:{kind}" for kind in _list_classes(module)}
 
 
-def _classes(module: str) -> dict[str, ast.ClassDef]:
+def _list_classes(module: str) -> dict[str, ast.ClassDef]:
     """The public classes of a module by name, as syntax trees."""
-    classes = (part for part in _source(module).body if isinstance(part, ast.ClassDef))
+    classes = (part for part in _parse_file(module).body if isinstance(part, ast.ClassDef))
     return {part.name: part for part in classes if not part.name.startswith("_")}
 
 
-def _source(module: str) -> ast.Module:
+def _parse_file(module: str) -> ast.Module:
     """The syntax tree of a module; empty if the module has no source."""
     spec = importlib.util.find_spec(module)
     origin = spec and spec.origin

@@ -29,7 +29,7 @@ OBJECT_SEPARATOR = ":"
 # Settings whose values are members of another family, with the name of this family.
 PART_FAMILIES = {"learner": "learners", "protection": "protections", "route": "routes"}
 # Symbols that papers use for settings, and the fields that a symbol may denote.
-_USUAL = {
+_SYMBOLS = {
     "T": ("rounds", "iterations"),
     "z": ("noise_multiplier", "multiplier"),
     "eps": ("epsilon",),
@@ -95,7 +95,7 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, SettingValue]]:
         if not (name and setting):
             raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. Write, e.g., {example}.")
         by_target.setdefault(name, {})[setting] = value
-    return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}
+    return {name: _parse_target_settings(name, texts) for name, texts in by_target.items()}
 
 
 def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
@@ -114,11 +114,11 @@ def list_target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
     return frozenset({LEARNS_SETTING_NAME, *fields}), kind.aliases
 
 
-def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, SettingValue]:
+def _parse_target_settings(name: str, texts: Mapping[str, str]) -> dict[str, SettingValue]:
     if OBJECT_SEPARATOR in name:
-        return {key: _value(text.strip()) for key, text in texts.items()}
+        return {key: _parse_value(text.strip()) for key, text in texts.items()}
     known, aliases = list_target_fields(name)
-    usual = {letter: f for letter, names in _USUAL.items() for f in names if f in known}
+    usual = {letter: f for letter, names in _SYMBOLS.items() for f in names if f in known}
     usual = {letter: field for letter, field in usual.items() if letter not in known}
     return convert_settings(name, texts, known, {**usual, **aliases})
 
@@ -150,11 +150,11 @@ def convert_settings(
         place = (inner or "name") if field in PART_FAMILIES else field
         if place in table:
             raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Omit one.")
-        table[place] = _value(text.strip())
+        table[place] = _parse_value(text.strip())
     return settings
 
 
-def _value(text: str) -> ScalarSetting:
+def _parse_value(text: str) -> ScalarSetting:
     """Converts a text to a bool ("true" or "false"), an integer or a float if possible; otherwise
     returns the text.
     """
@@ -170,7 +170,7 @@ def _value(text: str) -> ScalarSetting:
 # Maximum absolute value of a finite setting.
 MAX_SETTING = 10**15
 # Types of settings without a default, with an example value of each type.
-_KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
+_EXAMPLES: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 
 
 class PlanError(InputError):
@@ -244,7 +244,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
         raise PlanError(str(error), *location) from error
     kinds = get_field_types(member)
     known = {
-        f.name: _KINDS.get(kinds.get(f.name)) if f.default is MISSING else f.default
+        f.name: _EXAMPLES.get(kinds.get(f.name)) if f.default is MISSING else f.default
         for f in fields(member)
         if f.init
     }
@@ -258,7 +258,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
         if key in PART_FAMILIES:
             part = {"name": value} if isinstance(value, str) else value
             if isinstance(part, Mapping) and "name" not in part and is_dataclass(known[key]):
-                own = _settings_of_part(PART_FAMILIES[key], known[key])
+                own = _list_part_settings(PART_FAMILIES[key], known[key])
                 part = {**own, **part} if part.keys() <= own.keys() else part
             chosen = part.get("name") if isinstance(part, Mapping) else None
             if not isinstance(part, Mapping) or not isinstance(chosen, str):
@@ -271,7 +271,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
             rest = {k: v for k, v in part.items() if k != "name"}
             settings[key] = make_member(PART_FAMILIES[key], chosen, rest, *where)
         else:
-            settings[key] = _setting_value(name, key, value, known[key], *where)
+            settings[key] = _check_setting(name, key, value, known[key], *where)
     try:
         return member(**settings)
     except InputError as error:
@@ -287,7 +287,7 @@ def make_member(kind: str, name: str, given: Mapping[str, SettingValue], *locati
         ) from error
 
 
-def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
+def _list_part_settings(kind: str, part: Any) -> dict[str, Any]:
     """Settings that describe ``part``, such as a learner: its ``name``, and all of its fields.
 
     ``kind``: name of the part's family, such as "learners".
@@ -298,7 +298,7 @@ def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
     return {"name": next(names, None), **settings}
 
 
-def _setting_value(
+def _check_setting(
     name: str, key: str, value: SettingValue, default: object, *location: str
 ) -> ScalarSetting:
     """Returns a setting, after a check that it has the type of its default and is not too large.
@@ -339,7 +339,7 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
     """
     kind: Any = FAMILIES["mechanisms"].load_class(name)
     plain = {field.name: field for field in fields(kind) if field.init}
-    if not {get_field_types(kind)[key] for key in plain} <= set(_KINDS):
+    if not {get_field_types(kind)[key] for key in plain} <= set(_EXAMPLES):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which has other "
             "mechanisms as settings. Construct it in a module, and give PACKAGE.MODULE:CALLABLE."

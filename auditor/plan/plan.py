@@ -67,7 +67,7 @@ Its error budget, divided among hundreds of bounds, is still exact to 1e-6 in do
 """
 
 
-def _confident(value: float) -> float:
+def _check_confidence(value: float) -> float:
     if not 0.5 <= value <= MAX_CONFIDENCE:
         raise PydanticCustomError(
             "confidence",
@@ -94,22 +94,22 @@ class PlanOption:
     parse: Callable[[Any], Any] | None = None
 
 
-def _several(text: str) -> tuple[str, ...]:
+def _to_names(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def _sizes(text: str) -> tuple[int, int]:
+def _parse_sizes(text: str) -> tuple[int, int]:
     users, _, items = text.partition("x")
     if not (users.isdecimal() and items.isdecimal()):
         raise InputError(f"Expected population=USERSxITEMS, got {text!r}. Write, e.g., 24x32.")
     return int(users), int(items)
 
 
-def _columns(texts: Sequence[str]) -> dict[str, str]:
+def _parse_columns(texts: Sequence[str]) -> dict[str, str]:
     return parse_pairs("--column name=column", "--column user=user_id", texts)
 
 
-def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
+def _parse_bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
     form, example = "--bins NAME=A,B or NAME=none", "--bins age=35,45"
     values = parse_pairs(form, example, texts)
     try:
@@ -121,7 +121,7 @@ def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
         raise InputError(f"Expected {form}, got: {error}. Write, e.g., {example}.") from error
 
 
-def _ascending(edges: tuple[float, ...]) -> tuple[float, ...]:
+def _check_edges(edges: tuple[float, ...]) -> tuple[float, ...]:
     if any(low >= high for low, high in pairwise(edges)):
         raise PydanticCustomError("bins", "The edges of bins must ascend, like 18,25,35")
     return edges
@@ -130,7 +130,7 @@ def _ascending(edges: tuple[float, ...]) -> tuple[float, ...]:
 _Edges = Annotated[
     tuple[Annotated[float, Field(allow_inf_nan=False)], ...],
     Field(strict=False),
-    AfterValidator(_ascending),
+    AfterValidator(_check_edges),
 ]
 _Names = Annotated[tuple[str, ...], Field(strict=False)]
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -203,7 +203,7 @@ class Plan(BaseModel):
             "Column with an unusual name in a table: user=COLUMN, item=, rating= or timestamp= "
             "(none to omit it). zeros=rating if 0 is a rating like any other. Repeatable.",
             "column",
-            parse=_columns,
+            parse=_parse_columns,
         ),
     ] = None
     users: Annotated[
@@ -227,7 +227,7 @@ class Plan(BaseModel):
         PlanOption(
             "Names of user attributes to attack, separated by commas. Default: all.",
             "attribute",
-            parse=_several,
+            parse=_to_names,
         ),
     ] = None
     bins: Annotated[
@@ -236,7 +236,7 @@ class Plan(BaseModel):
             "Lower edges of bins for a numeric column of --users or --items; none keeps the "
             "numbers. Default: thirds. Repeatable.",
             metavar="NAME=A,B",
-            parse=_bins,
+            parse=_parse_bins,
         ),
     ] = Field(default_factory=dict)
     min_user: Annotated[_Count, PlanOption("Minimum number of interactions of a user.")] = 0
@@ -249,7 +249,7 @@ class Plan(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**128), PlanOption("Seed of all randomness.")] = 0
     confidence: Annotated[
         float,
-        AfterValidator(_confident),
+        AfterValidator(_check_confidence),
         PlanOption("Confidence of all lower bounds together, and of each interval."),
     ] = 0.95
     quick: Annotated[bool, PlanOption("Use fewer samples, repetitions and training rounds.")] = (
@@ -262,7 +262,7 @@ class Plan(BaseModel):
     attacks: Annotated[
         _Names | None,
         PlanOption(
-            "Attacks (`auditor list attacks`), separated by commas. Default: all.", parse=_several
+            "Attacks (`auditor list attacks`), separated by commas. Default: all.", parse=_to_names
         ),
     ] = None
     per_user: Annotated[
@@ -277,7 +277,7 @@ class Plan(BaseModel):
     games: Annotated[
         tuple[Literal["local", "round", "training", "one-run"], ...],
         Field(strict=False),
-        PlanOption("Games, separated by commas: local, round, training, one-run.", parse=_several),
+        PlanOption("Games, separated by commas: local, round, training, one-run.", parse=_to_names),
     ] = ("local",)
     runs: Annotated[
         Annotated[int, Field(ge=40, le=10**9)] | None,
@@ -286,7 +286,7 @@ class Plan(BaseModel):
     population: Annotated[
         tuple[_Size, _Size],
         Field(strict=False),
-        PlanOption("Numbers of users and items in a round or training game.", parse=_sizes),
+        PlanOption("Numbers of users and items in a round or training game.", parse=_parse_sizes),
     ] = (24, 32)
     canaries: Annotated[
         Annotated[int, Field(ge=MIN_CANARIES, le=MAX_CANARIES)] | None,
@@ -327,18 +327,18 @@ class Plan(BaseModel):
         attacks = self.attacks
         if attacks is None:
             attacks = FAMILIES["attacks"].list_loadable_names()
-        _check("estimators", (self.estimator,), "estimator")
+        _check_names("estimators", (self.estimator,), "estimator")
         if self.by is not None:
-            _check("attacks", (self.by,), "by")
+            _check_names("attacks", (self.by,), "by")
         for kind, names in (("targets", targets), ("attacks", attacks)):
             own = [name for name in names if name in given or OBJECT_SEPARATOR in name]
-            _check(kind, tuple(name for name in names if name not in own), kind)
+            _check_names(kind, tuple(name for name in names if name not in own), kind)
             if twice := {name for name, times in Counter(names).items() if times > 1}:
                 got = f"got {shorten_repr(min(twice))} twice"
                 raise PlanError(f"Expected each of the {kind} once, {got}. Omit one.", kind)
         for name in self.settings:
             if name not in targets:
-                _check("targets", (name,), "settings", name)
+                _check_names("targets", (name,), "settings", name)
                 raise PlanError(
                     "Expected settings of audited targets only, got settings for "
                     f"{shorten_repr(name)}. Add it to the targets, or remove its settings.",
@@ -389,7 +389,7 @@ def make_plan(values: dict[str, Any]) -> Plan:
     try:
         return Plan.model_validate(values)
     except ValidationError as error:
-        raise _refused(error) from error
+        raise _refuse(error) from error
 
 
 def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
@@ -404,10 +404,10 @@ def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
     """
     before = {} if plan is None else plan.model_dump()
     given = {name: value for name, value in values.items() if value is not None}
-    targets = _read("targets", given.get("targets", plan.targets if plan else ()))
+    targets = _parse_field("targets", given.get("targets", plan.targets if plan else ()))
     if len(targets) == 1 and isinstance(given.get("settings"), list | tuple):
         given["settings"] = [qualify_setting(text, targets[0]) for text in given["settings"]]
-    given = {name: _read(name, value) for name, value in given.items()}
+    given = {name: _parse_field(name, value) for name, value in given.items()}
     if plan is not None and "settings" in given:
         own = plan.settings
         merged = {name: own.get(name, {}) | more for name, more in given["settings"].items()}
@@ -415,7 +415,7 @@ def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
     return make_plan({**before, **given})
 
 
-def _read(name: str, value: Any) -> Any:
+def _parse_field(name: str, value: Any) -> Any:
     """The value of the plan's field ``name``; parsed as on the command line if ``value`` is a text,
     a path, or a list of texts.
     """
@@ -476,7 +476,7 @@ def check_plan(plan: Plan, *, given: bool = False) -> None:
             make_target(name, plan)
 
 
-def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
+def _check_names(kind: str, names: tuple[str, ...], *location: str) -> None:
     known = FAMILIES[kind].list_names()
     for name in names:
         try:
@@ -485,7 +485,7 @@ def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
             raise PlanError(str(error), *location) from error
 
 
-def _refused(error: ValidationError) -> PlanError:
+def _refuse(error: ValidationError) -> PlanError:
     """The error for the first wrong value of a plan, with a message of one line."""
     first = error.errors()[0]
     setting = first["loc"][0] == "settings" and len(first["loc"]) > 3
@@ -523,11 +523,11 @@ def read_plan(path: Path) -> Plan:
         for name in plan.resolve().targets:
             make_target(name, plan)
     except PlanError as error:
-        raise InputError(f"{path}, line {_line(error.location, text)}: {error}") from error
+        raise InputError(f"{path}, line {_find_line(error.location, text)}: {error}") from error
     return plan
 
 
-def _line(location: tuple[int | str, ...], text: str) -> int:
+def _find_line(location: tuple[int | str, ...], text: str) -> int:
     """Line of a TOML text (counted from 1) at which the statement begins that defines the keys of
     ``location``.
 

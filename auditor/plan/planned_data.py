@@ -19,7 +19,7 @@ def load_planned_data(plan: Plan) -> Interactions:
     """
     sides = {"users": plan.users, "items": plan.items}
     files = {name: Path(side) for name, side in sides.items() if side is not None}
-    return _prepared(plan, sources.load_data(plan.data, plan.columns), files)
+    return _join_tables(plan, sources.load_data(plan.data, plan.columns), files)
 
 
 def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
@@ -62,10 +62,10 @@ def prepare_data(
         opened = {key: sources.open_as_file(side, key) for key, side in sides.items()}
         files = {key: stack.enter_context(file) for key, file in opened.items()}
         interactions = sources.load_data(name, columns) if own is None else own
-        return _prepared(plan, interactions, files), named
+        return _join_tables(plan, interactions, files), named
 
 
-def _prepared(plan: Plan, interactions: Interactions, files: Mapping[str, Path]) -> Interactions:
+def _join_tables(plan: Plan, interactions: Interactions, files: Mapping[str, Path]) -> Interactions:
     """Joins the interactions with tables of users and items, and filters the result as the plan
     states.
 

@@ -52,14 +52,14 @@ def list_plugins(kind: str) -> tuple[Plugin, ...]:
 
     ``kind``: name of the family, such as "attacks".
     """
-    return tuple(plugin for plugin in _installed(tuple(sys.path)) if plugin.kind == kind)
+    return tuple(plugin for plugin in _find_plugins(tuple(sys.path)) if plugin.kind == kind)
 
 
 def get_plugin_versions() -> dict[str, str]:
     """Returns the version of every installed distribution that has a plug-in, by name of the
     distribution.
     """
-    by_name = {plugin.distribution: plugin.version for plugin in _installed(tuple(sys.path))}
+    by_name = {plugin.distribution: plugin.version for plugin in _find_plugins(tuple(sys.path))}
     return dict(sorted(by_name.items()))
 
 
@@ -113,7 +113,7 @@ def load_paper(plugin: Plugin) -> Paper | str:
 
 
 @functools.cache
-def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
+def _find_plugins(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     """All plug-ins of the distributions on ``path``, sorted by family and name.
 
     If a distribution is installed twice, the first installation counts.
@@ -121,7 +121,7 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     results: list[Plugin] = []
     names: set[str] = set()
     installed = list(distributions(path=list(path)))
-    if not any(map(_names_members, installed)):
+    if not any(map(_has_members, installed)):
         return ()
     for distribution in installed:
         try:
@@ -130,11 +130,11 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
             continue
         if name and name not in names:
             names.add(name)
-            results += _of(distribution, name, version)
+            results += _iter_plugins(distribution, name, version)
     return tuple(sorted(results, key=lambda plugin: (plugin.kind, plugin.name)))
 
 
-def _names_members(distribution: Distribution) -> bool:
+def _has_members(distribution: Distribution) -> bool:
     """Whether the entry points of a distribution mention a family of this package.
 
     This check is faster than reading the distribution's metadata.
@@ -145,7 +145,7 @@ def _names_members(distribution: Distribution) -> bool:
         return True
 
 
-def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]:
+def _iter_plugins(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]:
     """Yields the plug-ins of a distribution.
 
     ``name``, ``version``: name and version of the distribution.

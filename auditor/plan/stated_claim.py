@@ -113,7 +113,7 @@ class StatedClaim(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InputError(_message(error)) from error
+            raise InputError(_format_error(error)) from error
 
     def scoped(self) -> ScopedClaim:
         """Returns the claim with its scope (unit, adjacency, vantage, horizon), in which it is
@@ -185,7 +185,7 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     return tuple(claims)
 
 
-def _message(error: ValidationError) -> str:
+def _format_error(error: ValidationError) -> str:
     from fedrec_auditor.auditor.plan.families import shorten_repr
 
     first = error.errors()[0]

@@ -76,9 +76,9 @@ class Reproduction:
         printed = self.paper.printed_numbers
         return [
             *printed.remark,
-            *(line for order in printed.order for line in _rankings(self.paper, order, rows)),
+            *(line for order in printed.order for line in _compare(self.paper, order, rows)),
             *tables.compare_with_paper(rows),
-            *_above_proved(rows),
+            *_compare_epsilons(rows),
         ]
 
 
@@ -113,7 +113,7 @@ def _calculate_epsilons(
     )
 
 
-def _rankings(paper: Paper, order: ReportedRanking, rows: Sequence[ReproducedRow]) -> Iterator[str]:
+def _compare(paper: Paper, order: ReportedRanking, rows: Sequence[ReproducedRow]) -> Iterator[str]:
     """Yields a sentence that compares a printed ranking of systems with the measured one, if all
     these systems are measured.
     """
@@ -142,7 +142,7 @@ def _rankings(paper: Paper, order: ReportedRanking, rows: Sequence[ReproducedRow
         )
 
 
-def _above_proved(rows: Sequence[ReproducedRow]) -> Iterator[str]:
+def _compare_epsilons(rows: Sequence[ReproducedRow]) -> Iterator[str]:
     """Yields a sentence on how many printed epsilons exceed the proved upper bounds; nothing if no
     epsilon is printed.
     """
@@ -180,13 +180,13 @@ def reproduce_papers(
     """
     chosen = {name: get_reproduction(name) for name in names}
     out.mkdir(parents=True, exist_ok=True)
-    done = Checkpoints(out / checkpoints.TASKS_FOLDER, _key(data, quick))
+    done = Checkpoints(out / checkpoints.TASKS_FOLDER, _make_key(data, quick))
     every = [(name, part) for name, entry in chosen.items() for part in entry.list_parts()]
     selected = [(name, part) for name, part in every if _is_selected(part, only)]
     parts = {Task(name, re.sub(r"[^\w.]+", "-", part.name)): part for name, part in selected}
     if not parts:
         raise InputError(
-            f"Expected --only to select a part, got no part whose name contains {_either(only)}. "
+            f"Expected --only to select a part, got no part whose name contains {_join_or(only)}. "
             f"Parts are, for example, {', '.join(part.name for _, part in every[:3])}."
         )
     made = {task: result for task in parts if (result := done.get(task)) is not None}
@@ -205,7 +205,7 @@ def reproduce_papers(
         reproductions.PaperRun(
             name=name,
             paper=entry.paper_title,
-            rows=(rows := tuple(_rows(made, parts, name))),
+            rows=(rows := tuple(_select_rows(made, parts, name))),
             remarks=tuple(entry.summarize(rows)),
             left_out=(
                 *(
@@ -214,17 +214,17 @@ def reproduce_papers(
                     if task.target == name
                     for error in made[task].errors
                 ),
-                *_not_selected(name, only, every),
+                *_describe_rest(name, only, every),
                 *entry.unmeasured_notes,
             ),
         )
         for name, entry in chosen.items()
     ]
-    command = _command(names, data, only, quick)
+    command = _format_command(names, data, only, quick)
     return reproductions.write_reproductions(pages, out, command=command, quick=quick)
 
 
-def _command(
+def _format_command(
     names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
 ) -> str:
     """The command line that repeats the reproduction, without paths of this machine."""
@@ -239,19 +239,19 @@ def _is_selected(part: PaperPart, only: Sequence[str]) -> bool:
     return not only or any(text in part.name for text in only)
 
 
-def _either(only: Sequence[str]) -> str:
+def _join_or(only: Sequence[str]) -> str:
     return " or ".join(map(repr, only))
 
 
-def _not_selected(
+def _describe_rest(
     name: str, only: Sequence[str], whole: Sequence[tuple[str, PaperPart]]
 ) -> Iterator[str]:
     count = sum(of == name and not _is_selected(part, only) for of, part in whole)
     if count:
-        yield f"{count} parts whose names do not contain {_either(only)}."
+        yield f"{count} parts whose names do not contain {_join_or(only)}."
 
 
-def _rows(
+def _select_rows(
     outcomes: Mapping[Task, TaskResult], parts: Mapping[Task, PaperPart], name: str
 ) -> Iterator[ReproducedRow]:
     for task in parts:
@@ -274,6 +274,6 @@ def _run_part(task: Task, part: PaperPart, source: str, quick: bool) -> tuple[Ta
     return task, result.model_copy(update={"seconds": time.monotonic() - started})
 
 
-def _key(data: Mapping[str, str], quick: bool) -> str:
+def _make_key(data: Mapping[str, str], quick: bool) -> str:
     text = f"{sorted(data.items())} {quick} {get_versions()} {hash_source()}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

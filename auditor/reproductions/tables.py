@@ -62,10 +62,10 @@ def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
     for trained in paper.printed_numbers.trained:
         for data in trained.data:
             for row in trained.rows:
-                yield _part(paper, trained, row, data)
+                yield _make_part(paper, trained, row, data)
 
 
-def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
+def _make_part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
     """One training, with a name that no training with other settings has."""
     tables = [table for table in paper.printed_numbers.table if table.place == trained.place]
     systems = [table.get_system_names(row)[0] for table in tables if row in table.rows]
@@ -109,7 +109,7 @@ def train_and_test(
     if quick:
         target = target.limit_rounds(max(1, (target.sizes.rounds or 1) // 10))
     data = Filter(min_rating=trained.min_rating)(interactions)
-    data = _cut(data, trained.items, rng) if trained.items else data
+    data = _sample_items(data, trained.items, rng) if trained.items else data
     with limit_to_one_thread():
         split = utility.hold_out(target.evaluation, data, rng)
         model = target.run(split.training_data, rng, n_kept_rounds=0).model
@@ -127,21 +127,21 @@ def train_and_test(
             value=row.value,
             ci_low=row.ci_low,
             ci_high=row.ci_high,
-            beside={"random": row.random, **_baseline(row)},
+            beside={"random": row.random, **_get_baseline(row)},
             note=trained.said if number == 0 else "",
         )
         for number, row in enumerate(reported)
     )
 
 
-def _baseline(row: UtilityRow) -> dict[str, float]:
+def _get_baseline(row: UtilityRow) -> dict[str, float]:
     """Utility of the baseline without federated training, by the baseline's name; empty if the row
     has no baseline.
     """
     return {} if row.baseline is None else {row.baseline.name: row.baseline.value}
 
 
-def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> Interactions:
+def _sample_items(interactions: Interactions, items: int, rng: np.random.Generator) -> Interactions:
     """Interactions with at most ``items`` items, drawn at random from the items with at least 60
     interactions.
     """
@@ -225,10 +225,10 @@ def iter_attack_parts(paper: Paper) -> Iterator[PaperPart]:
         for trained in attacks.trained:
             for data in trained.data:
                 for row in trained.rows:
-                    yield _system(paper, attacks, trained, row, data).make_part()
+                    yield _make_system(paper, attacks, trained, row, data).make_part()
 
 
-def _system(
+def _make_system(
     paper: Paper, attacks: AttackTables, trained: AttackRows, row: str, data: str
 ) -> AttackedSystem:
     """Collects what a paper prints on attacks for the system of one table ``row`` and the data set
@@ -246,7 +246,7 @@ def _system(
         data_set=data,
         settings=trained.settings,
         upload_scores=[
-            _cell(attacks, table.place, table.attribute, column, value)
+            _make_score(attacks, table.place, table.attribute, column, value)
             for table in tables
             if table.attribute
             for column, value in table.get_row(row).items()
@@ -256,7 +256,7 @@ def _system(
             (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
         ),
         component_scores=[
-            _cell(attacks, figure.place, attribute, column, None)
+            _make_score(attacks, figure.place, attribute, column, None)
             for attribute in figure.attributes
             for column in figure.columns
             if row in figure.rows
@@ -265,7 +265,7 @@ def _system(
     )
 
 
-def _cell(
+def _make_score(
     attacks: AttackTables, place: str, attribute: str, column: str, printed: float | None
 ) -> TableScore:
     attacker, share = column.split()
@@ -289,10 +289,10 @@ def compare_with_paper(rows: Sequence[ReproducedRow]) -> Iterator[str]:
     if not cells:
         return
     for data in dict.fromkeys(row.what.rpartition(", ")[2] for row in cells):
-        yield from _compare(data, [row for row in cells if row.what.endswith(data)])
+        yield from _compare_scores(data, [row for row in cells if row.what.endswith(data)])
 
 
-def _compare(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
+def _compare_scores(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
     """Yields sentences on one data set: how far measured F1 scores are from printed ones, and how
     many printed ones exceed guessing.
 
@@ -323,10 +323,10 @@ def _run_attacks(
     with limit_to_one_thread():
         splits, train = _hold_out(target, interactions, rng)
         run = target.run(train, rng, n_kept_rounds=1)
-        rows = [_hits(case, splits, target, run.model, rng)]
+        rows = [_measure_hits(case, splits, target, run.model, rng)]
         last = run.transcript.view(Vantage.SERVER)
         whole = add_tables(last)
-        drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
+        drawn = _KnownUsers(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.component_scores else ():
             part = add_tables(last.keep_group(group)).with_only_input(RAW)
@@ -352,7 +352,7 @@ def _hold_out(
     return splits, splits["random"].training_data
 
 
-def _hits(
+def _measure_hits(
     case: AttackedSystem,
     splits: Mapping[str, HeldOutData],
     target: Target,
@@ -372,7 +372,7 @@ def _hits(
         metric = f"HR@{case.hit_cutoff}", "all items"
         return next(row for row in rows if (row.metric, row.protocol) == metric)
 
-    row, by_popularity = hit(first, target, model), _popularity(target.evaluation)
+    row, by_popularity = hit(first, target, model), _make_popularity(target.evaluation)
     beside = {"random": row.random, "popularity": hit(first, by_popularity, popular).value}
     for which in others:
         beside[f"{which} item"] = hit(which, target, model).value
@@ -391,7 +391,7 @@ def _hits(
     )
 
 
-def _popularity(train_and_test: UtilityTest) -> Target:
+def _make_popularity(train_and_test: UtilityTest) -> Target:
     """A system that recommends to everybody the items with the most users."""
 
     class Popularity(FederatedSystem):
@@ -407,7 +407,7 @@ def _popularity(train_and_test: UtilityTest) -> Target:
     return Popularity()
 
 
-class _Known:
+class _KnownUsers:
     """Random draws of users whose attribute the adversary knows, equal for all attackers and
     components of the upload.
     """
@@ -451,12 +451,12 @@ class _Known:
         guessed = np.full((self._draws, len(codes)), KNOWN_CLASS_CODE)
         for draw, found in enumerate(labels):
             guessed[draw, np.searchsorted(self._users, found.users)] = found.classes
-        measured = self._estimates(codes, guessed, attribute)
+        measured = self._estimate_f1(codes, guessed, attribute)
         frequent = np.where(guessed == KNOWN_CLASS_CODE, KNOWN_CLASS_CODE, 0)
         for draw, users in enumerate(known):
             frequent_class = np.bincount(codes[users], minlength=classes).argmax()
             frequent[draw][frequent[draw] != KNOWN_CLASS_CODE] = frequent_class
-        majority = self._estimates(codes, frequent, attribute)
+        majority = self._estimate_f1(codes, frequent, attribute)
         name = cell.attribute.removesuffix("_group")
         return ReproducedRow(
             place=cell.table_name,
@@ -472,7 +472,7 @@ class _Known:
             },
         )
 
-    def _estimates(
+    def _estimate_f1(
         self, codes: NDArray[np.int64], guessed: NDArray[np.int64], attribute: Attribute
     ) -> dict[str, Estimate]:
         n_classes = len(attribute.categories)

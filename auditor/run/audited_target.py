@@ -59,7 +59,7 @@ from fedrec_auditor.targets.transcript import Transcript, View
 _AnyRow = TypeVar("_AnyRow", bound=Row)
 _NO_TRUTH = "No true interactions are given to compare guesses with. Give them with --truth."
 _OF_SENDERS = frozenset(AttackFamily) - {AttackFamily.LINKAGE, AttackFamily.USER_MEMBERSHIP}
-_UNLINKED = "The recording does not name the senders of messages, so no guess can be scored."
+_NO_SENDERS = "The recording does not name the senders of messages, so no guess can be scored."
 _NOTHING_TO_INFER = "The data and messages contain nothing that this attack infers."
 _BREACHES = {
     Vantage.SHUFFLED: "the proxy, which should unlink and shuffle, reveals the sender of each "
@@ -101,13 +101,13 @@ class AuditedTarget:
         """
         audit, task = self._audit, Task(self.name, step)
         if step == BOUNDS:
-            return _bounds(audit.targets[self.name], audit.interactions)
+            return _compute_bounds(audit.targets[self.name], audit.interactions)
         if step == LOCAL_NAME:
             try:
                 store = canary_game.MemoryChunkStore()
                 return play_game(task, audit, canary_game.map_serially, store)
             except InputError as error:
-                return TaskResult(skipped=(self._skip(step, error),))
+                return TaskResult(skipped=(self._make_skipped_row(step, error),))
         held_out, run = self.held_out_and_run
         if step == UTILITY:
             target, rng = audit.targets[self.name], audit.make_rng(str(task))
@@ -116,14 +116,14 @@ class AuditedTarget:
                     target, run.model, confidence=audit.plan.confidence, rng=rng
                 )
             except systems.NoScoresError as error:
-                return TaskResult(skipped=(self._skip(step, error),))
+                return TaskResult(skipped=(self._make_skipped_row(step, error),))
             return TaskResult(
                 utility=tuple(_add_notes(r, "paper_note", self._cut_note) for r in figures),
                 messages=self._message_rows,
             )
         return self._attack(task, held_out, run)
 
-    def _skip(self, step: str, error: InputError) -> SkippedRow:
+    def _make_skipped_row(self, step: str, error: InputError) -> SkippedRow:
         return SkippedRow(target=self.name, attack=step, reason=str(error))
 
     @cached_property
@@ -163,17 +163,17 @@ class AuditedTarget:
         reasons: dict[Vantage, str] = {}
         linkage = attack.family is AttackFamily.LINKAGE
         origin = systems.get_origin(self._target)
-        for vantage in self._vantages(run.transcript):
+        for vantage in self._list_vantages(run.transcript):
             rng = audit.make_rng(f"{task} {vantage}")
             messages, view = self._view(vantage, rng, is_of_senders=attack.family in _OF_SENDERS)
             refusal = messages.refusal or attack.refusal(view)
             if linkage and shown is not Vantage.SERVER:
-                refusal = refusal or _UNLINKED
+                refusal = refusal or _NO_SENDERS
             if not linkage and not held_out.training_data.ratings.nnz:
                 refusal = refusal or _NO_TRUTH
             halves: HalfTrainings | None = None
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
-                halves, refusal = self._halves
+                halves, refusal = self._half_trainings
             results: tuple[AttackRow | SkippedRow, ...] = ()
             if linkage and not refusal:  # The game of linkage removes the senders.
                 assert self._server_view is not None, "refused"
@@ -217,7 +217,7 @@ class AuditedTarget:
                     skipped.append(row)
             if refusal:
                 reasons[vantage] = refusal
-        skipped += _skipped_at_route(task, public.protocol_vantage, reasons, rows)
+        skipped += _make_route_skip(task, public.protocol_vantage, reasons, rows)
         return TaskResult(attacks=tuple(rows), skipped=tuple(skipped), messages=self._message_rows)
 
     def _view(
@@ -304,7 +304,7 @@ class AuditedTarget:
             ),
         )
 
-    def _vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
+    def _list_vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
         """Vantages from which attacks run, without duplicates.
 
         The server's vantage, the vantage that the protocol permits, and the vantages of adversaries
@@ -315,7 +315,7 @@ class AuditedTarget:
         return tuple(dict.fromkeys(v for v in vantages if transcript.max_vantage.sees_all_of(v)))
 
     @cached_property
-    def _halves(self) -> tuple[HalfTrainings | None, str]:
+    def _half_trainings(self) -> tuple[HalfTrainings | None, str]:
         """Trainings on random halves of the users, for attacks that infer users' presence; or None
         with the reason.
 
@@ -325,7 +325,7 @@ class AuditedTarget:
         audit, (held_out, run) = self._audit, self.held_out_and_run
         public, quick = run.transcript.public, audit.plan.quick
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
-        vantages = [v for v in self._vantages(run.transcript) if v not in linked]
+        vantages = [v for v in self._list_vantages(run.transcript) if v not in linked]
         try:
             made = HalfTrainings.train(
                 self._target,
@@ -406,7 +406,7 @@ def play_game(
             measurements.append(Measurement(target=target.name, bound=result.measured_bounds.bound))
             for finding in result.findings:
                 if isinstance(result.estimator, OneRun):
-                    note = _canaries_needed(finding)
+                    note = _explain_needed_canaries(finding)
                 else:
                     note = explain_needed_draws(finding, result.estimator, runs, max_runs)
                 findings.append(_add_notes(finding, "note", note))
@@ -442,7 +442,7 @@ def _beats_baseline(row: AttackRow | SkippedRow) -> bool:
     return row.ci_low - row.baseline > DEFAULT_LEAK_MARGIN * (1 - row.baseline)
 
 
-def _skipped_at_route(
+def _make_route_skip(
     task: Task, route: Vantage, reasons: Mapping[Vantage, str], rows: Sequence[AttackRow]
 ) -> tuple[SkippedRow, ...]:
     """Row that states why an attack does not run at the vantage ``route``, which the protocol
@@ -496,7 +496,7 @@ def explain_needed_draws(
     )
 
 
-def _canaries_needed(finding: Finding) -> str:
+def _explain_needed_canaries(finding: Finding) -> str:
     """Sentence on the number of canaries (designed users of one training) that could refute a
     claim; empty if the claim is refuted.
 
@@ -525,7 +525,7 @@ def _add_notes(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
     return row.model_copy(update={field: text})
 
 
-def _bounds(target: systems.Target, interactions: Interactions) -> TaskResult:
+def _compute_bounds(target: systems.Target, interactions: Interactions) -> TaskResult:
     """Exact lower bounds of a system, and the verdicts on all its claims by these bounds and by
     proofs.
     """

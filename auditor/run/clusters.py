@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 
 Result = TypeVar("Result")
 _LOOK = 10  # seconds to wait for a cluster
-_ALONE = threading.Lock()  # one call at a time: calls set thread limits and random states
+_CALL_LOCK = threading.Lock()  # one call at a time: calls set thread limits and random states
 
 
 class Cluster(Protocol):
@@ -80,7 +80,7 @@ class DaskCluster:
             from distributed import Client
             from distributed import comm as comms
         except ImportError as error:
-            raise _not_installed_error("dask") from error
+            raise _make_install_error("dask") from error
         _check_reachable(address)
 
         async def greet() -> None:
@@ -141,7 +141,7 @@ class DaskCluster:
                 for more in islice(waiting, 1):
                     running.add(more)
         except (KilledWorker, CancelledError) as error:
-            raise _lost_error(error) from error
+            raise _make_lost_error(error) from error
         finally:
             self.client.cancel([shared, *running.futures])
 
@@ -166,7 +166,7 @@ class RayCluster:
         try:
             import ray
         except ImportError as error:
-            raise _not_installed_error("ray") from error
+            raise _make_install_error("ray") from error
         if not ray.is_initialized():
             if address not in (None, "auto", "local"):
                 _check_reachable(address)
@@ -213,7 +213,7 @@ class RayCluster:
                 raise error.cause from None
             raise
         except errors.RayError as error:
-            raise _lost_error(error) from error
+            raise _make_lost_error(error) from error
         finally:
             for reference in running:
                 self.ray.cancel(reference)
@@ -302,7 +302,7 @@ def _run_call(common: bytes, own: bytes) -> Any:
             "Install the same versions on the workers, because results might differ."
         )
     every = shared | cloudpickle.loads(own)
-    with _ALONE:
+    with _CALL_LOCK:
         return function(*(every[place] for place in range(len(every))))
 
 
@@ -312,14 +312,14 @@ def _versions() -> dict[str, str]:
     return {**get_versions(), "source": hash_source()[:16]}
 
 
-def _not_installed_error(name: str) -> InputError:
+def _make_install_error(name: str) -> InputError:
     return InputError(
         f"Expected {name} to be installed for --backend {name}, got none. "
         f"Run: pip install fedrec-auditor[{name}]"
     )
 
 
-def _lost_error(error: Exception) -> IncompleteError:
+def _make_lost_error(error: Exception) -> IncompleteError:
     return IncompleteError(
         f"Expected the cluster to finish every task, got {type(error).__name__}: a task was lost "
         "with each worker that ran it, perhaps for lack of memory. Finished tasks are stored; the "

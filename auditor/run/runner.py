@@ -140,7 +140,7 @@ def run_plan(
         return assemble_record(audit, resources, merge_results(results), started)
     with store.lock_directory(out):
         if not force:
-            _refuse_another_plans_report(out, audit.plan)
+            _check_same_plan(out, audit.plan)
         resumable = [(each, Checkpoints.open(out, each)) for each in audits]
         results = run_audits(resumable, resources, observe)
         record = assemble_record(audit, resources, merge_results(results), started)
@@ -150,7 +150,7 @@ def run_plan(
     return record
 
 
-def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
+def _check_same_plan(out: Path, plan: Plan) -> None:
     """Raises InputError if the directory ``out`` contains a finished audit of another plan or
     version, or a sweep (audits of one plan with several settings).
     """
@@ -346,7 +346,7 @@ class _TaskRunner:
 
         def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
             every = ((function, *each) for each in arguments)
-            return call(_in_one_thread, every, jobs=min(workers, len(arguments)))
+            return call(_run_in_one_thread, every, jobs=min(workers, len(arguments)))
 
         kept = self.checkpoints
         chunks = MemoryChunkStore() if kept is None else kept.get_run_store()
@@ -371,7 +371,7 @@ def _run_job(
         }
 
 
-def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+def _run_in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     with limit_to_one_thread(None):
         return function(*arguments)
 
@@ -389,14 +389,14 @@ def assemble_record(
     not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
     of_others = {n: explain_no_game(each) for n, each in audit.targets.items() if is_external(each)}
     findings = accounting.drop_refuted_proofs(
-        (row for result in ordered for row in result.findings), functools.partial(_proof, audit)
+        (row for result in ordered for row in result.findings), functools.partial(_get_proof, audit)
     )
     return Record(
         plan=audit.plan.model_dump(mode="json"),
         provenance=Provenance(
             versions=get_versions(),
             seed=audit.plan.seed,
-            data=_data(audit.interactions),
+            data=_make_data_row(audit.interactions),
             timing={
                 **{str(task): result.seconds for task, result in results.items()},
                 "wall": round(time.perf_counter() - start_time, 3),
@@ -408,7 +408,7 @@ def assemble_record(
                 "jobs": resources.jobs,
                 "backend": "loky" if resources.cluster is None else resources.cluster.name,
                 "device": audit.device,
-                "kernels": _kernels(),
+                "kernels": _name_kernels(),
             },
         ),
         findings=accounting.mark_untested(findings, not_run, of_others),
@@ -423,7 +423,7 @@ def assemble_record(
     )
 
 
-def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
+def _get_proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
     """Proved upper bound in the scope, and at the delta, of a measured ``bound``; None if the
     system has no assumptions.
 
@@ -438,7 +438,7 @@ def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
     )
 
 
-def _kernels() -> str:
+def _name_kernels() -> str:
     """Names of the linear algebra kernels for this processor, as text. The kernels determine the
     last digits of results.
     """
@@ -449,7 +449,7 @@ def _kernels() -> str:
     return ", ".join(sorted(names)) or "unknown"
 
 
-def _data(interactions: Interactions) -> DataRow:
+def _make_data_row(interactions: Interactions) -> DataRow:
     return DataRow(
         name=interactions.name,
         digest=interactions.digest(),

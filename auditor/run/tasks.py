@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 BOUNDS, UTILITY = "bounds", "utility"
 MAX_QUICK_ROUNDS = 20
 # Approximate seconds in which an attack reads one number of a message.
-_READ = 1e-7
+_READ_SECONDS = 1e-7
 NO_ATTACK_NOTE = (
     "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
 )
@@ -193,7 +193,7 @@ class Audit:
         own = {system.name: system for system in systems}
         by_default = plan.attacks is None and plan.quick
         plan = plan.resolve(own)
-        if by_default and (slow := _slow_attacks(plan)):
+        if by_default and (slow := _list_slow_attacks(plan)):
             notes += (f"Slow attacks that did not run: {', '.join(slow)}.",)
             fast = tuple(name for name in plan.attacks or () if name not in slow)
             plan = plan.model_copy(update={"attacks": fast})
@@ -209,7 +209,7 @@ class Audit:
         tried = [adapt_target(target, interactions) for target in untried]
         targets = {target.name: target for target, _ in tried}
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
-        notes += _quick_note(plan, list(targets.values()))
+        notes += _make_quick_note(plan, list(targets.values()))
         _check_workloads(plan, targets.values(), interactions, machine, memory)
         local = any(get_origin(target).is_runnable for target in targets.values())
         games = tuple(g for g in CANARY_GAMES if g in plan.games and (local or g != LOCAL_NAME))
@@ -271,7 +271,7 @@ class Audit:
 
         def seconds(job: tuple[Task, ...]) -> float:
             cost = estimate_cost(shorten_training(self.targets[job[0].target], self.plan), data)
-            read = _READ * cost.n_messages * cost.n_message_values * len(job)
+            read = _READ_SECONDS * cost.n_messages * cost.n_message_values * len(job)
             return read if job in alone else cost.seconds + read
 
         return {
@@ -402,7 +402,7 @@ def list_omissions(plan: Plan) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _slow_attacks(plan: Plan) -> tuple[str, ...]:
+def _list_slow_attacks(plan: Plan) -> tuple[str, ...]:
     """Names of the attacks of the plan whose classes are declared slow."""
     return tuple(
         name
@@ -411,7 +411,7 @@ def _slow_attacks(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
+def _make_quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     """Note on the runs, trainings and rounds that this audit makes fewer than usual; empty if there
     are none.
     """

@@ -17,7 +17,7 @@ from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, Message
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 _Row = TypeVar("_Row", AttackRow, UtilityRow)
-_FIRST = "The curve and the figures per user are of the first training."
+_FIRST_NOTE = "The curve and the figures per user are of the first training."
 CI_METHOD = "Student's t over trainings and the users' interval, added in quadrature (MOVER)"
 
 
@@ -181,7 +181,7 @@ def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
                 }
             )
         return row.model_copy(update=change)
-    first = f" {_FIRST}" if len(group) > 1 and (row.roc or row.users) else ""
+    first = f" {_FIRST_NOTE}" if len(group) > 1 and (row.roc or row.users) else ""
     change["note"] = f"{row.note}{first}{fewer}".strip()
     names = [name for name in row.baselines if all(name in member.baselines for member in group)]
     change["baselines"] = {

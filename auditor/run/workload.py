@@ -28,10 +28,10 @@ from fedrec_auditor.targets.systems.base import Target, TrainingCost
 # Longest allowed time of a training, in seconds. A longer training is refused.
 MAX_TRAINING_SECONDS = 30 * 86_400.0
 # Bytes of a worker process with torch and numba imported, before it trains.
-_PROCESS = 2**29
+_PROCESS_BYTES = 2**29
 # Bytes per interaction (in the data and in the training part), and per pair of user and item that
 # attacks guess and utility scores at once.
-_ENTRY, _GUESSED = 40.0, 48.0
+_ENTRY_BYTES, _PAIR_BYTES = 40.0, 48.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,9 @@ class Workload:
         n_values = int(cost.n_message_values)
         attack = get_max_bytes(users, n_values) if interactions.attributes else 0.0
         return cls(
-            memory_bytes=_PROCESS
-            + _ENTRY * interactions.ratings.nnz
-            + _GUESSED * guessed
+            memory_bytes=_PROCESS_BYTES
+            + _ENTRY_BYTES * interactions.ratings.nnz
+            + _PAIR_BYTES * guessed
             + 4 * cost.n_memory_values
             + cost.senders_per_round * cost.message_bytes
             + attack,
@@ -137,7 +137,7 @@ def check_workload(
     """
     work = Workload.estimate(target, interactions)
     free = shutil.disk_usage(machine.folder or tempfile.gettempdir()).free
-    name, value = _most_increased_setting(target)
+    name, value = _find_raised_setting(target)
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"
     gib = 2**30
     for needed, limit, enough, size, unit, more in (
@@ -189,9 +189,9 @@ def check_recording_size(recording: Recording, memory: float) -> None:
     """
     manifest, place = recording.manifest, recording.path / MANIFEST_FILE
     users = min(max(1, len(recording.senders)), game.MIN_USERS)
-    sizes = [(f"n_items={manifest.n_items}", place, _GUESSED * users * manifest.n_items)]
+    sizes = [(f"n_items={manifest.n_items}", place, _PAIR_BYTES * users * manifest.n_items)]
     sizes += [
-        (f"shape {_by(part.shape)} of {name!r:.60}", place, 4.0 * math.prod(part.shape))
+        (f"shape {_format_shape(part.shape)} of {name!r:.60}", place, 4.0 * math.prod(part.shape))
         for name, part in manifest.components.items()
         if part.shape is not None and part.kind is not Payload.REPORTS
     ]
@@ -203,18 +203,18 @@ def check_recording_size(recording: Recording, memory: float) -> None:
                 if declared not in (None, layout.shape) and layout.form is PartForm.FULL:
                     raise file.make_error(f"{name!r} of shape {declared}", got=f"{layout.shape}")
         sizes += [
-            (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
+            (f"{count:,} numbers of {name!r:.60} at once", file.path, _n_bytes(count, layout.dtype))
             for file in (*recorded.uploads, *recorded.cleartext)
             for name, layout in file.layouts.items()
             for count in (file.count_min_elements(name),)
         ]
     models = [m for one in recording.rounds for m in (one.broadcast, one.aggregate)]
     sizes += [
-        (f"{_by(head.shape)} numbers of {name!r:.60}", model.path, size)
+        (f"{_format_shape(head.shape)} numbers of {name!r:.60}", model.path, size)
         for model in (recording.release, *models)
         if model is not None
         for name, head in model.headers.items()
-        for size in (_as_read(math.prod(head.shape), head.dtype),)
+        for size in (_n_bytes(math.prod(head.shape), head.dtype),)
     ]
     for text, path, size in sorted(sizes, key=lambda each: -each[2])[:1]:
         if size > memory:
@@ -225,11 +225,11 @@ def check_recording_size(recording: Recording, memory: float) -> None:
             )
 
 
-def _by(shape: Sequence[int]) -> str:
+def _format_shape(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
 
-def _as_read(count: int, dtype: np.dtype[Any]) -> float:
+def _n_bytes(count: int, dtype: np.dtype[Any]) -> float:
     """Bytes of ``count`` numbers of type ``dtype`` in three copies: as read from a file, as
     arranged in memory, and in double precision.
     """
@@ -256,7 +256,7 @@ def count_half_trainings(target: Target, interactions: Interactions, *, quick: b
     return count
 
 
-def _most_increased_setting(target: Target) -> tuple[str, float]:
+def _find_raised_setting(target: Target) -> tuple[str, float]:
     """Name and value of the setting with the largest ratio to its default; ("", 0) if no setting is
     above its default.
     """
@@ -271,8 +271,8 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
 # Limit on the processor seconds of all runs of a game on one system, if the plan does not give the
 # number of runs.
 MAX_GAME_SECONDS = 4 * MAX_SECONDS
-_TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
-_EACH = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule
+_N_TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
+_RUN_FACTOR = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule
 
 
 def limit_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
@@ -287,10 +287,10 @@ def limit_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, 
     number of runs is at least ``MIN_RUNS``, unless ``runs`` is smaller.
     """
     run_seconds = math.inf
-    for seed in np.random.SeedSequence(0).spawn(_TIMED):
+    for seed in np.random.SeedSequence(0).spawn(_N_TIMED):
         started = time.process_time()
         simulation(0, 1, seed)
         run_seconds = min(run_seconds, time.process_time() - started)
-        if _EACH * runs * run_seconds <= seconds:
+        if _RUN_FACTOR * runs * run_seconds <= seconds:
             return runs, run_seconds
-    return min(runs, max(MIN_RUNS, int(seconds / (_EACH * run_seconds)))), run_seconds
+    return min(runs, max(MIN_RUNS, int(seconds / (_RUN_FACTOR * run_seconds)))), run_seconds

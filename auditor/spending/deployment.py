@@ -44,7 +44,7 @@ from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 StatedNoise = float | str
 # Smallest probability of a flipped bit, so that doubles can divide by it. A larger probability
 # reveals less.
-_LEAST = 1e-300
+_MIN_PROB = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Noise:
         A name without a value, such as "z", asks to compute the amount. Raises InputError if
         ``stated`` is invalid.
         """
-        given = _read(kind, stated)
+        given = _parse_values(kind, stated)
         size, k, p = given.get(kind.symbol), given.get("k", 2.0), given.get("p")
         if k is None or k != math.floor(k) or not 2 <= k <= 1e9:
             raise InputError(
@@ -148,12 +148,12 @@ class Noise:
         """
         assert self.amount is not None
         if self.kind is LAPLACE_NOISE:
-            return (max(math.exp(-1.0 / self.amount) / 2.0, _LEAST),) * 2
+            return (max(math.exp(-1.0 / self.amount) / 2.0, _MIN_PROB),) * 2
         one = 1.0 / (math.expm1(self.amount) + self.n_categories)
         return (self.n_categories - 1.0) * one, one
 
 
-def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
+def _parse_values(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
     """Values by name in text such as "epsilon=1,k=4"; None for a name without a value. Raises
     InputError for other text.
     """
@@ -179,9 +179,9 @@ def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
     return values
 
 
-_CENTRALLY = "Noise is measured in the clipping norm, L2 for Gaussian and L1 for Laplace noise."
-_LOCALLY = "A report hides its input by itself."
-_LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent}
+_CENTRAL_TEXT = "Noise is measured in the clipping norm, L2 for Gaussian and L1 for Laplace noise."
+_LOCAL_TEXT = "A report hides its input by itself."
+_LOCAL_EVENTS = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEvent}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +279,7 @@ class Deployment:
             epsilon=self.claimed_epsilon,
             delta=self.delta,
             scope=self.make_scope(meant, total=True),
-            statement=_LOCALLY if is_local_event(self.round_event) else _CENTRALLY,
+            statement=_LOCAL_TEXT if is_local_event(self.round_event) else _CENTRAL_TEXT,
             source="as stated",
         )
         return tuple(
@@ -287,7 +287,7 @@ class Deployment:
                 claim=claim,
                 scope=self.make_scope(adjacency, total=total),
                 delta=self.delta,
-                note=" ".join(self._notes(adjacency)) if total else "",
+                note=" ".join(self._iter_notes(adjacency)) if total else "",
             )
             for adjacency in known or (meant,)
             for total in ((True,) if self.rounds == 1 else (True, False))
@@ -309,7 +309,7 @@ class Deployment:
         times = self.count_rounds(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
-    def _notes(self, adjacency: Adjacency) -> Iterator[str]:
+    def _iter_notes(self, adjacency: Adjacency) -> Iterator[str]:
         """Sentences for the user: on the meaning of the adjacency, frequent mistakes, and
         adjacencies that are not accounted.
         """
@@ -352,7 +352,7 @@ def is_local_event(event: DpEvent) -> bool:
     user without further noise.
     """
     leaf_kinds = list_leaf_types(event)
-    return bool(leaf_kinds) and leaf_kinds <= _LOCAL
+    return bool(leaf_kinds) and leaf_kinds <= _LOCAL_EVENTS
 
 
 def describe_event(event: DpEvent) -> str:
@@ -525,7 +525,7 @@ class AccountRequest:
         If ``interactions_per_user`` is given, a second system protects whole users with this number
         of interactions.
         """
-        noise, one_round = self.noise, self._one_round()
+        noise, one_round = self.noise, self._make_round_event()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
         if not self.is_local:
             fixed = SampledWithoutReplacementDpEvent in list_leaf_types(one_round)
@@ -548,7 +548,7 @@ class AccountRequest:
             return (deployment,)
         return deployment, *deployment.convert_to_users(self.interactions_per_user)
 
-    def _one_round(self) -> DpEvent:
+    def _make_round_event(self) -> DpEvent:
         noise, rate = self.noise, self.rate or 1.0
         if noise is None:
             assert self.event is not None

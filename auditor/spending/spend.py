@@ -38,10 +38,10 @@ from fedrec_auditor.targets.wrapped.client import convert_errors
 # Significant digits of noise and rates, rounded to the side that meets the target; three digits if
 # they are close enough.
 _DIGITS = 5
-_MOST_ROUNDS = 10**7
+_MAX_ROUNDS = 10**7
 # Logarithm of the factor between a value that meets the target and a value that does not, and
 # largest absolute logarithm of the ratio of an epsilon to the target.
-_CLOSE, _FAR = 3e-5, 50.0
+_LOG_STEP, _MAX_LOG = 3e-5, 50.0
 
 
 def solve_setting(
@@ -71,12 +71,12 @@ def solve_setting(
         epsilon is above the target.
         """
         epsilon = compute_total(request.fill_missing(value))
-        return max(math.log(target_epsilon) - math.log(max(epsilon, 1e-300)), -_FAR)
+        return max(math.log(target_epsilon) - math.log(max(epsilon, 1e-300)), -_MAX_LOG)
 
     if name == "rounds":
-        return _whole(keeps, _MOST_ROUNDS, name, target_epsilon)
+        return _find_max(keeps, _MAX_ROUNDS, name, target_epsilon)
     if name == "rate" and users is not None:
-        return _whole(lambda m: keeps(m / users), users, "rate x users", target_epsilon) / users
+        return _find_max(lambda m: keeps(m / users), users, "rate x users", target_epsilon) / users
     good, bad = 1e-9, 1.0
     if noise is not None and noise.amount is None:
         good, bad = noise.kind.max_amount, noise.kind.min_amount
@@ -85,17 +85,17 @@ def solve_setting(
     if keeps(bad) >= 0.0:
         return bad
     if keeps(good) < 0.0:
-        raise _unreachable_epsilon_error(name, good, target_epsilon)
+        raise _refuse_target(name, good, target_epsilon)
     root = scipy.optimize.brentq(
-        lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_CLOSE / 2
+        lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_LOG_STEP / 2
     )
-    found, step = math.exp(root), math.copysign(_CLOSE, good - bad)
+    found, step = math.exp(root), math.copysign(_LOG_STEP, good - bad)
     while keeps(found) < 0.0:
         found *= math.exp(step)
-    return _to_digits(keeps, found, step)
+    return _round_value(keeps, found, step)
 
 
-def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
+def _round_value(keeps: Callable[[float], float], good: float, better: float) -> float:
     """``good`` rounded to few digits on the side that meets the target, if the rounded number meets
     the target; otherwise ``good`` itself.
     """
@@ -107,20 +107,20 @@ def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> f
     return good
 
 
-def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float) -> int:
+def _find_max(keeps: Callable[[float], float], limit: int, name: str, target: float) -> int:
     """The largest integer up to ``limit`` whose epsilon meets the target, that is, for which
     ``keeps`` is not negative.
     """
     low, high = 1, 2
     if keeps(low) < 0.0:
-        raise _unreachable_epsilon_error(name, 1, target)
+        raise _refuse_target(name, 1, target)
     while high < limit and keeps(high) >= 0.0:
         # Epsilon grows at least as the square root of the number, and at most in proportion to it.
         low, high = high, min(limit, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
     return bisect_left(range(min(high, limit) + 1), True, lo=low, key=lambda m: keeps(m) < 0.0) - 1
 
 
-def _unreachable_epsilon_error(name: str, value: float, target: float) -> InputError:
+def _refuse_target(name: str, value: float, target: float) -> InputError:
     return InputError(
         f"Expected a target_epsilon that some value of {name} meets, got {target:g}, which even "
         f"{name} = {value:g} exceeds. Give a larger epsilon or delta, or change other settings."
@@ -279,17 +279,17 @@ def account(
     stated = AccountRequest(**arguments)
     accountants, name, solved = accounting.list_accountants(), stated.missing_name, {}
     if target_epsilon is not None:
-        found = solve_setting(stated, target_epsilon, lambda trial: _total(trial, accountants))
+        found = solve_setting(stated, target_epsilon, lambda trial: _compose(trial, accountants))
         stated, solved = stated.fill_missing(found), {name: found}
     findings = [
         _judge(deployment, scoped, accountants)
-        for deployment in stated.make_deployments(_claimed(target_epsilon, claimed_epsilon, stated))
+        for deployment in stated.make_deployments(_resolve(target_epsilon, claimed_epsilon, stated))
         for scoped in deployment.get_claims(_ANYBODY)
     ]
     return Account(tuple(findings), solved)
 
 
-def _claimed(
+def _resolve(
     target: float | None, claimed: float | Callable[..., float] | None, stated: AccountRequest
 ) -> float:
     """Claimed or target epsilon; infinite if neither is given. Raises InputError if the user's
@@ -319,15 +319,15 @@ def _claimed(
     return math.inf if promised is None else float(promised)
 
 
-def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
+def _compose(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
     """Smallest proved epsilon of all rounds together, under the requested adjacency."""
     deployment, *_ = stated.make_deployments()
     scope = deployment.make_scope(deployment.adjacencies[0], total=True)
     proof = accounting.find_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
-    return _proved(proof, deployment).epsilon
+    return _check_proof(proof, deployment).epsilon
 
 
-def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
+def _check_proof(proof: Bound | None, deployment: Deployment) -> Bound:
     """Returns ``proof``. Raises InputError if it is None, because no accountant supports the
     event.
     """
@@ -344,11 +344,11 @@ def _judge(deployment: Deployment, case: ScopedClaim, accountants: Sequence[Acco
     """Finding (bounds and verdict) in one scope. Raises AuditError if its lower bound exceeds its
     proved upper bound.
     """
-    lower = _lower_bound(deployment, case.scope)
+    lower = _find_lower_bound(deployment, case.scope)
     finding = accounting.judge_scoped_claim(
         deployment, case, _ANYBODY, exact_bounds=[lower], accountants=accountants
     )
-    upper = _proved(finding.accounted, deployment)
+    upper = _check_proof(finding.accounted, deployment)
     if refutes(lower, upper):
         raise AuditError(
             f"Expected no lower bound above the proved epsilon {upper.epsilon:.9g} at delta="
@@ -360,7 +360,7 @@ def _judge(deployment: Deployment, case: ScopedClaim, accountants: Sequence[Acco
     return finding.model_copy(update={"measured": capped})
 
 
-def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
+def _find_lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     """Lower bound on epsilon that two neighbouring inputs attain, in a scope."""
     one, delta = deployment.round_event, deployment.delta
     event = deployment.get_event(scope, _ANYBODY)

@@ -159,10 +159,10 @@ def make_variants(plan: Plan, axes: Sequence[Axis], n_seeds: int = 1) -> tuple[V
         for values in itertools.product(*(axis.values for axis in own)):
             swept = {axis.name: value for axis, value in zip(own, values, strict=True)}
             fields = {axis.setting: value for axis, value in zip(own, values, strict=True)}
-            grid.append(Variant(target, _settings(target, plan, fields), swept))
+            grid.append(Variant(target, _override_settings(target, plan, fields), swept))
     for axis in axes:
         if not any(axis.name in variant.varied_settings for variant in grid):
-            known = frozenset[str]().union(*map(_fields, plan.targets))
+            known = frozenset[str]().union(*map(_list_fields, plan.targets))
             if axis.setting == NOISE_AXIS:
                 raise InputError(
                     f"Expected a system with a noise setting, got {', '.join(plan.targets)}. Leave "
@@ -178,7 +178,7 @@ def make_variants(plan: Plan, axes: Sequence[Axis], n_seeds: int = 1) -> tuple[V
             f"Expected each setting of {twice[0].target} once, got {twice[0].settings} twice. "
             "Remove one of the equal values."
         )
-    complete = _with_twins(plan, grid)
+    complete = _add_twins(plan, grid)
     _check_count(n_seeds * len(complete))
     return complete
 
@@ -196,8 +196,8 @@ def select_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
 
     Raises InputError if two of them are the same setting.
     """
-    own = [axis for axis in axes if _has(target, axis, axes, plan)]
-    fields = [_place(target, axis) for axis in own]
+    own = [axis for axis in axes if _has_axis(target, axis, axes, plan)]
+    fields = [_find_setting(target, axis) for axis in own]
     if twice := [field for field in fields if fields.count(field) > 1]:
         raise InputError(
             f"Expected one --set for {twice[0]} of {target}, got two. Give all values in one --set."
@@ -205,14 +205,14 @@ def select_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
     return own
 
 
-def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
+def _add_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
     """The variants, each with the index of its noiseless counterpart, followed by counterparts that
     were not among them.
     """
     indices = {each.identity: index for index, each in enumerate(swept)}
     grid = list(swept)
     for index, variant in enumerate(swept):
-        twin = _twin(variant, plan)
+        twin = _make_twin(variant, plan)
         if twin is None:
             continue
         if twin.identity not in indices:
@@ -223,19 +223,19 @@ def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
     return tuple(grid)
 
 
-def _twin(variant: Variant, plan: Plan) -> Variant | None:
+def _make_twin(variant: Variant, plan: Plan) -> Variant | None:
     """Noiseless counterpart of a variant, or None: the system without noise, or another system with
     the settings that both have.
     """
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
     name, knob = made.unprotected_name, made.noise_setting
-    fields = _fields(target)
+    fields = _list_fields(target)
     if knob is not None and knob.noiseless_value is not None:
         off = dict.fromkeys(knob.noise + knob.budgets, knob.noiseless_value)
         return Variant(target, {**variant.settings, **off}, {})
     if name:
-        known = _fields(name)
+        known = _list_fields(name)
         shared = {k: v for k, v in variant.settings.items() if k in known and k != "protection"}
         over = plan.settings.get(name, {})
         return Variant(name, {**shared, **over}, {})
@@ -244,7 +244,7 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
     return None
 
 
-def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
+def _override_settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
     """The plan's settings of a system, overridden by ``fields``, and checked by constructing the
     system.
     """
@@ -283,24 +283,24 @@ def parse_noise_factor(text: str) -> float:
     return factor
 
 
-def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
+def _has_axis(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
     if axis.target not in ("", target):
         return False
     if axis.setting == NOISE_AXIS:
         given = {target: plan.settings[target]} if target in plan.settings else {}
         made = make_target(target, plan.model_copy(update={"settings": given}))
-        protects = "protection" in _fields(target) and any(
+        protects = "protection" in _list_fields(target) and any(
             other.setting.partition(".")[0] == "protection" for other in axes
         )
         return protects or made.noise_setting is not None
     if axis.target:
         return True
     with suppress(InputError):
-        return bool(_place(target, axis))
+        return bool(_find_setting(target, axis))
     return False
 
 
-def _place(target: str, axis: Axis) -> str:
+def _find_setting(target: str, axis: Axis) -> str:
     """Dotted name of the setting that an axis varies, with aliases resolved. Raises InputError if
     no such setting exists.
     """
@@ -311,7 +311,7 @@ def _place(target: str, axis: Axis) -> str:
     return place
 
 
-def _fields(target: str) -> frozenset[str]:
+def _list_fields(target: str) -> frozenset[str]:
     if OBJECT_SEPARATOR in target:
         return frozenset()
     known, aliases = list_target_fields(target)
@@ -331,19 +331,19 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         make = partial(training, metric=row.metric, view=row.protocol)
         yield make(
             kind="utility",
-            **_interval(row),
+            **_get_interval(row),
             baseline=None if row.baseline is None else row.baseline.value,
             random=row.random,
         )
         if row.baseline is not None:
-            yield make(kind="ahead", **_interval(row.baseline.difference), baseline=0.0)
+            yield make(kind="ahead", **_get_interval(row.baseline.difference), baseline=0.0)
     for attack in record.attacks:
         broken = f", {BEYOND_PROTOCOL_SUFFIX}" if is_beyond_protocol(attack) else ""
         metric = f"{attack.attack}: {attack.metric}"
         make = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
-        yield make(kind="attack", **_interval(attack), baseline=attack.baseline)
+        yield make(kind="attack", **_get_interval(attack), baseline=attack.baseline)
         if attack.gain_over_baseline is not None:
-            yield make(kind="gain", **_interval(attack.gain_over_baseline), baseline=0.0)
+            yield make(kind="gain", **_get_interval(attack.gain_over_baseline), baseline=0.0)
     # If several findings have the same scope, the smallest claim, the smallest upper bound and the
     # largest lower bound count.
     epsilons: dict[tuple[QuantityKind, str], tuple[float, str]] = {}
@@ -355,8 +355,8 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         bounds: list[tuple[QuantityKind, float, str, Callable[..., tuple[float, str]]]] = []
         if finding.is_claimed_in_scope and claim.basis is not Basis.DERIVED:
             bounds.append(("claimed", claim.epsilon, claim.source, min))
-        bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
-        bounds += [("shown", leak.epsilon, _basis(leak), max)] if leak is not None else []
+        bounds += [("proved", proof.epsilon, _say_basis(proof), min)] if proof is not None else []
+        bounds += [("shown", leak.epsilon, _say_basis(leak), max)] if leak is not None else []
         for kind, epsilon, basis, better in bounds:
             best = epsilons.get((kind, view), (epsilon, basis))
             epsilons[kind, view] = better(best, (epsilon, basis))
@@ -364,12 +364,12 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         yield training(kind=kind, metric="epsilon", view=view, value=epsilon, basis=basis)
 
 
-def _interval(figure: UtilityRow | AttackRow | FurtherFigure) -> dict[str, float]:
+def _get_interval(figure: UtilityRow | AttackRow | FurtherFigure) -> dict[str, float]:
     """Value of a result, with the ends of its confidence interval, by field name."""
     return {"value": figure.value, "ci_low": figure.ci_low, "ci_high": figure.ci_high}
 
 
-def _basis(bound: Bound) -> str:
+def _say_basis(bound: Bound) -> str:
     """Text on the origin of a bound: its method, confidence, number of samples and assumptions."""
     samples = "" if bound.samples is None else f"{bound.samples:,} samples"
     sure = describe_confidence(bound) if bound.side is Side.LOWER else ""
@@ -380,7 +380,7 @@ def _basis(bound: Bound) -> str:
 _Key = tuple[int, str, str, str]
 
 
-def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
+def _group_rows(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
     """Groups the rows by variant, kind of result, metric and view (the protocol, or the scope of an
     epsilon).
     """
@@ -404,7 +404,7 @@ def combine_rows(
     """
     from fedrec_auditor.auditor.run.trainings import lower_median
 
-    for (place, kind, metric, view), group in _grouped(rows).items():
+    for (place, kind, metric, view), group in _group_rows(rows).items():
         values = [row.value for row in group]
         ends = [(row.ci_low, row.ci_high) for row in group]
         shared = {"variant": place, "kind": kind, "metric": metric, "view": view}
@@ -420,7 +420,7 @@ def combine_rows(
         lows, highs = (
             [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
         )
-        yield _combined(shared, values, lows, highs, n_trainings, confidence)
+        yield _combine_values(shared, values, lows, highs, n_trainings, confidence)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -429,7 +429,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(numbers) / len(numbers) if numbers else None
 
 
-def _combined(
+def _combine_values(
     shared: dict[str, object],
     values: Sequence[float],
     lows: Sequence[float],
@@ -474,20 +474,20 @@ def make_ratio_rows(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterat
     with this seed. For errors, such as MSE, the ratio is inverted, so that a larger ratio is always
     better.
     """
-    groups = _grouped([row for row in rows if row.kind == "utility"])
+    groups = _group_rows([row for row in rows if row.kind == "utility"])
     for (place, kind, metric, view), group in groups.items():
         twin = grid[place].noiseless_index
         if twin is None:
             continue
         beside = {row.seed: row for row in groups.get((twin, kind, metric, view), ())}
         for row in group:
-            if row.seed in beside and (ratio := _ratio(row, beside[row.seed])) is not None:
+            if row.seed in beside and (ratio := _compute_ratio(row, beside[row.seed])) is not None:
                 value, width = ratio
                 figure = {"value": value, "ci_low": value - width, "ci_high": value + width}
                 yield row.model_copy(update={**figure, "baseline": 1.0, "random": None})
 
 
-def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
+def _compute_ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
     """Ratio of two utilities and the half-width of its interval, computed as if their users were
     independent; None if it is undefined.
     """
@@ -495,10 +495,10 @@ def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
     if under.value <= 0.0:
         return None
     ratio = over.value / under.value
-    return ratio, math.hypot(_half(over), ratio * _half(under)) / under.value
+    return ratio, math.hypot(_half_width(over), ratio * _half_width(under)) / under.value
 
 
-def _half(row: SweepRow) -> float:
+def _half_width(row: SweepRow) -> float:
     """The longer half of the confidence interval of a result; 0 if there is no interval."""
     if row.ci_low is None or row.ci_high is None:
         return 0.0

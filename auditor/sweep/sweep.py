@@ -124,7 +124,7 @@ def run_sweep(
     # Names of attacks are not resolved here, because a quick audit leaves slow attacks out itself.
     plan = plan.model_copy(update={"targets": plan.resolve().targets})
     grid = make_variants(plan, axes, n_seeds)
-    trainings = _Trainings(resources, out, observe, interactions)
+    trainings = _SweepRunner(resources, out, observe, interactions)
     if out is None:
         return trainings.sweep(plan, axes, grid, n_seeds)
     with store.lock_directory(out):
@@ -150,7 +150,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
     before = Sweep.load(out)
     if before is None:
         return
-    new, old = _common(plan.model_dump(mode="json")), _common(before.plan)
+    new, old = _get_fixed_fields(plan.model_dump(mode="json")), _get_fixed_fields(before.plan)
     if differ := sorted(key for key in new.keys() | old.keys() if new.get(key) != old.get(key)):
         raise InputError(
             f"Expected no sweep in directory {out}, or one of this plan, got a sweep with other "
@@ -162,7 +162,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
         for each in before.variants
         if (each.target, tuple(sorted(each.settings.items()))) not in keys
     ]
-    fewer = sorted(set(before.seeds) - set(_seeds(plan, seeds)))
+    fewer = sorted(set(before.seeds) - set(_list_seeds(plan, seeds)))
     if lost or fewer:
         less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
         raise InputError(
@@ -171,7 +171,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
         )
 
 
-def _common(plan: dict[str, object]) -> dict[str, object]:
+def _get_fixed_fields(plan: dict[str, object]) -> dict[str, object]:
     """The fields of a plan (all but systems and settings) that must stay equal when a sweep is
     continued.
     """
@@ -179,13 +179,13 @@ def _common(plan: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in store.to_json(plan).items() if key not in grows}
 
 
-def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
+def _list_seeds(plan: Plan, count: int) -> tuple[int, ...]:
     """Seeds of the ``count`` trainings of a variant: consecutive integers from the plan's seed."""
     return tuple(range(plan.seed, plan.seed + count))
 
 
 @dataclass(frozen=True)
-class _Trainings:
+class _SweepRunner:
     """Trains the variants (systems with settings) of a sweep, and measures attacks and utility on
     each training.
 
@@ -204,22 +204,22 @@ class _Trainings:
         """Audits all variants (systems with settings) of ``grid``, with ``count`` trainings each,
         and returns their combined results.
         """
-        seeds = _seeds(plan, count)
+        seeds = _list_seeds(plan, count)
         cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
-        records = self._records(plan, grid, cells)
+        records = self._run_cells(plan, grid, cells)
         rows = [
             row
             for (place, seed), record in zip(cells, records, strict=True)
             for row in make_training_rows(place, seed, record)
         ]
         errors = [
-            f"{error} (training {seed} with {_words(grid[place])})"
+            f"{error} (training {seed} with {_format_settings(grid[place])})"
             for (place, seed), record in zip(cells, records, strict=True)
             for error in record.errors
         ]
         data = records[0].provenance.data
         return Sweep(
-            plan=_common(plan.model_dump(mode="json")),
+            plan=_get_fixed_fields(plan.model_dump(mode="json")),
             axes={axis.name: axis.values for axis in sorted(axes, key=lambda axis: axis.name)},
             seeds=seeds,
             data={} if data is None else data.model_dump(mode="json"),
@@ -237,11 +237,11 @@ class _Trainings:
             rows=tuple(rows),
             overall=tuple(combine_rows(rows, count, plan.confidence)),
             relative=tuple(combine_rows([*make_ratio_rows(rows, grid)], count, plan.confidence)),
-            notes=_notes(plan, grid, records),
+            notes=_list_notes(plan, grid, records),
             errors=tuple(errors),
         )
 
-    def _records(
+    def _run_cells(
         self, plan: Plan, grid: Sequence[Variant], cells: Sequence[tuple[int, int]]
     ) -> list[Record]:
         """Runs the audits of all ``cells`` in one pool, and returns the record of each in order.
@@ -268,7 +268,7 @@ class _Trainings:
         ]
 
 
-def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tuple[str, ...]:
+def _list_notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tuple[str, ...]:
     """Notes of all trainings, and notes on attacks that did not run and on noiseless counterparts
     that differ in other settings.
     """
@@ -278,11 +278,11 @@ def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tu
         for record in records
         for row in record.skipped
     ]
-    notes += [note for each in grid if (note := _twin_words(each, grid, plan))]
+    notes += [note for each in grid if (note := _describe_twin(each, grid, plan))]
     return tuple(dict.fromkeys(notes))
 
 
-def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
+def _describe_twin(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
     """Sentence on the settings, other than the protection, in which the noiseless counterpart of a
     variant differs.
 
@@ -307,7 +307,7 @@ def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
     )
 
 
-def _words(variant: Variant) -> str:
+def _format_settings(variant: Variant) -> str:
     return (
         ", ".join(f"{name}={value}" for name, value in walk_leaves(variant.settings))
         or "no settings"

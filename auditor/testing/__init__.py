@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Case", "MechanismContract", "assert_ldp", "inputs_of"]
 
-_PLACES = {
+_MODULES = {
     "Case": "fedrec_auditor.auditor.testing.mechanisms",
     "MechanismContract": "fedrec_auditor.auditor.testing.mechanisms",
     "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
@@ -25,8 +25,8 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'fedrec_auditor.auditor.testing' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -77,7 +77,7 @@ class MechanismContract:
 
         Outputs have the shape (*size, *output_shape), and inputs broadcast to ``size``.
         """
-        mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(1)
+        mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _make_rng(1)
         single, shape, n = inputs[0], mechanism.output_shape, len(inputs)
         for value, size, batch in (
             (single, None, ()),
@@ -98,7 +98,7 @@ class MechanismContract:
         """
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         size = (200, len(inputs))
-        first, again, other = (mechanism.randomize(inputs, _rng(s), size) for s in (3, 3, 4))
+        first, again, other = (mechanism.randomize(inputs, _make_rng(s), size) for s in (3, 3, 4))
         assert np.array_equal(first, again), "equal generators gave different outputs"
         certain = bool((mechanism.log_prob(first, inputs) == 0).all())
         assert np.array_equal(first, other) == certain, "its generator is not used"
@@ -106,12 +106,12 @@ class MechanismContract:
     def test_domain(self) -> None:
         """Checks that ``randomize`` and ``log_prob`` refuse NaN and inputs outside the domain."""
         mechanism, one = self.subject.mechanism, self.subject.inputs[0]
-        output = mechanism.randomize(one, _rng(1))
+        output = mechanism.randomize(one, _make_rng(1))
         for bad in (mechanism.domain.high + 0.5, mechanism.domain.low - 0.5, math.nan):
             value = np.array(one, dtype=float)
             value.flat[0] = bad
             with pytest.raises(InputError):
-                mechanism.randomize(value, _rng(1))
+                mechanism.randomize(value, _make_rng(1))
             with pytest.raises(InputError):
                 mechanism.log_prob(output, value)
 
@@ -126,7 +126,7 @@ class MechanismContract:
                 np.testing.assert_allclose(case.probabilities(value).sum(), 1.0, rtol=1e-12)
         if case.cdf is not None:
             for value in case.inputs:
-                (_joint_density if case.mechanism.output_shape else _density)(case, value)
+                (_check_joint if case.mechanism.output_shape else _check_density)(case, value)
 
     def test_frequencies(self) -> None:
         """Checks that drawn outputs follow the stated probabilities ``log_prob``.
@@ -134,11 +134,11 @@ class MechanismContract:
         The test is a chi-square test or, for densities, a Kolmogorov-Smirnov test. Outputs are
         drawn for all inputs at once, and for the last input alone.
         """
-        mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(20261121)
+        mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _make_rng(20261121)
         drawn = mechanism.randomize(inputs, rng, (N_TEST_DRAWS, len(inputs)))
         samples = [*np.moveaxis(drawn, 1, 0), mechanism.randomize(inputs[-1], rng, (N_TEST_DRAWS,))]
         for value, sample in zip([*inputs, inputs[-1]], samples, strict=True):
-            p = _fit(self.subject, value, sample)
+            p = _compute_p_value(self.subject, value, sample)
             misfit = f"log_prob misfits samples of {value} (p = {p:.1e})"
             assert p > MIN_P_VALUE / len(samples), misfit
 
@@ -147,9 +147,9 @@ class MechanismContract:
 
         If no worst case is stated, because ratios are unbounded, some log-ratio must exceed 30.
         """
-        case, rng = self.subject, _rng(5)
-        outputs = _afar(case, rng) if case.outputs is None else case.outputs
-        table = case.mechanism.log_prob(outputs[None], _inputs(case, rng)[:, None])
+        case, rng = self.subject, _make_rng(5)
+        outputs = _draw_far_outputs(case, rng) if case.outputs is None else case.outputs
+        table = case.mechanism.log_prob(outputs[None], _extend_inputs(case, rng)[:, None])
         with np.errstate(invalid="ignore"):
             ratios = table[:, None] - table[None]
         worst = np.max(np.where(np.isnan(ratios), 0.0, ratios))
@@ -164,7 +164,7 @@ class MechanismContract:
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         if not isinstance(mechanism, PrivacyCurve):
             return
-        drawn = mechanism.randomize(inputs, _rng(9), (N_TEST_DRAWS, len(inputs)))
+        drawn = mechanism.randomize(inputs, _make_rng(9), (N_TEST_DRAWS, len(inputs)))
         own = mechanism.log_prob(drawn, inputs)
         losses = [own - mechanism.log_prob(drawn, value) for value in inputs]
         # Hoeffding's inequality for means of numbers in [0, 1], for every pair and epsilon.
@@ -197,11 +197,11 @@ class MechanismContract:
                 )
 
 
-def _rng(seed: int) -> np.random.Generator:
+def _make_rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def _density(case: Case, value: Any) -> None:
+def _check_density(case: Case, value: Any) -> None:
     assert case.cdf is not None
     x = np.linspace(value - 8.0, value + 8.0, 4001)
     mass = np.diff(case.cdf(x, value))
@@ -209,7 +209,7 @@ def _density(case: Case, value: Any) -> None:
     np.testing.assert_allclose(middle, mass, atol=1e-5 * mass.max() + 2e-6)
 
 
-def _joint_density(case: Case, value: Any) -> None:
+def _check_joint(case: Case, value: Any) -> None:
     """Checks the density of outputs with several entries by the Jacobian of ``cdf``."""
     # Entry k depends only on entries up to k, so that the determinant is the product of the
     # diagonal.
@@ -226,7 +226,7 @@ def _joint_density(case: Case, value: Any) -> None:
     np.testing.assert_allclose(np.sort(errors)[: -len(errors) // 10], 0.0, atol=1e-5)
 
 
-def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
+def _compute_p_value(case: Case, value: Any, sample: NDArray[Any]) -> float:
     if case.outputs is None:
         assert case.cdf is not None, "Expected a case with outputs or a cdf, got neither. Give one."
         uniform = case.cdf(sample, value).reshape(len(sample), -1)
@@ -236,7 +236,7 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
             columns += list(stats.norm.cdf(stats.norm.ppf(uniform) @ signs / len(signs) ** 0.5).T)
         smallest = min(float(stats.kstest(c, "uniform", method="asymp").pvalue) for c in columns)
         return min(1.0, len(columns) * smallest)
-    codes, drawn = _codes(case, sample)
+    codes, drawn = _number_outputs(case, sample)
     assert np.isin(drawn, codes).all(), f"an impossible output was drawn for input {value}"
     counts = np.array([(drawn == code).sum() for code in codes])
     expected = case.probabilities(value) * len(sample)
@@ -251,7 +251,7 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
     return float(stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue)
 
 
-def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _number_outputs(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns a number for each output of ``case``, and for each output of ``sample``."""
     # Equal outputs (or outputs in one interval) have equal numbers.
     assert case.outputs is not None
@@ -264,7 +264,7 @@ def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
     return flat.astype(np.int64) @ weights, drawn.astype(np.int64) @ weights
 
 
-def _afar(case: Case, rng: np.random.Generator) -> NDArray[Any]:
+def _draw_far_outputs(case: Case, rng: np.random.Generator) -> NDArray[Any]:
     """Generates outputs from the likely range to far tails, in random directions."""
     if not case.mechanism.output_shape and math.isfinite(case.mechanism.domain.low):
         far = 40.0 * (case.mechanism.domain.high - case.mechanism.domain.low)
@@ -273,7 +273,7 @@ def _afar(case: Case, rng: np.random.Generator) -> NDArray[Any]:
     return np.concatenate([drawn * far for far in (0.0, 0.1, 1.0, 10.0, 1e3, 1e4)])
 
 
-def _inputs(case: Case, rng: np.random.Generator) -> NDArray[Any]:
+def _extend_inputs(case: Case, rng: np.random.Generator) -> NDArray[Any]:
     domain = case.mechanism.domain
     shape = (60, *domain.shape)
     if domain.values is not None:

@@ -40,7 +40,7 @@ ALL_SCOPES = tuple(
     Scope(unit=unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
     for unit, adjacency, vantage, horizon in itertools.product(Unit, Adjacency, Vantage, Horizon)
 )
-_UPLOADS = 50_000
+_N_UPLOADS = 50_000
 
 
 def make_interactions() -> Interactions:
@@ -157,7 +157,7 @@ class TargetContract:
         target = self.subject.target
         known = {scope: target.get_mechanism(scope, TEST_POPULATION) for scope in ALL_SCOPES}
         lost = {s: find_exact_bound(m, s).epsilon for s, m in known.items() if m is not None}
-        for event, scopes in _events(target) if lost else ():
+        for event, scopes in _iter_events(target) if lost else ():
             bound = accounting.find_event_bound(event, scopes[0], 0.0, list_accountants())
             charged = math.inf if bound is None else bound.epsilon
             for wide, (scope, epsilon) in itertools.product(scopes, lost.items()):
@@ -174,7 +174,7 @@ class TargetContract:
         event. For every such accountant, both ways to write two copies of the event must have the
         same epsilon, which must not be below that of one copy.
         """
-        for event, (scope, *_) in _events(self.subject.target):
+        for event, (scope, *_) in _iter_events(self.subject.target):
             readers = [a for a in list_accountants() if a.supports(event)]
             assert readers, f"no accountant reads {event} in [{scope}]"
             twice = (SelfComposedDpEvent(event, 2), ComposedDpEvent([event, event]))
@@ -301,9 +301,9 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     chunk = setting.chunk_size or game.chunk_size
     draws = RunSampler(simulation=setting.simulation, game_key=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
-    worlds, _ = game.make_worlds(draws, setting, pair.scope, _UPLOADS, fitting)
+    worlds, _ = game.make_worlds(draws, setting, pair.scope, _N_UPLOADS, fitting)
     return AllThresholds().measure_bound(
-        worlds, delta=0.0, confidence=1 - 1e-9, samples=_UPLOADS, rng=measuring
+        worlds, delta=0.0, confidence=1 - 1e-9, samples=_N_UPLOADS, rng=measuring
     )
 
 
@@ -369,7 +369,7 @@ def get_view_bytes(
     return [{k: (array.shape, array.tobytes()) for k, array in iter_arrays(one)} for one in rounds]
 
 
-def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
+def _iter_events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
     """Yields each event for which epsilon is proved, with all scopes that share it."""
     # The scopes of one result have one adjacency.
     events = {scope: target.get_event(scope, TEST_POPULATION) for scope in ALL_SCOPES}

@@ -241,7 +241,7 @@ def make_cast(kind: Any) -> Callable[[Any], Any]:
     return dtype.type if dtype.type in _RULES else convert
 
 
-def _decided(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
+def _find_value(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
     """Returns the noise as a fraction if ``cells`` leave one integer for its draw, else None."""
     source, cell = noise.source, cells[noise.source]
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cell[0])
@@ -252,9 +252,9 @@ def _decided(noise: AffineNoise, cells: ValuesByDraw) -> Fraction | None:
 
 def _add(part: ComparisonCase, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
-        first, second = _decided(a, part.cells), _decided(b, part.cells)
+        first, second = _find_value(a, part.cells), _find_value(b, part.cells)
         if a.variable_key == b.variable_key or (first is None and second is None):
-            return _sum(part, a, b)
+            return _add_noises(part, a, b)
         a, b = (a, second) if first is None else (first, b)
     noise, number = (a, to_fraction(b)) if isinstance(a, AffineNoise) else (b, to_fraction(a))
     return number if math.isinf(number) else noise.add(number)
@@ -264,7 +264,7 @@ def _add(part: ComparisonCase, a: Any, b: Any) -> Any:
 _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 
 
-def _sum(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
+def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
     """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
 
     The sum of two normal draws is a normal draw. The difference of two equal geometric or

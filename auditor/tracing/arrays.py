@@ -46,7 +46,7 @@ class TracedArray(np.ndarray):
 
         ``dtype``: type of the entries, and the type that the traced array reports.
         """
-        return cls.wrap(_entrywise(make_cast(dtype))(np.asarray(objects, dtype=object)), dtype)
+        return cls.wrap(_vectorize(make_cast(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
         self.real_dtype = getattr(origin, "real_dtype", np.dtype(np.float64))
@@ -76,29 +76,29 @@ class TracedArray(np.ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TracedArray):
-            if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
+            if index.dtype.kind == "b" and index.shape == self.shape and _is_symbolic(index):
                 return MaskedEntries(self, index)
             index = index.to_concrete()
-        result = self.objects[_plain_index(index)]
+        result = self.objects[_fix_index(index)]
         is_array = isinstance(result, np.ndarray)
         return TracedArray.wrap(result, self.real_dtype) if is_array else result
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
-            if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
+            if index.dtype.kind == "b" and index.shape == self.shape and _is_symbolic(index):
                 full = isinstance(value, MaskedEntries) and value.has_mask(index)
                 if full or not np.ndim(value):
                     value = value.values.objects if full else to_object_array(value)
-                    value = _entrywise(make_cast(self.real_dtype))(value)
-                    self.objects[...] = _entrywise(select)(index.objects, value, self.objects)
+                    value = _vectorize(make_cast(self.real_dtype))(value)
+                    self.objects[...] = _vectorize(select)(index.objects, value, self.objects)
                     return
             index = index.to_concrete()
         if isinstance(value, MaskedEntries):
             value = value.to_concrete()
-        places = _plain_index(index)
+        places = _fix_index(index)
         if isinstance(value, Symbol):  # else NumPy would store the 0-dimensional array itself
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
-        self.objects[places] = _entrywise(make_cast(self.real_dtype))(to_object_array(value))
+        self.objects[places] = _vectorize(make_cast(self.real_dtype))(to_object_array(value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
@@ -106,30 +106,30 @@ class TracedArray(np.ndarray):
             raise NotTraced(f"tracing supports no where=, at or reduceat of numpy.{ufunc.__name__}")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
-        symbolic = any(map(_symbolic, inputs))
+        symbolic = any(map(_is_symbolic, inputs))
         if not symbolic:
-            plain = map(_decided, inputs)
-            result: Any = _boxed(getattr(ufunc, method)(*plain, **options, **given))
+            plain = map(_fix_values, inputs)
+            result: Any = _wrap_arrays(getattr(ufunc, method)(*plain, **options, **given))
         elif ufunc.signature is not None:
             result = getattr(ufunc, method)(*map(to_object_array, inputs), **options)
             dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
         elif method == "__call__":
-            result = _entrywise(ufunc)(*map(to_object_array, inputs))
-            dtype = _type(ufunc, inputs, **given)
+            result = _vectorize(ufunc)(*map(to_object_array, inputs))
+            dtype = _find_dtype(ufunc, inputs, **given)
         else:
             both = inputs if method == "outer" else inputs[:1]
-            dtype = _type(getattr(ufunc, method), both, **given)
+            dtype = _find_dtype(getattr(ufunc, method), both, **given)
             adding = ufunc in (np.add, np.multiply)
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
-            result = getattr(_entrywise(ufunc), method)(*map(to_object_array, inputs), **options)
+            result = getattr(_vectorize(ufunc), method)(*map(to_object_array, inputs), **options)
         if symbolic:
             array = isinstance(result, np.ndarray)
             cast = make_cast(dtype)
-            result = _finished(result, dtype, inputs) if array else apply_to_values(cast, result)
+            result = _to_array(result, dtype, inputs) if array else apply_to_values(cast, result)
         if out is None:
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
-            if _symbolic(result):
+            if _is_symbolic(result):
                 raise NotTraced("the code writes draws into an existing array. Build it from them")
             result = result.to_concrete()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
@@ -141,11 +141,11 @@ class TracedArray(np.ndarray):
         handler = _HANDLERS.get(function)
         if handler is not None:
             return handler(*args, **kwargs)
-        if _symbolic([*args, *kwargs.values()]):
+        if _is_symbolic([*args, *kwargs.values()]):
             with suppress(TypeError, AttributeError, ValueError):
                 return super().__array_function__(function, types, args, kwargs)
-        decided = {name: _decided(value) for name, value in kwargs.items()}
-        return _boxed(function(*map(_decided, args), **decided))
+        decided = {name: _fix_values(value) for name, value in kwargs.items()}
+        return _wrap_arrays(function(*map(_fix_values, args), **decided))
 
     def __bool__(self) -> bool:
         return bool(self.to_concrete())
@@ -154,7 +154,7 @@ class TracedArray(np.ndarray):
         """Returns the entries as nested lists of numbers and of symbols (values that depend on
         draws).
         """
-        return _entrywise(to_scalar)(self.objects).tolist()
+        return _vectorize(to_scalar)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """Returns the array with its entries clipped to [low, high], as ``numpy.clip`` does."""
@@ -173,7 +173,7 @@ class TracedArray(np.ndarray):
 
         The execution path first fixes the value of every random entry.
         """
-        return _boxed(self.to_concrete().nonzero())
+        return _wrap_arrays(self.to_concrete().nonzero())
 
     def view(self, *kind: Any) -> Any:  # type: ignore[override]
         """Returns a view of the array as another array class.
@@ -248,7 +248,7 @@ def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
 
     A symbol is a value that depends on random draws.
     """
-    return _finished(_entrywise(ufunc)(*map(to_object_array, inputs)), _type(ufunc, inputs), inputs)
+    return _to_array(_vectorize(ufunc)(*map(to_object_array, inputs)), _find_dtype(ufunc, inputs), inputs)
 
 
 def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
@@ -266,7 +266,7 @@ def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     return result.objects[()] if single else result
 
 
-def _entrywise(function: Callable[..., Any]) -> Any:
+def _vectorize(function: Callable[..., Any]) -> Any:
     """Returns ``function`` as a ufunc on arrays of objects.
 
     The objects may be symbols (values that depend on random draws).
@@ -295,7 +295,7 @@ def to_object_array(value: Any) -> Any:
     return objects
 
 
-def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
+def _find_dtype(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
     """Returns the dtype that NumPy gives to the result of ``function`` for inputs like ``inputs``.
 
     NumPy may raise TypeError.
@@ -303,20 +303,20 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
 
     def typical(value: Any) -> Any:
         array = isinstance(value, np.ndarray)
-        return np.ones(value.ndim and 1, value.dtype) if array else _typical(value)
+        return np.ones(value.ndim and 1, value.dtype) if array else _make_example(value)
 
     with np.errstate(all="ignore"):
         return np.asarray(function(*map(typical, inputs), **options)).dtype
 
 
-def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
+def _to_array(objects: Any, dtype: Any, inputs: Any) -> Any:
     """Returns ``objects``, computed entry by entry from ``inputs``, as an array of ``dtype``.
 
     The array is concrete if no object depends on a random draw and the execution path fixes every
     discrete draw at once. Otherwise it is a traced array.
     """
     array = TracedArray.convert(objects, dtype)
-    if not _symbolic(array):
+    if not _is_symbolic(array):
         entries = (e for v in inputs if isinstance(v, TracedArray) for e in v.objects.flat)
         symbol = next((entry for entry in entries if isinstance(entry, Symbol)), None)
         if symbol is not None and symbol.path.eager:
@@ -324,44 +324,44 @@ def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
     return array
 
 
-def _symbolic(value: Any) -> bool:
+def _is_symbolic(value: Any) -> bool:
     """Whether a value depends on a random draw that is not fixed yet."""
     if isinstance(value, TracedArray):
         return any(isinstance(entry, Symbol) for entry in value.objects.ravel())
     if isinstance(value, (list, tuple)):
-        return any(map(_symbolic, value))
+        return any(map(_is_symbolic, value))
     return isinstance(value, (Symbol, MaskedEntries))
 
 
-def _plain_index(index: Any) -> Any:
+def _fix_index(index: Any) -> Any:
     if isinstance(index, tuple):
-        return tuple(map(_plain_index, index))
+        return tuple(map(_fix_index, index))
     return index.to_concrete() if isinstance(index, (TracedArray, Symbol)) else index
 
 
-def _boxed(result: Any) -> Any:
+def _wrap_arrays(result: Any) -> Any:
     """Converts a concrete array, or each array in a tuple, to a ``TracedArray``.
 
     Entries of the new array may later depend on random draws.
     """
     if isinstance(result, tuple):
-        return tuple(map(_boxed, result))
+        return tuple(map(_wrap_arrays, result))
     plain = isinstance(result, np.ndarray) and result.ndim and not isinstance(result, TracedArray)
     return TracedArray.wrap(result, result.dtype) if plain else result
 
 
-def _decided(value: Any) -> Any:
+def _fix_values(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_decided, value))
+        return type(value)(map(_fix_values, value))
     return value.to_concrete() if isinstance(value, (TracedArray, MaskedEntries, Symbol)) else value
 
 
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
-        return _boxed(_decided(condition).nonzero())
-    picked = _entrywise(select)(to_object_array(condition), to_object_array(a), to_object_array(b))
-    kind = _type(np.where, (np.ones(1, bool), a, b))
-    return _finished(picked, kind, (condition, a, b))
+        return _wrap_arrays(_fix_values(condition).nonzero())
+    picked = _vectorize(select)(to_object_array(condition), to_object_array(a), to_object_array(b))
+    kind = _find_dtype(np.where, (np.ones(1, bool), a, b))
+    return _to_array(picked, kind, (condition, a, b))
 
 
 def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
@@ -389,20 +389,20 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
 Symbol.call_numpy, Symbol.call_ufunc = apply_to_symbols, apply_elementwise
 
 
-def _typical(entry: Any) -> Any:
+def _make_example(entry: Any) -> Any:
     """Returns an example number with the type of ``entry``, which may depend on random draws."""
     value = entry.list_values()[0][1] if isinstance(entry, Symbol) else entry
     return 1.0 if isinstance(value, AffineNoise) else value
 
 
-def _nested(value: Any) -> Any:
+def _to_lists(value: Any) -> Any:
     """Converts arrays and sequences to nested lists; returns other values unchanged."""
     if isinstance(value, (list, tuple)):
-        return [_nested(entry) for entry in value]
+        return [_to_lists(entry) for entry in value]
     return to_object_array(value).tolist() if isinstance(value, np.ndarray) else value
 
 
-def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
+def _wrap_constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
     """Wraps ``function``, which makes an array, to make a ``TracedArray`` unless ``eager`` is true.
 
     ``eager``: whether the execution path fixes every discrete draw at once.
@@ -417,9 +417,9 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
                 return copied if dtype is None else copied.astype(dtype)
             if isinstance(given, (list, tuple, Symbol)):
                 single = isinstance(given, Symbol)
-                objects = to_object_array(given) if single else np.array(_nested(given), object)
+                objects = to_object_array(given) if single else np.array(_to_lists(given), object)
                 if any(isinstance(entry, Symbol) for entry in objects.ravel()):
-                    kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
+                    kind = np.array([_make_example(entry) for entry in objects.ravel()]).dtype
                     return TracedArray.convert(objects, kind if dtype is None else dtype)
         made = function(*args, **kwargs)
         if isinstance(made, np.ndarray) and made.dtype.kind in "biufU" and not eager:
@@ -442,5 +442,5 @@ def make_replacements(eager: bool) -> dict[int, Any]:
             function(*arguments, **named) if named else apply_to_values(function, *arguments)
         )
 
-    result = {id(f): _constructor(f, eager) for f in known.ARRAY_CONSTRUCTORS.values()}
+    result = {id(f): _wrap_constructor(f, eager) for f in known.ARRAY_CONSTRUCTORS.values()}
     return result | {id(f): lazy(f) for f in (float, int, *known.MATH_FUNCTIONS.values())}

@@ -41,7 +41,7 @@ _LOOPED: dict[Any, int] = {
 }  # fmt: skip
 
 
-def _lazily(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
+def _call_lazy(function: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Calls a lazy function of iterators, such as ``zip``, with iterators of the interpreter."""
     loops, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
@@ -82,7 +82,7 @@ def _sorted(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     return run.mark_new(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
 
 
-def _extreme(function: Any, is_better: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
+def _pick_best(function: Any, is_better: Any, run: OperationTracer, args: Any, kwargs: Any) -> Any:
     key = kwargs.pop("key", None)
     if key is not None:
         return run.call(find_extreme, (args[0] if len(args) == 1 else args, key, is_better), {})
@@ -91,17 +91,17 @@ def _extreme(function: Any, is_better: Any, run: OperationTracer, args: Any, kwa
     return run.call_compiled(function, args, kwargs, function.__name__)
 
 
-def _classes(classes: Any) -> Iterator[Any]:
+def _iter_classes(classes: Any) -> Iterator[Any]:
     for part in classes if type(classes) is tuple else (classes,):
         if type(part) is tuple:
-            yield from _classes(part)
+            yield from _iter_classes(part)
         elif type(part) is types.UnionType:
             yield from part.__args__
         else:
             yield part
 
 
-def _is_below(run: OperationTracer, kind: Any, part: Any) -> bool:
+def _is_derived(run: OperationTracer, kind: Any, part: Any) -> bool:
     if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
         known_kind = known.SUBCLASS_TABLE.get((id(kind), id(part)))
         if known_kind is None and part.__module__ != "numbers":
@@ -125,12 +125,12 @@ def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
     """
     value, classes = args
     kind = run.get_class(value)
-    return any(_is_below(run, kind, part) for part in _classes(classes))
+    return any(_is_derived(run, kind, part) for part in _iter_classes(classes))
 
 
 def _is_subclass(run: OperationTracer, args: Any, kwargs: Any) -> bool:
     run.check_kind(args[0], objects.ALLOWED_METACLASSES, "issubclass")
-    return any(_is_below(run, args[0], part) for part in _classes(args[1]))
+    return any(_is_derived(run, args[0], part) for part in _iter_classes(args[1]))
 
 
 def can_catch(run: OperationTracer, error: BaseException, classes: Any) -> bool:
@@ -138,7 +138,7 @@ def can_catch(run: OperationTracer, error: BaseException, classes: Any) -> bool:
 
     ``run``: the tracing interpreter.
     """
-    return any(any(base is kind for base in type(error).__mro__) for kind in _classes(classes))
+    return any(any(base is kind for base in type(error).__mro__) for kind in _iter_classes(classes))
 
 
 def _type(run: OperationTracer, args: Any, kwargs: Any) -> Any:
@@ -162,13 +162,13 @@ def _setattr(run: OperationTracer, args: Any, kwargs: Any) -> None:
     run.set_attribute(*args)
 
 
-def _set_plainly(run: OperationTracer, args: Any, kwargs: Any) -> None:
+def _object_setattr(run: OperationTracer, args: Any, kwargs: Any) -> None:
     run.check_write(args[0])
     run.check_kind(args[1], (str,), "setattr")
     run.set_attribute_unchecked(*args)
 
 
-def _length(run: OperationTracer, args: Any, kwargs: Any) -> Any:
+def _len(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     value = run.fix_value(args[0]) if type(args[0]) is Symbol else args[0]
     kind = run.get_safe_class(value)
     if kind in CONTAINER_TYPES or kind in gate.DICT_VIEW_TYPES or kind in SET_TYPES:
@@ -186,13 +186,13 @@ def _replace(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     return run.call(type(value), (), {n: run.get_attribute(value, n) for n in parts} | kwargs)
 
 
-def _copied(run: OperationTracer, args: Any, kwargs: Any) -> Any:
+def _deepcopy(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Replaces ``copy.deepcopy`` for values of the supported types."""
     (value,) = args
     kind = run.get_safe_class(value)
     if kind in (list, tuple, dict):
-        entries = {k: _copied(run, (v,), {}) for k, v in value.items()} if kind is dict else [
-            _copied(run, (entry,), {}) for entry in value]  # fmt: skip
+        entries = {k: _deepcopy(run, (v,), {}) for k, v in value.items()} if kind is dict else [
+            _deepcopy(run, (entry,), {}) for entry in value]  # fmt: skip
         run.record_content(value)
         return tuple(entries) if kind is tuple else run.mark_new(entries)
     if kind in ARRAYS:
@@ -202,7 +202,7 @@ def _copied(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     return value
 
 
-def _item(run: OperationTracer, args: Any, kwargs: Any) -> Any:
+def _get_items(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     *places, value = args
     result = tuple(run.get_entry(value, place) for place in places)
     return result if len(result) > 1 else result[0]
@@ -216,7 +216,7 @@ def _print(run: OperationTracer, args: Any, kwargs: Any) -> None:
         run.check_input(value, "print")
 
 
-def _declared(run: OperationTracer, args: Any, kwargs: Any) -> Any:
+def _get_allowed_values(run: OperationTracer, args: Any, kwargs: Any) -> Any:
     """Returns the allowed values that a settings class of this package declares, by field."""
     if type(args[0]) not in objects.ALLOWED_METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
@@ -232,40 +232,40 @@ def make_super(run: OperationTracer, args: Any, kwargs: Any = None) -> Any:
     return SuperProxy(args[0], args[1])
 
 
-def _replace_by(function: Any) -> Callable[..., Any]:
+def _make_replacement(function: Any) -> Callable[..., Any]:
     return lambda run, args, kwargs: run.call(function, args, kwargs)
 
 
 # Replacements, by the id of the built-in function that they replace.
 BUILTIN_REPLACEMENTS: dict[int, Callable[[OperationTracer, Any, Any], Any]] = {
-    **{key: _replace_by(function) for key, function in EQUIVALENTS.items()},
-    **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
-    id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_item, args, {}),
-    id(_item): _item,
+    **{key: _make_replacement(function) for key, function in EQUIVALENTS.items()},
+    **{id(function): functools.partial(_call_lazy, function) for function in _LOOPED},
+    id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_get_items, args, {}),
+    id(_get_items): _get_items,
     id(next): _next,
     id(iter): _iter,
     id(reversed): _reversed,
     id(print): _print,
-    id(settings.get_allowed_values): _declared,
+    id(settings.get_allowed_values): _get_allowed_values,
     id(issubclass): _is_subclass,
-    id(copy.deepcopy): _copied,
+    id(copy.deepcopy): _deepcopy,
     id(dataclasses.replace): _replace,
     id(isinstance): is_instance,
     id(type): _type,
     id(getattr): _getattr,
     id(hasattr): lambda run, args, kwargs: _getattr(run, (*args, MISSING), {}) is not MISSING,
     id(setattr): _setattr,
-    id(object.__setattr__): _set_plainly,
+    id(object.__setattr__): _object_setattr,
     id(object.__init__): lambda run, args, kwargs: None,
     id(callable): lambda run, args, kwargs: (
         type(args[0]) in _CALLABLE or run.find_method(args[0], "__call__") is not None
     ),
     id(super): make_super,
-    id(len): _length,
+    id(len): _len,
     id(list): lambda run, args, kwargs: run.mark_new([*run.iterate(args[0])] if args else []),
     id(tuple): lambda run, args, kwargs: tuple(run.iterate(args[0])) if args else (),
     id(sorted): _sorted,
-    id(min): functools.partial(_extreme, min, operator.lt),
-    id(max): functools.partial(_extreme, max, operator.gt),
+    id(min): functools.partial(_pick_best, min, operator.lt),
+    id(max): functools.partial(_pick_best, max, operator.gt),
     id(functools.partial): lambda run, args, kwargs: PartialCall(args[0], args[1:], kwargs),
 }

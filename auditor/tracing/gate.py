@@ -43,16 +43,16 @@ DIGEST_TYPES = {kind for kind in known.ALLOWED_ATTRS if kind.__module__ in ("_ha
 _MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGEST_TYPES}
 
 
-def _operators(names: str) -> set[int]:
+def _operator_ids(names: str) -> set[int]:
     return {id(getattr(operator, name)) for name in names.split()}
 
 
 # Functions of a set that do not depend on its order, which for strings differs between processes.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
-_ORDERLESS |= _operators("or_ and_ sub xor contains eq ne lt le gt ge")
+_ORDERLESS |= _operator_ids("or_ and_ sub xor contains eq ne lt le gt ge")
 _TEXTS = {id(f) for f in (str, repr, format, ascii)}
 _DISPATCHER = type(np.concatenate)
-_READING = _operators("contains indexOf countOf concat")
+_READING = _operator_ids("contains indexOf countOf concat")
 _PROTOCOLS = (abs, round, pow, divmod, min, max, sorted)
 # Names of functions that only read an iterator to its end.
 _CONSUMING = known.split_names(
@@ -181,7 +181,7 @@ class CallGate(ABC):
         """Raises NotTraced unless the present run of the traced code created ``value``."""
         if not self.is_new(value):
             self.refuse(
-                f"the code changes {_described(value)} that this call did not create, which keeps "
+                f"the code changes {_describe(value)} that this call did not create, which keeps "
                 "its value between calls, so that later outputs may depend on it"
             )
 
@@ -191,7 +191,7 @@ class CallGate(ABC):
         Later changes can then be noticed. Objects that the present run created are not recorded.
         """
         if type(value) in _MUTABLE and id(value) not in self.reads and not self.is_new(value):
-            self.reads[id(value)] = value, _content(value)
+            self.reads[id(value)] = value, _read_content(value)
 
     def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
         """Stores the value of a name that is defined outside of the run, when the code first reads
@@ -214,7 +214,7 @@ class CallGate(ABC):
             if names.get(name) is not value:
                 raise StateChanged(f"the code reads {name}, which other code changes. Pass it in")
         for value, before in self.reads.values():
-            if _content(value) != before:
+            if _read_content(value) != before:
                 raise StateChanged("the code reads an object that other code changes. Pass it in")
 
     def call_allowed_compiled(
@@ -241,10 +241,10 @@ class CallGate(ABC):
         if function is known.NUMPY_RANDOM.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.ARRAY_CONSTRUCTORS["asarray"]:
-            return self._as_array(target, args, kwargs, name)
+            return self._call_asarray(target, args, kwargs, name)
         return self.call_compiled(target, args, kwargs, name, size=size)
 
-    def _as_array(self, target: Any, args: tuple[Any, ...], kwargs: Any, name: str) -> Any:
+    def _call_asarray(self, target: Any, args: tuple[Any, ...], kwargs: Any, name: str) -> Any:
         """Calls ``numpy.asarray`` and returns its result.
 
         A result that is, or shares memory with, an argument that the run did not create does not
@@ -302,7 +302,7 @@ class CallGate(ABC):
             if out is not None:
                 self.check_write(out)
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
-            args = tuple(map(self._array_of_draws, args))
+            args = tuple(map(self._to_draw_array, args))
         result = self.run_code(lambda: function(*args, **kwargs))
         self.record_created_results(result, arguments, name)
         return result
@@ -367,7 +367,7 @@ class CallGate(ABC):
             or known.KNOWN_CLASSES.get(id(value)) is value
             or (id(kind) in known.KNOWN_CLASSES and issubclass(type(value), BaseException))
         ):
-            self.refuse(f"the code uses {_described(value)} in {name}, which may run untraced code")
+            self.refuse(f"the code uses {_describe(value)} in {name}, which may run untraced code")
         return value
 
     def check_set_order(self, value: Any) -> None:
@@ -386,7 +386,7 @@ class CallGate(ABC):
         while type(root.base) is np.ndarray:
             root = root.base
         if type(root.base) not in (type(None), bytes, TracedArray):
-            self.refuse(f"the code uses an array in the memory of {_described(root.base)}")
+            self.refuse(f"the code uses an array in the memory of {_describe(root.base)}")
 
     def check_length(self, length: int) -> None:
         """Raises NotTraced if a container or array of ``length`` entries is too large (over 2^22).
@@ -398,7 +398,7 @@ class CallGate(ABC):
             entries = f"{length:,} entries, more than {_MAX_SIZE:,}"
             self.refuse(f"the code uses a container or array of {entries}")
 
-    def _array_of_draws(self, value: Any) -> Any:
+    def _to_draw_array(self, value: Any) -> Any:
         """Converts a list or tuple that contains symbols to an array; returns any other value
         unchanged.
 
@@ -469,12 +469,12 @@ def _takes_symbols(function: Any) -> bool:
     return ours or kind in (np.ufunc, _DISPATCHER) or function in _PROTOCOLS
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     kind = type(value)
     return f"{'an' if kind.__name__[0] in 'aeiou' else 'a'} {kind.__name__}"
 
 
-def _content(value: Any) -> Any:
+def _read_content(value: Any) -> Any:
     """Returns the content of a container, to notice later changes.
 
     The content consists of the values of entries of built-in types, and the ids of all other
@@ -489,12 +489,12 @@ def _content(value: Any) -> Any:
     if type(value) is types.CellType:
         value = [value.cell_contents]
     entries: Iterable[Any] = value.items() if isinstance(value, dict) else value
-    return [_entry(entry) for entry in entries]
+    return [_read_entry(entry) for entry in entries]
 
 
-def _entry(value: Any) -> Any:
+def _read_entry(value: Any) -> Any:
     if type(value) is tuple:
-        return tuple(map(_entry, value))
+        return tuple(map(_read_entry, value))
     variable = (Symbol, MaskedEntries, TracedGenerator)
     if type(value) in ATOMIC_TYPES and not isinstance(value, variable):
         nan = isinstance(value, float) and math.isnan(value)

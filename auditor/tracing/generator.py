@@ -58,7 +58,7 @@ class TracedGenerator(np.random.Generator):
         text of the drawing call, for reports.
         """
         name = name or f"{family}()"
-        return self._filled(size, np.float64, lambda: self._open(RealDraw(name, family)))
+        return self._fill(size, np.float64, lambda: self._record(RealDraw(name, family)))
 
     def draw_scaled(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
         """Draws numbers from a standard distribution, multiplied by ``scale`` and shifted by
@@ -88,14 +88,14 @@ class TracedGenerator(np.random.Generator):
         """Draws the number of trials (1, 2, ...) up to the first success, which has probability
         ``p``.
         """
-        share = _share(p)
+        share = _to_probability(p)
         if share == 0:
             raise ValueError("p <= 0, p > 1 or p contains NaNs")
         if share == 1:
-            return self._filled(size, np.int64, lambda: np.int64(1))
+            return self._fill(size, np.int64, lambda: np.int64(1))
         rate = -math.log1p(-float(share))
         name = f"geometric({float(share):.6g})"
-        return self._filled(size, np.int64, lambda: self._open(RealDraw(name, "geometric", rate)))
+        return self._fill(size, np.int64, lambda: self._record(RealDraw(name, "geometric", rate)))
 
     def integers(
         self,
@@ -123,9 +123,9 @@ class TracedGenerator(np.random.Generator):
             return self.draw_scaled("uniform", first, many, size, name)
         if many > _MAX_VALUES:
             source = partial(RealDraw, name, "integers", 0.0, many)
-            return first + self._filled(size, dtype, lambda: self._open(source()))
-        values = _whole_numbers(first, beyond, np.dtype(dtype).type)
-        return self._filled(size, dtype, lambda: self._discrete(name, values, _equal_masses(many)))
+            return first + self._fill(size, dtype, lambda: self._record(source()))
+        values = _list_integers(first, beyond, np.dtype(dtype).type)
+        return self._fill(size, dtype, lambda: self._draw_finite(name, values, _equal_masses(many)))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Draws the number of successes in ``n`` trials with success probability ``p``.
@@ -139,8 +139,8 @@ class TracedGenerator(np.random.Generator):
             drawn = np.empty(every.size, dtype=object)
             for place, one in enumerate(every):
                 drawn[place] = self.binomial(*one[:2])
-            return self._together(drawn, every.shape, np.int64)
-        trials, share = int(n), _share(p)
+            return self._to_array(drawn, every.shape, np.int64)
+        trials, share = int(n), _to_probability(p)
         described = f"{trials:,} trials"
         if trials > _MAX_VALUES:
             raise NotTraced(f"a binomial draw has {described}, more than {_MAX_VALUES:,}")
@@ -150,7 +150,7 @@ class TracedGenerator(np.random.Generator):
         masses = tuple(math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in hits)
         values = tuple(map(np.int64, hits))
         name = f"binomial({trials}, {float(share):.6g})"
-        return self._filled(size, np.int64, lambda: self._discrete(name, values, masses))
+        return self._fill(size, np.int64, lambda: self._draw_finite(name, values, masses))
 
     def choice(
         self,
@@ -164,33 +164,33 @@ class TracedGenerator(np.random.Generator):
         """Draws elements of ``a``, with or without replacement, as
         ``numpy.random.Generator.choice`` does.
         """
-        array = _rows(a, "choice", axis)
+        array = _to_rows(a, "choice", axis)
         many = len(array)
         if many == 0:
             raise ValueError("a cannot be empty unless no samples are taken")
         shares: Sequence[Any] = _equal_masses(many)
         if p is not None:
-            given = [_share(share) for share in p]
+            given = [_to_probability(share) for share in p]
             total = sum(given)
             if len(given) != many or abs(total - 1) > 1e-7:
                 raise ValueError("probabilities do not sum to 1")
             shares = [share / total for share in given]
         name = f"choice of {many}"
         if not replace and size is not None:
-            picks = self.draw_distinct_indices(shares, math.prod(_shape(size)))
-            return array[np.array(picks, dtype=np.int64).reshape(_shape(size))]
+            picks = self.draw_distinct_indices(shares, math.prod(_to_shape(size)))
+            return array[np.array(picks, dtype=np.int64).reshape(_to_shape(size))]
         if array.ndim > 1 or array.dtype.kind not in "biuf":
-            picks = [self.draw_index(name, shares) for _ in range(math.prod(_shape(size)))]
-            return array[np.array(picks, dtype=np.int64).reshape(_shape(size))[()]]
+            picks = [self.draw_index(name, shares) for _ in range(math.prod(_to_shape(size)))]
+            return array[np.array(picks, dtype=np.int64).reshape(_to_shape(size))[()]]
         values = tuple(array)
         if any(isinstance(value, Symbol) for value in values):
-            return self._filled(size, array.dtype, lambda: values[self.draw_index(name, shares)])
-        return self._filled(size, array.dtype, lambda: self._discrete(name, values, tuple(shares)))
+            return self._fill(size, array.dtype, lambda: values[self.draw_index(name, shares)])
+        return self._fill(size, array.dtype, lambda: self._draw_finite(name, values, tuple(shares)))
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """Returns the rows of the array ``x``, or the integers below ``x``, in random order."""
-        array = _rows(x, "permutation", axis)
-        return array[np.array(self._order(len(array)), dtype=np.int64)]
+        array = _to_rows(x, "permutation", axis)
+        return array[np.array(self._draw_order(len(array)), dtype=np.int64)]
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
         """Returns the entries of a one-dimensional array in random order.
@@ -205,7 +205,7 @@ class TracedGenerator(np.random.Generator):
         """Brings the elements of ``x`` into random order, in place."""
         if axis:
             raise NotTraced("tracing supports Generator.shuffle only along the first axis")
-        order = self._order(len(x))
+        order = self._draw_order(len(x))
         x[:] = x[np.array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
 
     @property
@@ -247,7 +247,7 @@ class TracedGenerator(np.random.Generator):
 
         ``name``: text of the drawing call, for reports.
         """
-        return self._discrete(name, values, _equal_masses(len(values)))
+        return self._draw_finite(name, values, _equal_masses(len(values)))
 
     def draw_index(self, name: str, shares: Sequence[Fraction]) -> int:
         """Draws an index with the given probabilities, and fixes its value on the execution path.
@@ -255,7 +255,7 @@ class TracedGenerator(np.random.Generator):
         ``name``: text of the drawing call, for reports.
         ``shares``: probability of each index.
         """
-        return int(fix_symbol(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
+        return int(fix_symbol(self._draw_finite(name, tuple(range(len(shares))), tuple(shares))))
 
     def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
         """Draws ``count`` distinct indices one after another, without replacement.
@@ -273,16 +273,16 @@ class TracedGenerator(np.random.Generator):
             picks.append(left.pop(self.draw_index(f"one of {len(left)}", weights)))
         return picks
 
-    def _order(self, many: int) -> list[int]:
+    def _draw_order(self, many: int) -> list[int]:
         return self.draw_distinct_indices(_equal_masses(many), many) if many else []
 
-    def _open(self, source: RealDraw) -> Any:
+    def _record(self, source: RealDraw) -> Any:
         value = self.path.record_draw(source)
         if value is not None:
             return np.int64(value) if source.is_integer else value
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
 
-    def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
+    def _draw_finite(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
         """Records a draw from ``values`` with probabilities ``masses``, and returns its value.
 
         The value is a symbol, which depends on the draw. The value is concrete in a replay (a run
@@ -299,19 +299,19 @@ class TracedGenerator(np.random.Generator):
         symbol = Symbol(self.path, [({source: 1 << k}, value) for k, value in drawn])
         return symbol.to_concrete() if self.path.eager else symbol
 
-    def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
+    def _fill(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
         """Returns one draw if ``size`` is None, otherwise an array of draws of that shape."""
         if size is None:
             return draw()
-        many, limit = math.prod(_shape(size)), paths.MAX_DRAWS
+        many, limit = math.prod(_to_shape(size)), paths.MAX_DRAWS
         if many > limit:
             raise NotTraced(f"the code draws an array of {many:,} numbers, over {limit:,}")
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()
-        return self._together(draws, _shape(size), dtype)
+        return self._to_array(draws, _to_shape(size), dtype)
 
-    def _together(self, draws: Any, shape: Any, dtype: Any) -> Any:
+    def _to_array(self, draws: Any, shape: Any, dtype: Any) -> Any:
         """Returns draws as an array of ``shape`` and ``dtype``.
 
         The array is concrete in replays (runs with given values of the draws), and if the path
@@ -323,7 +323,7 @@ class TracedGenerator(np.random.Generator):
         return TracedArray.wrap(draws.reshape(shape), dtype)
 
 
-def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
+def _make_noise_method(family: str, name: str, *parameters: str) -> Callable[..., Any]:
     """Returns a generator method that draws numbers from the distribution ``family``.
 
     ``name``: name of the method. ``parameters``: names of its positional arguments: "loc", "scale".
@@ -341,7 +341,7 @@ def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
     return draw
 
 
-def _refusing(name: str) -> Callable[..., Any]:
+def _make_refusal(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise NotTraced(f"tracing does not support {name}")
 
@@ -357,14 +357,14 @@ _NOISES: dict[str, tuple[str, ...]] = {
     "standard_exponential": ("exponential",),
 }
 for _name, (_family, *_parameters) in _NOISES.items():
-    setattr(TracedGenerator, _name, _noise(_family, _name, *_parameters))
+    setattr(TracedGenerator, _name, _make_noise_method(_family, _name, *_parameters))
 for _name in dir(np.random.Generator):
     if not _name.startswith("_") and _name not in vars(TracedGenerator):
-        setattr(TracedGenerator, _name, _refusing(f"Generator.{_name}"))
+        setattr(TracedGenerator, _name, _make_refusal(f"Generator.{_name}"))
 
 
 @cache
-def _whole_numbers(first: int, beyond: int, kind: Any) -> tuple[Any, ...]:
+def _list_integers(first: int, beyond: int, kind: Any) -> tuple[Any, ...]:
     return tuple(kind(k) for k in range(first, beyond))
 
 
@@ -374,7 +374,7 @@ def _equal_masses(count: int) -> tuple[Fraction, ...]:
     return (Fraction(1, count),) * count
 
 
-def _number(value: Any) -> Any:
+def _fix_number(value: Any) -> Any:
     """Converts a number to a fraction.
 
     A symbol (a value that depends on random draws) is fixed to a number first.
@@ -382,19 +382,19 @@ def _number(value: Any) -> Any:
     return to_fraction(value.to_concrete() if isinstance(value, Symbol) else value)
 
 
-def _share(value: Any) -> Any:
+def _to_probability(value: Any) -> Any:
     """Converts a probability to a fraction; raises ValueError if it is not in [0, 1]."""
-    share = _number(value)
+    share = _fix_number(value)
     if not 0 <= share <= 1:
         raise ValueError("p < 0, p > 1 or p is NaN")
     return share
 
 
-def _shape(size: Any) -> tuple[int, ...]:
+def _to_shape(size: Any) -> tuple[int, ...]:
     return () if size is None else tuple(map(int, np.ravel(size)))
 
 
-def _rows(value: Any, name: str, axis: int) -> Any:
+def _to_rows(value: Any, name: str, axis: int) -> Any:
     """Returns the array from whose rows the method ``name`` draws; an integer stands for a range.
 
     Raises NotTraced for an ``axis`` other than 0, and for more than 4096 rows.
@@ -409,7 +409,7 @@ def _rows(value: Any, name: str, axis: int) -> Any:
     return value if isinstance(value, TracedArray) else np.asarray(value)
 
 
-def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
+def _replace_numpy_random(rng: Any) -> dict[str, Callable[..., Any]]:
     """Returns replacements for NumPy's global random functions, by name, which use ``rng``."""
     same = "random uniform beta normal standard_normal laplace exponential geometric binomial "
     same += "choice permutation shuffle standard_exponential"
@@ -428,7 +428,7 @@ def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
+def _replace_python_random(rng: Any) -> dict[str, Callable[..., Any]]:
     """Returns replacements for the functions of Python's ``random``, by name, which use ``rng``.
 
     Drawn integers are Python integers.
@@ -449,7 +449,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         many = len(population)
         if cum_weights is not None:
             weights = [b - a for a, b in itertools.pairwise([0, *cum_weights])]
-        shares = [Fraction(1)] * many if weights is None else [_number(w) for w in weights]
+        shares = [Fraction(1)] * many if weights is None else [_fix_number(w) for w in weights]
         total = sum(shares)
         shares = [share / total for share in shares]
         return [population[rng.draw_index(f"choices of {many}", shares)] for _ in range(k)]
@@ -466,7 +466,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         "expovariate": lambda lambd=1.0: rng.exponential(1.0 / lambd),
         "randrange": randrange,
         "randint": lambda a, b: randrange(a, b + 1),
-        "getrandbits": lambda k: randrange(1 << k) if k < 13 else _refusing("getrandbits")(),
+        "getrandbits": lambda k: randrange(1 << k) if k < 13 else _make_refusal("getrandbits")(),
         "choice": lambda seq: seq[int(randrange(len(seq)))],
         "choices": choices,
         "sample": sample,
@@ -481,11 +481,11 @@ def make_draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
     replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.NUMPY_RANDOM, _legacy(rng)),
-        ("random", known.PYTHON_RANDOM, _standard_library(rng)),
+        ("numpy.random", known.NUMPY_RANDOM, _replace_numpy_random(rng)),
+        ("random", known.PYTHON_RANDOM, _replace_python_random(rng)),
     ]
     return {
-        id(function): modelled.get(name) or _refusing(f"{module}.{name}")
+        id(function): modelled.get(name) or _make_refusal(f"{module}.{name}")
         for module, functions, modelled in known_draws
         for name, function in functions.items()
     }

@@ -83,7 +83,7 @@ class CallTracer(OperationTracer):
         if kind is types.MethodType:
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         if kind is NativeMethod:
-            return self._native_method(function.owner, function.name, args, kwargs)
+            return self._call_native(function.owner, function.name, args, kwargs)
         if kind is PartialCall:
             return self.call(function.function, (*function.args, *args), function.kwargs | kwargs)
         if kind is functools.partial:
@@ -100,7 +100,7 @@ class CallTracer(OperationTracer):
             self.refuse_call(_name(function))
         return self.call(self.look_up(kind, "__call__"), (function, *args), kwargs)
 
-    def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
+    def _make_scope(self, module: dict[str, Any]) -> dict[str, Any]:
         """Returns the global names of rewritten code of a module.
 
         These are the interpreter itself, and the names of ``module`` for reading.
@@ -111,7 +111,7 @@ class CallTracer(OperationTracer):
             self.scopes[id(scope)] = scope
         return self.modules[id(module)]
 
-    def _function(self, function: types.FunctionType) -> types.FunctionType:
+    def _rewrite(self, function: types.FunctionType) -> types.FunctionType:
         """Returns ``function`` rewritten so that every operation is a call of this interpreter.
 
         Raises NotTraced if the source code is not found.
@@ -128,7 +128,7 @@ class CallTracer(OperationTracer):
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         made = types.FunctionType(
             new,
-            self._scope(function.__globals__),
+            self._make_scope(function.__globals__),
             function.__name__,
             function.__defaults__,
             tuple(cells[name] for name in new.co_freevars),
@@ -144,7 +144,7 @@ class CallTracer(OperationTracer):
 
     def _interpret(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.count_steps(_CALL)
-        function = self._function(function)
+        function = self._rewrite(function)
         if self.call_depth > _MAX_DEPTH:
             self.refuse(f"the code nests calls more than {_MAX_DEPTH} deep")
         self.call_depth += 1
@@ -162,7 +162,7 @@ class CallTracer(OperationTracer):
             self.call_depth -= 1
         return TracedIterator(result) if function.__code__.co_flags & CO_GENERATOR else result
 
-    def _native_method(self, value: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _call_native(self, value: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         kind = type(value)
         if name == "__getitem__":
             return self.get_entry(value, *args)
@@ -183,7 +183,7 @@ class CallTracer(OperationTracer):
             value[:] = self.call(sorted, (value,), kwargs)
             return None
         if name in _BLIND.get(kind, ()):
-            return self._blind_method(value, kind, name, args)
+            return self._call_blind(value, kind, name, args)
         if kind in gate.DIGEST_TYPES or kind in (np.random.Generator, np.ufunc):
             if name in (*_SINGLE, "shuffle", "permuted") and TracedArray in map(type, args):
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
@@ -197,7 +197,7 @@ class CallTracer(OperationTracer):
             f"{kind.__name__}.{name}",
         )
 
-    def _blind_method(self, value: Any, kind: Any, name: str, args: Any) -> Any:
+    def _call_blind(self, value: Any, kind: Any, name: str, args: Any) -> Any:
         """Calls a method of a list, deque or dict that does not read the stored entries.
 
         ``kind``: class of the container ``value``. ``name``: name of the method, such as "append".
@@ -401,9 +401,9 @@ class Interpreter(CallTracer):
         plain = all(type(b) is type and self.look_up(b, "__init_subclass__") is hook for b in bases)
         if not plain:
             self.refuse(f"the code defines the class {name} with a base that is not supported")
-        return builtins.__build_class__(body, name, *bases, metaclass=self._new_class)  # type: ignore[no-any-return]
+        return builtins.__build_class__(body, name, *bases, metaclass=self._make_class)  # type: ignore[no-any-return]
 
-    def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
+    def _make_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
         for value in names.values():
             kind = type(value)
             others = (*SYMBOLIC_TYPES, types.CellType, type(None))

@@ -171,7 +171,7 @@ MATH_FUNCTIONS = {
 }
 
 
-def _public(kind: type) -> set[str]:
+def _public_names(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
@@ -179,7 +179,7 @@ _NUMBER = split_names(
     "bit_length bit_count to_bytes as_integer_ratio is_integer hex conjugate real imag numerator "
     "denominator from_bytes fromhex"
 )
-_LIST = _public(list) | {"__getitem__", "__len__", "__contains__"}
+_LIST = _public_names(list) | {"__getitem__", "__len__", "__contains__"}
 _ARRAY = split_names(
     "T all any argmax argmin argpartition argsort astype choose clip compress conj copy cumprod "
     "cumsum diagonal dot dtype fill flatten imag item itemsize max mean min nbytes ndim nonzero "
@@ -188,7 +188,7 @@ _ARRAY = split_names(
     "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits"
 )
 _DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
-ALLOWED_ATTRS: dict[Any, set[str]] = {k: _public(k) for k in (str, bytes, dict, set, deque)}
+ALLOWED_ATTRS: dict[Any, set[str]] = {k: _public_names(k) for k in (str, bytes, dict, set, deque)}
 ALLOWED_ATTRS |= dict.fromkeys((int, float, bool, complex), _NUMBER)
 ALLOWED_ATTRS |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
 ALLOWED_ATTRS |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
@@ -224,23 +224,23 @@ def is_mutating(kind: type, name: str) -> bool:
     return name in _CHANGES.get(kind, ())
 
 
-def _shape(shape: Any, *_: Any, **__: Any) -> int:
+def _count_entries(shape: Any, *_: Any, **__: Any) -> int:
     return math.prod(shape) if type(shape) in (tuple, list) else int(shape)
 
 
-def _range(low: Any = 0, high: Any = None, step: Any = 1, *_: Any, **__: Any) -> int:
+def _count_range(low: Any = 0, high: Any = None, step: Any = 1, *_: Any, **__: Any) -> int:
     low, high = (0, low) if high is None else (low, high)
     return int((high - low) / step)
 
 
-def _times(value: Any, many: Any, *_: Any, **__: Any) -> int:
+def _count_copies(value: Any, many: Any, *_: Any, **__: Any) -> int:
     return int(np.size(value)) * int(np.prod(many) if np.size(many) < 9 else np.sum(many))
 
 
 _RULES: list[tuple[tuple[Any, ...], Any]] = [
-    ((np.zeros, np.ones, np.full), _shape),
-    ((np.arange,), _range),
-    ((np.repeat, np.tile), _times),
+    ((np.zeros, np.ones, np.full), _count_entries),
+    ((np.arange,), _count_range),
+    ((np.repeat, np.tile), _count_copies),
     ((np.eye, np.identity, np.tri), lambda n, m=None, *_, **__: int(n) * int(m or n)),
     ((np.linspace, np.logspace), lambda low, high=0, num=50, *_, **__: int(num)),
     ((np.outer, np.kron), lambda a, b, *_, **__: int(np.size(a)) * int(np.size(b))),

@@ -109,13 +109,13 @@ def _is_python(kind: type) -> bool:
     module = vars(kind).get("__module__")
     if kind is Fraction or type(module) is not str or module.startswith(_PACKAGE):
         return False
-    if not all(base in _ROOTS or issubclass(base, BaseException) or _is_written(base)
+    if not all(base in _ROOTS or issubclass(base, BaseException) or _is_pure_python(base)
                for base in kind.__mro__):  # fmt: skip
         return False
-    return _is_written(kind)
+    return _is_pure_python(kind)
 
 
-def _is_written(kind: type) -> bool:
+def _is_pure_python(kind: type) -> bool:
     """Whether a class is written in Python, so that it defines no compiled method."""
     compiled = (COMPILED_METHOD_TYPE, types.MethodDescriptorType)
     heap = bool(kind.__flags__ & 1 << 9)
@@ -142,8 +142,8 @@ class ObjectReader(CallGate):
             self.is_replayed &= kind is not TracedGenerator  # a replay would read another class
             return self.get_class(value)
         if kind is types.ModuleType:
-            return self._of_module(value, name)
-        if name in _OPEN_METHODS.get(kind, ()) or self._draws_or_reduces(value, kind, name):
+            return self._read_module(value, name)
+        if name in _OPEN_METHODS.get(kind, ()) or self._is_draw_or_reduction(value, kind, name):
             return NativeMethod(value, name)
         if kind in _OPEN_METHODS:
             return self.get_attribute(self.mark_new(value.to_concrete()), name)
@@ -154,23 +154,23 @@ class ObjectReader(CallGate):
         array = kind is TracedArray or issubclass(kind, np.dtype)
         allowed = known.ALLOWED_ATTRS.get(np.ndarray if array else kind)
         if allowed is not None:
-            return self._of_plain(value, name, allowed)
+            return self._read_builtin(value, name, allowed)
         if kind in ALLOWED_METACLASSES:
-            return self._of_class(value, name)
+            return self._read_class(value, name)
         if kind is SuperProxy:
-            return self._of_super(value, name)
+            return self._read_super(value, name)
         if kind is types.FunctionType:
             if name in ("__name__", "__wrapped__") and (name == "__name__" or name in vars(value)):
                 return getattr(value, name)
             if not name.startswith("__"):
-                return self._among(vars(value), name, "'function' object")
+                return self._read_name(vars(value), name, "'function' object")
         if id(kind) in known.KNOWN_CLASSES and issubclass(kind, BaseException):
             if name == "args":
                 return value.args
             self.refuse(f"the code reads the attribute {name} of an exception")
-        return self._of_object(value, name)
+        return self._read_object(value, name)
 
-    def _draws_or_reduces(self, value: Any, kind: Any, name: str) -> bool:
+    def _is_draw_or_reduction(self, value: Any, kind: Any, name: str) -> bool:
         """Whether ``value.name`` is a random draw of a generator, or a reduction of a known ufunc.
 
         The generator must be that of the traced code, or one that the present run created.
@@ -181,7 +181,7 @@ class ObjectReader(CallGate):
         own = kind is np.random.Generator and self.is_new(value)
         return name in _DRAWS and (own or kind is TracedGenerator)
 
-    def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
+    def _read_name(self, names: dict[str, Any], name: str, owner: str) -> Any:
         """Returns ``names[name]``.
 
         If the name does not exist, raises AttributeError in the traced code. ``owner``: description
@@ -192,7 +192,7 @@ class ObjectReader(CallGate):
         self.record_name_read(names, name)
         return names[name]
 
-    def _of_module(self, module: types.ModuleType, name: str) -> Any:
+    def _read_module(self, module: types.ModuleType, name: str) -> Any:
         names = vars(module)
         if name not in names:
             full = f"{module.__name__}.{name}"
@@ -216,7 +216,7 @@ class ObjectReader(CallGate):
         self.record_name_read(names, name)
         return value
 
-    def _of_plain(self, value: Any, name: str, allowed: set[str]) -> Any:
+    def _read_builtin(self, value: Any, name: str, allowed: set[str]) -> Any:
         kind = type(value)
         if name not in allowed:
             if hasattr(kind, name):
@@ -268,7 +268,7 @@ class ObjectReader(CallGate):
         """
         return _is_python(kind)
 
-    def _of_object(self, value: Any, name: str) -> Any:
+    def _read_object(self, value: Any, name: str) -> Any:
         kind = type(value)
         if not self.is_python_class(kind):
             self.refuse(f"tracing does not know {kind.__module__}.{kind.__name__}.{name}")
@@ -287,9 +287,9 @@ class ObjectReader(CallGate):
         hook = self.look_up(kind, "__getattr__")
         if member is MISSING and hook is not MISSING:
             return self.call(hook, (value, name), {})
-        return self._bound(member, kind, name, value)
+        return self._bind(member, kind, name, value)
 
-    def _bound(self, member: Any, kind: type, name: str, value: Any = MISSING) -> Any:
+    def _bind(self, member: Any, kind: type, name: str, value: Any = MISSING) -> Any:
         """Returns ``member``, an attribute of the class ``kind``, bound to the class or to an
         instance.
 
@@ -341,7 +341,7 @@ class ObjectReader(CallGate):
             self.refuse(f"the code uses {type(value).__name__}, which overrides __dict__")
         return names
 
-    def _of_class(self, kind: type, name: str) -> Any:
+    def _read_class(self, kind: type, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
             return kind.__name__
         if name == "__mro__":
@@ -352,12 +352,12 @@ class ObjectReader(CallGate):
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
             self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
-        return self._bound(self.look_up(kind, name), kind, name)
+        return self._bind(self.look_up(kind, name), kind, name)
 
-    def _of_super(self, value: SuperProxy, name: str) -> Any:
+    def _read_super(self, value: SuperProxy, name: str) -> Any:
         kind = value.value if isinstance(value.value, type) else type(value.value)
         member = self.look_up(kind, name, after=value.owner)
-        return self._bound(member, kind, name, value.value)
+        return self._bind(member, kind, name, value.value)
 
     def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
         """Returns a special method, such as ``__len__``, of an object whose class is written in
@@ -477,7 +477,7 @@ class ObjectBuilder(ObjectReader):
             raise TracedError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
         value = self.mark_new(object.__new__(kind))
         if self.get_fields(kind) and not self.has_source(begin):
-            self._begin_dataclass(value, args, kwargs)
+            self._init_dataclass(value, args, kwargs)
         elif begin is not object.__init__:
             self.call(begin, (value, *args), kwargs)
         elif args or kwargs:
@@ -502,7 +502,7 @@ class ObjectBuilder(ObjectReader):
         others = [member for member in kinds if member is not types.MemberDescriptorType]
         return all(self.look_up(member, "__get__") is MISSING for member in others)
 
-    def _begin_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _init_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Initialises an object as the generated ``__init__`` of a dataclass does."""
         parts = self.get_fields(type(value)) or []
         by_place = [part.name for part in parts if part.init and not part.kw_only]

@@ -60,11 +60,11 @@ class Operand:
     def __bool__(self) -> bool:
         return self.run.is_true(self.value)
 
-    def _comparison(name: str) -> Any:  # type: ignore[misc]
+    def _make_comparison(name: str) -> Any:  # type: ignore[misc]
         return lambda a, b: Operand(a.run, a.run.compare(name, a.value, b.value))
 
-    __lt__, __le__, __gt__ = _comparison("lt"), _comparison("le"), _comparison("gt")
-    __ge__, __eq__, __ne__ = _comparison("ge"), _comparison("eq"), _comparison("ne")
+    __lt__, __le__, __gt__ = _make_comparison("lt"), _make_comparison("le"), _make_comparison("gt")
+    __ge__, __eq__, __ne__ = _make_comparison("ge"), _make_comparison("eq"), _make_comparison("ne")
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -75,7 +75,7 @@ class OperationTracer(objects.ObjectBuilder):
     checked and then called.
     """
 
-    def _by_method(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
+    def _call_special(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
         for value, other, method in ((a, b, name), (b, a, mirrored)):
             hook = self.find_method(value, f"__{method}__")
             result = NotImplemented if hook is None else hook(other)
@@ -108,7 +108,7 @@ class OperationTracer(objects.ObjectBuilder):
             return self.mark_new(result) if kind_a is list else result
         if name == "or" and kind_a in (*ALLOWED_METACLASSES, types.UnionType):
             return a | b
-        result = self._by_method(name, f"r{name}", a, b)
+        result = self._call_special(name, f"r{name}", a, b)
         return self.call_compiled(action, (a, b), {}, name) if result is NotImplemented else result
 
     def apply_unary(self, name: str, value: Any) -> Any:
@@ -146,29 +146,29 @@ class OperationTracer(objects.ObjectBuilder):
         """
         self.count_steps()
         if name in ("is", "is not"):
-            return self._is(a, b) is (name == "is")
+            return self._is_identical(a, b) is (name == "is")
         if name in ("in", "not in"):
             return self.contains(b, a) is (name == "in")
         action, kinds = _ACTIONS[name], (type(a), type(b))
         if kinds[0] in _FAST and kinds[1] in _FAST:
             return action(a, b)
-        result = self._by_method(name, _MIRRORED[name], a, b)
+        result = self._call_special(name, _MIRRORED[name], a, b)
         if result is not NotImplemented:
             return result
         own = any(self.is_python_class(k) and not issubclass(k, tuple) for k in kinds)
         if name in ("eq", "ne") and (
             all(k in ALLOWED_METACLASSES for k in kinds)
-            or (own and self._by_identity(a) and self._by_identity(b))
+            or (own and self._has_identity_eq(a) and self._has_identity_eq(b))
         ):
             return (a is b) is (name == "eq")
         return self.call_compiled(action, (a, b), {}, name)
 
-    def _by_identity(self, value: Any) -> bool:
+    def _has_identity_eq(self, value: Any) -> bool:
         kind = type(value)
         plain = kind in known.ALLOWED_ATTRS or value is None
         return plain or self.look_up(kind, "__eq__") is object.__eq__
 
-    def _is(self, a: Any, b: Any) -> bool:
+    def _is_identical(self, a: Any, b: Any) -> bool:
         """Evaluates ``a is b``.
 
         Raises NotTraced for numbers and text, whose identity depends on the Python implementation.
@@ -318,10 +318,10 @@ class OperationTracer(objects.ObjectBuilder):
         ``shape``: None to yield entries as they are; otherwise a tuple to unpack each entry, such
         as (None, "*") for ``for a, *b in value`` (see ``unpack``).
         """
-        entries = self._entries(value)
+        entries = self._iter_entries(value)
         return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
 
-    def _entries(self, value: Any) -> Iterator[Any]:
+    def _iter_entries(self, value: Any) -> Iterator[Any]:
         kind = self.get_safe_class(value)
         if kind is TracedIterator:
             values: Iterator[Any] = value.values
@@ -332,7 +332,7 @@ class OperationTracer(objects.ObjectBuilder):
                 self.check_set_order(value)
             return self.charge_steps(value)
         if kind in (Symbol, MaskedEntries):
-            return self._entries(value.to_concrete())
+            return self._iter_entries(value.to_concrete())
         if kind in ARRAYS:
             self.check_input(value, "a loop")
             return self.charge_steps(self.run_code(lambda: [value[k] for k in range(len(value))]))
@@ -342,15 +342,15 @@ class OperationTracer(objects.ObjectBuilder):
             return self.charge_steps(tuple.__iter__(value))
         hook = self.find_method(value, "__iter__")
         if hook is not None:
-            return self._of_iterator(hook())
+            return self._iter_next(hook())
         if kind in known.ALLOWED_ATTRS:
             raise TracedError(TypeError(f"{kind.__name__!r} object is not iterable"))
         self.refuse(f"tracing does not support a loop over the type {kind.__name__}")
 
-    def _of_iterator(self, value: Any) -> Iterator[Any]:
+    def _iter_next(self, value: Any) -> Iterator[Any]:
         hook = self.find_method(value, "__next__")
         if hook is None:
-            yield from self._entries(value)
+            yield from self._iter_entries(value)
             return
         while True:
             try:

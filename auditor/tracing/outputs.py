@@ -70,7 +70,7 @@ def split_output(output: Any) -> Output:
     Raises NotTraced for an output of unknown type.
     """
     leaves: list[Any] = []
-    structure = _structure(output, leaves)
+    structure = _split(output, leaves)
     return Output(structure, tuple(leaves))
 
 
@@ -125,7 +125,7 @@ def get_value_key(value: Any) -> Any:
     raise NotTraced(f"the code returns a {type(value).__name__}. Return numbers, text or arrays")
 
 
-def _structure(output: Any, leaves: list[Any]) -> Hashable:
+def _split(output: Any, leaves: list[Any]) -> Hashable:
     if isinstance(output, MaskedEntries):
         output = output.to_concrete()
     if isinstance(output, Symbol):
@@ -139,23 +139,23 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
         output = output.view(np.ndarray)
         if output.ndim and output.dtype.char in _PLAIN and not _has_nan(output):
             leaves += output.ravel().tolist()
-            return _of_shape(output.shape)
-        return _structure(output.tolist() if output.ndim else output[()], leaves)
+            return _to_structure(output.shape)
+        return _split(output.tolist() if output.ndim else output[()], leaves)
     if isinstance(output, (set, frozenset)):
-        return type(output).__qualname__, _structure(sort_elements(output), leaves)
+        return type(output).__qualname__, _split(sort_elements(output), leaves)
     if (record := read_record_fields(output)) is not None:
-        return type(output).__qualname__, _structure(record, leaves)
+        return type(output).__qualname__, _split(record, leaves)
     if getattr(output, "__dict__", None) and not isinstance(output, Enum):
         raise NotTraced(f"the code returns a {type(output).__name__} with attributes. Drop them")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
-        return "map", tuple((get_value_key(key), _structure(value, leaves)) for key, value in items)
+        return "map", tuple((get_value_key(key), _split(value, leaves)) for key, value in items)
     if isinstance(output, (list, tuple)):
         output = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in output]
         if not any(isinstance(e, _NESTED) or is_dataclass(e) for e in output):
             leaves += [e if isinstance(e, Symbol) else get_value_key(e) for e in output]
             return "row", len(output)
-        return "list", tuple(_structure(entry, leaves) for entry in output)
+        return "list", tuple(_split(entry, leaves) for entry in output)
     leaves.append(get_value_key(output))
     return "value"
 
@@ -165,11 +165,11 @@ def _has_nan(array: NDArray[Any]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _of_shape(shape: tuple[int, ...]) -> Hashable:
+def _to_structure(shape: tuple[int, ...]) -> Hashable:
     """Returns the structure of an array of numbers, which equals that of its nested lists."""
     if len(shape) == 1 or not shape[0]:
         return "row", shape[0]
-    return "list", (_of_shape(shape[1:]),) * shape[0]
+    return "list", (_to_structure(shape[1:]),) * shape[0]
 
 
 def are_close(one: Any, other: Any) -> bool:
@@ -209,7 +209,7 @@ def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
       sign of zero, because the sign of rounded noise depends on the draws.
     """
     leaves: list[tuple[str, bool]] = []
-    yield values.structure, _form(output, leaves)
+    yield values.structure, _read_form(output, leaves)
     if len(leaves) != len(values.leaves):  # for example for sets
         yield tuple(values), tuple(leaves)
     else:
@@ -226,10 +226,10 @@ def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
 def describe_form(value: Any) -> Hashable:
     """Returns the types and shapes of all parts of a value, as a hashable object."""
     leaves: list[tuple[str, bool]] = []
-    return _form(value, leaves), tuple(leaves)
+    return _read_form(value, leaves), tuple(leaves)
 
 
-def _form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
+def _read_form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
     kind = type(output)
     name = kind.__qualname__
     if kind is np.ndarray and output.ndim and output.dtype.kind != "O":
@@ -238,9 +238,9 @@ def _form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
         leaves += [("", sign) for sign in signs]
         return name, str(output.dtype), output.shape
     if isinstance(output, dict):
-        return name, tuple((key, _form(value, leaves)) for key, value in output.items())
+        return name, tuple((key, _read_form(value, leaves)) for key, value in output.items())
     if isinstance(output, (list, tuple)):
-        return name, tuple(_form(value, leaves) for value in output)
+        return name, tuple(_read_form(value, leaves) for value in output)
     zero = isinstance(output, (float, np.floating)) and output == 0
     leaves.append((name, bool(zero and math.copysign(1, output) < 0)))
     return "value"
@@ -261,7 +261,7 @@ def check_forms(
     for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
         for values in (key for key in one if key in other):
             first, second = one[values], other[values]
-            sentence = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
+            sentence = f"The same values are {_spell(first)} for {a}, and {_spell(second)} for {b}"
             if first != second and not delta:
                 reason = f"{sentence}. Return them in one form, whatever the input."
                 return replace(CheckResult.failed(reason), name=FORM_CHECK_NAME)
@@ -271,7 +271,7 @@ def check_forms(
     return None
 
 
-def _words(forms: set[Hashable]) -> str:
+def _spell(forms: set[Hashable]) -> str:
     words = []
     for form in forms:
         kind, sign = form if isinstance(form, tuple) and len(form) == 2 else (form, "")

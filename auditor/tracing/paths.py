@@ -65,14 +65,14 @@ class FiniteDraw:
         """Returns the probability that the draw lies in ``cell``, a set of values as a bit mask."""
         if cell == self.domain:
             return Fraction(1)
-        return sum((self.masses[k] for k in _bits(cell)), Fraction(0))
+        return sum((self.masses[k] for k in _list_bits(cell)), Fraction(0))
 
     def sample_value(self, cell: Any, rng: np.random.Generator) -> Any:
         """Samples a value of this draw, given that it lies in ``cell``, a set of values as a bit
         mask.
         """
         share = rng.random() * float(self.compute_mass(cell))
-        places = [k for k in _bits(cell) if self.masses[k]]
+        places = [k for k in _list_bits(cell) if self.masses[k]]
         for k in places:
             share -= float(self.masses[k])
             if share < 0.0:
@@ -83,7 +83,7 @@ class FiniteDraw:
         """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``sample_value``
         returned.
         """
-        return any(self.values[k] is value for k in _bits(cell))
+        return any(self.values[k] is value for k in _list_bits(cell))
 
     def is_same(self, other: Any) -> bool:
         """Whether ``other`` is a draw with the same name and the same distribution."""
@@ -199,7 +199,7 @@ class RealDraw:
         if self.family == "normal":
             left, right = float(special.ndtr(a)), float(special.ndtr(b))
             value = float(special.ndtri(left + share * (right - left)))
-            return min(max(value, a), b) if math.isfinite(value) else _middle(a, b)
+            return min(max(value, a), b) if math.isfinite(value) else _pick_in_tail(a, b)
         if a < 0.0 < b:
             left = float(
                 self.compute_interval_mass(low, 0)
@@ -236,7 +236,7 @@ _SUPPORTS: dict[str, Interval] = {
 }
 
 
-def _middle(low: float, high: float) -> float:
+def _pick_in_tail(low: float, high: float) -> float:
     """Returns a finite number within the interval from ``low`` to ``high``, in a far tail.
 
     One end of the interval may be infinite.
@@ -244,7 +244,7 @@ def _middle(low: float, high: float) -> float:
     return low + 0.1 / abs(low) if math.isinf(high) else high - 0.1 / abs(high)
 
 
-def _bits(cell: int) -> list[int]:
+def _list_bits(cell: int) -> list[int]:
     return [k for k in range(cell.bit_length()) if cell >> k & 1]
 
 

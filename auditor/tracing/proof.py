@@ -49,7 +49,7 @@ class DistributionPair:
       paths of the second input were too rare to trace.
     """
 
-    tag_output_pairs: list[_Part]
+    tag_output_pairs: list[_TagPair]
     max_lost_prob: float
 
     @classmethod
@@ -60,7 +60,7 @@ class DistributionPair:
         if outputs combine several noises that are not normal.
         """
         second = q.tag_outputs
-        parts = [_Part.of(each, second.get(tag), lost) for tag, each in p.tag_outputs.items()]
+        parts = [_TagPair.of(each, second.get(tag), lost) for tag, each in p.tag_outputs.items()]
         return cls(parts, lost)
 
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
@@ -70,7 +70,7 @@ class DistributionPair:
         The set contains all outputs whose probability under the first input is more than e^epsilon
         times that under the second.
         """
-        p, q = self._excess(epsilon)[2:].tolist()
+        p, q = self._sum_excess(epsilon)[2:].tolist()
         return p, q
 
     def bound_divergence(self, epsilon: float) -> tuple[float, float]:
@@ -81,10 +81,10 @@ class DistributionPair:
         is above 0, only the lower bound holds, and no upper bound on epsilon is stated.
         """
         less = math.exp(epsilon) * self.max_lost_prob if self.max_lost_prob else 0.0
-        lower, upper = (self._excess(epsilon)[:2] - less).tolist()
+        lower, upper = (self._sum_excess(epsilon)[:2] - less).tolist()
         return lower, upper
 
-    def _excess(self, epsilon: float) -> NDArray[np.float64]:
+    def _sum_excess(self, epsilon: float) -> NDArray[np.float64]:
         return np.asarray(np.sum([part.excess(epsilon) for part in self.tag_output_pairs], axis=0))
 
     def bound_epsilon(self, delta: float) -> tuple[float, float]:
@@ -116,7 +116,7 @@ class DistributionPair:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TagPair:
     """The outputs with one tag (structure and constant values) under two inputs, for
     ``DistributionPair``.
 
@@ -133,7 +133,7 @@ class _Part:
     dense: list[tuple[Mixture, Mixture]]
 
     @classmethod
-    def of(cls, group: TagOutputs, other: TagOutputs | None, lost: float) -> _Part:
+    def of(cls, group: TagOutputs, other: TagOutputs | None, lost: float) -> _TagPair:
         """Combines independent groups (blocks) of output values, one table of probabilities each.
 
         ``group``, ``other``: the tables under the first and the second input; ``other`` is None if
@@ -145,17 +145,17 @@ class _Part:
         other_log = to_log(other.probability) if other else -math.inf
         logs = np.array([[to_log(group.probability)], [other_log]])
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
-        pairs = [pair for pair in pairs if not _equal(*pair)]
+        pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
             raise NotTraced("the output has independent parts, and some paths are too rare")
         shifts, dense = [], []
         for t, u in pairs:
-            if (shift := _shift(t, u)) is not None:
+            if (shift := _compute_shift(t, u)) is not None:
                 shifts.append(shift)
             elif any(tables.DENSITY_SLOT in key for key in (*t, *u)):
                 dense.append((t, u))
             else:
-                logs = _multiplied(logs, t, u)
+                logs = _join_block(logs, t, u)
         if len(dense) + bool(shifts) > 1:
             raise NotTraced("at delta > 0, tracing allows several noises only if all are normal")
         mixtures = [
@@ -167,7 +167,7 @@ class _Part:
         ]
         for pair in dense:
             plain = [{k: t[k] for k in t if tables.DENSITY_SLOT not in k} for t in pair]
-            logs = _multiplied(logs, *plain)
+            logs = _join_block(logs, *plain)
         return cls(logs, math.hypot(*shifts), mixtures)
 
     def excess(self, epsilon: float) -> NDArray[np.float64]:
@@ -192,7 +192,7 @@ class _Part:
         return np.asarray(np.sum([[total, total, p.sum(), q.sum()], *found], axis=0))
 
 
-def _multiplied(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArray[np.float64]:
+def _join_block(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArray[np.float64]:
     """Returns log-probabilities (2, outputs) of outputs joined with an independent block of values.
 
     ``logs``: log-probabilities of the outputs under both inputs, (2, outputs). ``p``, ``q``:
@@ -212,13 +212,13 @@ def _multiplied(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArra
     return np.asarray(np.logaddexp.reduceat(both, first, axis=1)) if len(first) else both
 
 
-def _equal(p: MassTable, q: MassTable) -> bool:
+def _are_equal(p: MassTable, q: MassTable) -> bool:
     return p.keys() == q.keys() and all(
         p[key].mass == q[key].mass and p[key].mixture == q[key].mixture for key in p
     )
 
 
-def _shift(p: MassTable, q: MassTable) -> float | None:
+def _compute_shift(p: MassTable, q: MassTable) -> float | None:
     """Returns the distance between the means of two normal numbers, in standard deviations.
 
     The standard deviations must be equal; the result is None otherwise, and for other
@@ -302,16 +302,16 @@ def prove_bound(
     rows = [] if rare else [dist.list_outputs(tables.MAX_KEYS // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
-        bound = replace(_of_table(listed, names, delta), source=source)
+        bound = replace(_bound_all(listed, names, delta), source=source)
         return _mark_tight(bound, math.inf if cut else bound.epsilon, stop_at)
     best, worst = 0.0, math.inf if cut else 0.0
     largest: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(dists)), 2):
         if delta or rare:
             lost = paths.MIN_PATH_PROB * dists[b].n_untraced_paths * rare
-            ratio = _at_delta(dists[a], dists[b], delta, lost)
+            ratio = _bound_at_delta(dists[a], dists[b], delta, lost)
         else:
-            ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].tag_outputs]
+            ratios = [_bound_tag(dists[a], dists[b], tag) for tag in dists[a].tag_outputs]
             ratio = max(ratios, key=lambda ratio: ratio.lower)
             worst = max(worst, *(ratio.upper for ratio in ratios))
         worst = max(worst, ratio.upper)
@@ -337,7 +337,7 @@ def _mark_tight(bound: Bound, upper: float, stop_at: float) -> Bound:
     return replace(bound, tight=tight)
 
 
-def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delta: float) -> Bound:
+def _bound_all(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delta: float) -> Bound:
     outputs = [
         output
         for output in dict.fromkeys(itertools.chain.from_iterable(rows))
@@ -345,7 +345,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     ]
     table = np.asarray([[to_log(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
-        table, name_input=lambda i: names[i], name_output=lambda j: _output_name(outputs[j])
+        table, name_input=lambda i: names[i], name_output=lambda j: _name_output(outputs[j])
     ).compute_bound(REPORT_SCOPE, delta)
     if delta or bound.witness is None:
         return bound
@@ -356,7 +356,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     masses = [row.get(output, ZERO_MASS) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
-    notes = [bound.witness.note, _fraction_note(first.mass, last.mass), _draw_names(first.cells)]
+    notes = [bound.witness.note, _note_fractions(first.mass, last.mass), _name_draws(first.cells)]
     return replace(bound, witness=replace(bound.witness, note=" ".join(filter(None, notes))))
 
 
@@ -368,16 +368,16 @@ def _is_cut_tail(entry: OutputMass) -> bool:
     return entry.has_underflow and entry.mass < _FAR
 
 
-def _output_name(output: Any) -> str:
+def _name_output(output: Any) -> str:
     structure, leaves = output
-    return format_output(structure, (_value_name(structure, value) for value in leaves))
+    return format_output(structure, (_name_value(structure, value) for value in leaves))
 
 
-def _value_name(structure: Hashable, value: Any) -> str:
+def _name_value(structure: Hashable, value: Any) -> str:
     return str(value) if structure == "value" else repr(value)
 
 
-def _fraction_note(p: Probability, q: Probability) -> str:
+def _note_fractions(p: Probability, q: Probability) -> str:
     """Returns a note with the probabilities ``p`` and ``q`` as fractions; "" unless these are
     short.
     """
@@ -388,16 +388,16 @@ def _fraction_note(p: Probability, q: Probability) -> str:
     return f"Probabilities {p} against {q}."
 
 
-def _draw_names(cells: ValuesByDraw) -> str:
+def _name_draws(cells: ValuesByDraw) -> str:
     """Returns a note that names the values of the random draws that lead to an output.
 
     ``cells``: for each draw, in order, the set of these values. The note is empty without draws.
     """
-    names = [_draw_name(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
+    names = [_name_draw(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
     return f"Random draws under the first input: {', '.join(names)}." if names else ""
 
 
-def _draw_name(source: Draw, cell: Any) -> str:
+def _name_draw(source: Draw, cell: Any) -> str:
     if isinstance(source, FiniteDraw):
         values = [str(source.values[k]) for k in range(len(source.values)) if cell >> k & 1]
         several = len(values) > 4
@@ -406,7 +406,7 @@ def _draw_name(source: Draw, cell: Any) -> str:
     return f"{source.name} in {' or '.join(ends)}"
 
 
-def _of_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
+def _bound_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
     """Returns bounds on the largest log-ratio of two inputs' probabilities, among outputs of one
     tag.
 
@@ -415,28 +415,28 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
     """
     group, other = p.tag_outputs[tag], q.tag_outputs.get(tag)
     if other is None:
-        return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
-    lower = upper = _difference(group.probability, other.probability)
+        return _Ratio(math.inf, math.inf, lambda: _make_event(p, q, tag, {}))
+    lower = upper = _log_ratio(group.probability, other.probability)
     chosen: dict[tuple[int, ...], OutputKey] = {}
     for block, table in group.tables.items():
-        ratios = {key: _of_entry(key, table[key], other.tables[block].get(key)) for key in table}
+        ratios = {key: _bound_entry(key, table[key], other.tables[block].get(key)) for key in table}
         low, high = map(max, zip(*ratios.values(), strict=True))
         lower, upper = lower + low, upper + high
         if low > 0.0:  # else the block has one distribution under both inputs
             least = low if math.isinf(low) else low - _TIE * max(1.0, low)
             largest = (key for key, ratio in ratios.items() if ratio[0] >= least)
             chosen[block] = max(largest, key=lambda key: table[key].mass)
-    return _Ratio(lower, upper, lambda: _event(p, q, tag, chosen))
+    return _Ratio(lower, upper, lambda: _make_event(p, q, tag, chosen))
 
 
-def _difference(p: Probability, q: Probability) -> float:
+def _log_ratio(p: Probability, q: Probability) -> float:
     """Returns ln p/q; exactly 0 if both are the same fraction."""
     if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
         return to_log(p / q)
     return to_log(p) - to_log(q)
 
 
-def _of_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
+def _bound_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
     """Returns bounds (lower, upper) on the largest log-ratio of the outputs with one key.
 
     ``key``: values at some positions of an output. ``p``, ``q``: probabilities of the key under
@@ -447,14 +447,14 @@ def _of_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[floa
     if q is None:
         return math.inf, math.inf
     if tables.DENSITY_SLOT not in key:
-        return (_difference(p.mass, q.mass),) * 2
+        return (_log_ratio(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
     found = density_ratios.bound_log_ratio(p.mixture, q.mixture)
     return found.lower, found.upper
 
 
-def _event(
+def _make_event(
     p: TracedDist, q: TracedDist, tag: OutputTag, chosen: dict[tuple[int, ...], OutputKey]
 ) -> _Event:
     """Returns the event that an output has the tag ``tag``, and that some blocks have certain
@@ -468,12 +468,12 @@ def _event(
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
     if max(len(p.tag_outputs), len(q.tag_outputs)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.fixed_positions[structure], fixed, strict=True)
-        words.update((place, _value_name(structure, value)) for place, value in known)
+        words.update((place, _name_value(structure, value)) for place, value in known)
     logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
         entries = group.tables[block][key], other.tables[block].get(key) if other else None
-        leaves, masses, note = _of_key(structure, key, *entries, group.atoms[block])
+        leaves, masses, note = _describe_key(structure, key, *entries, group.atoms[block])
         words.update(zip(block, leaves, strict=True))
         logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
@@ -485,7 +485,7 @@ def _event(
     return _Event(text or _ANY, chances[0], chances[1], next(iter(notes), ""))
 
 
-def _of_key(
+def _describe_key(
     structure: Hashable, key: OutputKey, p: OutputMass, q: OutputMass | None, atoms: MassTable
 ) -> tuple[list[str], tuple[float, float], str]:
     """Returns the texts of the values in ``key``, two log-probabilities, and a note.
@@ -495,8 +495,8 @@ def _of_key(
     second input. The log-probabilities are those under both inputs.
     """
     if tables.DENSITY_SLOT not in key:
-        note = _draw_names(p.cells) if q else _IMPOSSIBLE
-        words = [_value_name(structure, value) for value in key]
+        note = _name_draws(p.cells) if q else _IMPOSSIBLE
+        words = [_name_value(structure, value) for value in key]
         return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
     apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_SLOT))
     mixtures = p.mixture, q.mixture if q else Mixture()
@@ -504,29 +504,29 @@ def _of_key(
     words = []
     for value in key:
         if value is not tables.DENSITY_SLOT and not isinstance(value, tuple):
-            words.append(_value_name(structure, value))
+            words.append(_name_value(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
         low, high = sorted((slope * event.low + shift, slope * event.high + shift))
-        words.append(_number(low) if low == high else f"in ({_number(low)}, {_number(high)})")
+        words.append(_format(low) if low == high else f"in ({_format(low)}, {_format(high)})")
     note = _ENDLESS if math.isinf(event.max_log_ratio) else ""
     return words, (event.log_p, event.log_q), note if event.log_q > -math.inf else _IMPOSSIBLE
 
 
-def _number(value: float) -> str:
+def _format(value: float) -> str:
     """Formats a number with six digits if that is exact, otherwise with all digits."""
     short = f"{value:.6g}"
     return short if float(short) == value else repr(value)
 
 
-def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
+def _bound_at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
     """Returns bounds on the smallest epsilon at ``delta``, by ``DistributionPair``."""
     pair = DistributionPair.from_distributions(p, q, lost)
     low, high = pair.bound_epsilon(delta)
-    return _Ratio(low, high, lambda: _Event(_factor_words(low), *pair.sum_masses_above(_down(low))))
+    return _Ratio(low, high, lambda: _Event(_name_event(low), *pair.sum_masses_above(_floor(low))))
 
 
-def _down(epsilon: float) -> float:
+def _floor(epsilon: float) -> float:
     """Rounds epsilon down to six digits; returns a large finite number for an infinite epsilon."""
     if not epsilon or math.isinf(epsilon):
         return min(epsilon, _ENDLESS_EPSILON)
@@ -534,7 +534,7 @@ def _down(epsilon: float) -> float:
     return float(f"{math.floor(epsilon / step) * step:.6g}")
 
 
-def _factor_words(epsilon: float) -> str:
+def _name_event(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "the outputs that are impossible under the second input"
-    return f"the outputs that are likelier by a factor above e^{_down(epsilon):.6g}"
+    return f"the outputs that are likelier by a factor above e^{_floor(epsilon):.6g}"

@@ -69,15 +69,15 @@ def _op(name: str, *arguments: Any) -> ast.Call:
     return ast.Call(ast.Attribute(_load(INTERPRETER_KEY), name, ast.Load()), nodes, [])
 
 
-def _row(nodes: list[Any]) -> ast.Tuple:
+def _pack(nodes: list[Any]) -> ast.Tuple:
     return ast.Tuple(nodes, ast.Load())
 
 
-def _thunk(node: ast.expr) -> ast.Lambda:
-    return ast.Lambda(_arguments([]), node)
+def _defer(node: ast.expr) -> ast.Lambda:
+    return ast.Lambda(_make_arguments([]), node)
 
 
-def _arguments(names: Any) -> ast.arguments:
+def _make_arguments(names: Any) -> ast.arguments:
     return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
 
 
@@ -85,7 +85,7 @@ def _set(name: str, value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Name(name, ast.Store())], value)
 
 
-def _yields(node: ast.AST) -> bool:
+def _has_yield(node: ast.AST) -> bool:
     return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(node))
 
 
@@ -99,8 +99,8 @@ def rewrite_code(code: CodeType) -> CodeType | None:
     node = find_syntax(code)
     if node is None:
         return None
-    new = _Rewriting(node, code).define(copy.deepcopy(node))
-    outer = ast.FunctionDef("<outer>", _arguments(code.co_freevars), [new], [])
+    new = _Rewriter(node, code).define(copy.deepcopy(node))
+    outer = ast.FunctionDef("<outer>", _make_arguments(code.co_freevars), [new], [])
     tree = ast.fix_missing_locations(ast.Module([outer], []))
     flags = code.co_flags & FUTURE_FLAGS
     compiled: CodeType = compile(tree, _MARK + code.co_filename, "exec", flags, dont_inherit=True)
@@ -109,7 +109,7 @@ def rewrite_code(code: CodeType) -> CodeType | None:
     return compiled.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
-class _Rewriting(ast.NodeTransformer):
+class _Rewriter(ast.NodeTransformer):
     """Rules that rewrite the syntax tree of a function, one method per type of syntax node."""
 
     def __init__(self, node: ast.AST, code: CodeType) -> None:
@@ -151,7 +151,7 @@ class _Rewriting(ast.NodeTransformer):
                 new = self.generic_visit(node)
             elif type(node) in _CALLS:
                 method, *parts = _CALLS[type(node)]
-                new = _op(method, *(self._part(getattr(node, part)) for part in parts))
+                new = _op(method, *(self._convert(getattr(node, part)) for part in parts))
             else:
                 new = _op("refuse", f"tracing does not support the syntax {name}")
         except _OuterName as kept:
@@ -166,25 +166,25 @@ class _Rewriting(ast.NodeTransformer):
                 ast.copy_location(part, node)
         return new
 
-    def _part(self, part: Any) -> Any:
+    def _convert(self, part: Any) -> Any:
         """Converts a child of a syntax node to an argument of a call of the interpreter."""
         if isinstance(part, ast.operator | ast.unaryop | ast.cmpop):
             return OPERATOR_NAMES[type(part).__name__]
         if isinstance(part, list):
-            return _row(self._all(part))
+            return _pack(self._visit_all(part))
         return self.visit(part) if isinstance(part, ast.AST) else part
 
-    def _all(self, nodes: list[Any]) -> list[Any]:
+    def _visit_all(self, nodes: list[Any]) -> list[Any]:
         return [self.visit(node) for node in nodes]
 
-    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        news = self._all(statements)
+    def _visit_block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        news = self._visit_all(statements)
         return [part for new in news for part in (new if isinstance(new, list) else [new])]
 
-    def _truth(self, node: ast.expr) -> ast.expr:
+    def _make_test(self, node: ast.expr) -> ast.expr:
         return _op("is_true", self.visit(node))
 
-    def _check(self, name: str | None) -> None:
+    def _check_name(self, name: str | None) -> None:
         if name in self.outer_names:
             raise _OuterName(name)
 
@@ -197,7 +197,7 @@ class _Rewriting(ast.NodeTransformer):
         ``__builtins__`` becomes a call that raises NotTraced.
         """
         if not isinstance(node.ctx, ast.Load):
-            self._check(node.id)
+            self._check_name(node.id)
         return _op("refuse", "the code uses __builtins__") if node.id == "__builtins__" else node
 
     def visit_Global(self, node: ast.Global) -> Any:
@@ -207,30 +207,30 @@ class _Rewriting(ast.NodeTransformer):
         """
         return ast.Pass()
 
-    def _private(self, name: str) -> str:
+    def _mangle(self, name: str) -> str:
         """Returns an attribute's name, changed as Python does for names like ``__name`` within a
         class.
         """
         mangled = name.startswith("__") and not name.endswith("__") and self.owner.strip("_")
         return f"_{self.owner.lstrip('_')}{name}" if mangled else name
 
-    def _target(self, node: Any, later: list[ast.stmt]) -> tuple[Any, Any]:
+    def _rewrite_target(self, node: Any, later: list[ast.stmt]) -> tuple[Any, Any]:
         """Returns an assignment target that consists only of names, and its shape.
 
         The shape is None for a name, "*" for a starred name, or a tuple of shapes. Assignments to
         other targets, such as attributes, are appended to ``later``.
         """
         if isinstance(node, ast.Starred):
-            return self._target(node.value, later)[0], "*"
+            return self._rewrite_target(node.value, later)[0], "*"
         if isinstance(node, ast.Tuple | ast.List):
-            parts = [self._target(part, later) for part in node.elts]
+            parts = [self._rewrite_target(part, later) for part in node.elts]
             names = ast.Tuple([part for part, _ in parts], ast.Store())
             return names, tuple(shape for _, shape in parts)
         if isinstance(node, ast.Name):
             return self.visit(node), None
         name = f"<{next(self.places)}>"
         if isinstance(node, ast.Attribute):
-            setting = _op("set_attribute", self.visit(node.value), self._private(node.attr))
+            setting = _op("set_attribute", self.visit(node.value), self._mangle(node.attr))
         else:
             setting = _op("set_entry", self.visit(node.value), self.visit(node.slice))
         setting.args.append(_load(name))
@@ -248,7 +248,7 @@ class _Rewriting(ast.NodeTransformer):
             statements, value = [_set(name, value)], _load(name)
         for target in node.targets:
             later: list[ast.stmt] = []
-            names, shape = self._target(target, later)
+            names, shape = self._rewrite_target(target, later)
             new = value if shape is None else _op("unpack", value, shape)
             statements += [ast.Assign([names], new), *later]
         return statements
@@ -264,11 +264,11 @@ class _Rewriting(ast.NodeTransformer):
         name, target = OPERATOR_NAMES[type(node.op).__name__], node.target
         value = self.visit(node.value)
         if isinstance(target, ast.Name):
-            self._check(target.id)
+            self._check_name(target.id)
             return _set(target.id, _op("apply_in_place", name, _load(target.id), value))
         owner = self.visit(target.value)
         if isinstance(target, ast.Attribute):
-            return _op("set_attribute_in_place", name, owner, self._private(target.attr), value)
+            return _op("set_attribute_in_place", name, owner, self._mangle(target.attr), value)
         return _op("update_entry_in_place", name, owner, self.visit(target.slice), value)
 
     def visit_Delete(self, node: ast.Delete) -> Any:
@@ -289,7 +289,7 @@ class _Rewriting(ast.NodeTransformer):
         found = []
         for part in node.names:
             name = part.asname or part.name.partition(".")[0]
-            self._check(name)
+            self._check_name(name)
             loaded = _op("import_module", part.name, "" if part.asname else name)
             if isinstance(node, ast.ImportFrom):
                 package = [_load("__package__")] if node.level else []
@@ -312,12 +312,12 @@ class _Rewriting(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         """Rewrites a ``for`` loop so that the tracing interpreter makes its iterator."""
         later: list[ast.stmt] = []
-        target, entries = self._loop(node, later)
-        body = [*later, *self._block(node.body)]
-        return ast.For(target, entries, body, self._block(node.orelse))
+        target, entries = self._rewrite_loop(node, later)
+        body = [*later, *self._visit_block(node.body)]
+        return ast.For(target, entries, body, self._visit_block(node.orelse))
 
-    def _loop(self, node: Any, later: list[ast.stmt]) -> tuple[Any, ast.expr]:
-        target, shape = self._target(node.target, later)
+    def _rewrite_loop(self, node: Any, later: list[ast.stmt]) -> tuple[Any, ast.expr]:
+        target, shape = self._rewrite_target(node.target, later)
         shapes = () if shape is None else (shape,)
         return target, _op("iterate", self.visit(node.iter), *shapes)
 
@@ -326,17 +326,17 @@ class _Rewriting(ast.NodeTransformer):
         iterator.
         """
         later: list[ast.stmt] = []
-        target, entries = self._loop(node, later)
+        target, entries = self._rewrite_loop(node, later)
         if later or node.is_async:
             entries = _op("refuse", "tracing does not support this kind of comprehension")
-        return ast.comprehension(target, entries, [self._truth(test) for test in node.ifs], 0)
+        return ast.comprehension(target, entries, [self._make_test(test) for test in node.ifs], 0)
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         """Rewrites ``assert`` as ``if`` and ``raise``."""
         if sys.flags.optimize:
             return ast.Pass()
         failed = _op("make_assertion_error", *([] if node.msg is None else [self.visit(node.msg)]))
-        return ast.If(ast.UnaryOp(ast.Not(), self._truth(node.test)), [ast.Raise(failed)], [])
+        return ast.If(ast.UnaryOp(ast.Not(), self._make_test(node.test)), [ast.Raise(failed)], [])
 
     def visit_Raise(self, node: ast.Raise) -> Any:
         """Rewrites ``raise error`` so that the tracing interpreter constructs the exception that is
@@ -352,28 +352,28 @@ class _Rewriting(ast.NodeTransformer):
         NotTraced, by which tracing is refused, is not caught. A ``try`` that contains ``yield`` is
         not supported.
         """
-        if _yields(node):  # closing a generator runs the rest of its try, at an unknown time
+        if _has_yield(node):  # closing a generator runs the rest of its try, at an unknown time
             return _op("refuse", "tracing does not support yield within a try statement")
         last: list[ast.stmt] = [ast.Raise()]
         for handler in reversed(node.handlers):
-            self._check(handler.name)
+            self._check_name(handler.name)
             error = ast.Attribute(_load(_THROWN), "error", ast.Load())
             body = [_set(handler.name, error)] if handler.name else []
             kinds = [] if handler.type is None else [self.visit(handler.type)]
-            last = [ast.If(_op("can_catch", error, *kinds), body + self._block(handler.body), last)]
+            last = [ast.If(_op("can_catch", error, *kinds), body + self._visit_block(handler.body), last)]
         kind = ast.Attribute(_load(INTERPRETER_KEY), "exception_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
-        whole = ast.Try(self._block(node.body), handlers, self._block(node.orelse), [])
+        whole = ast.Try(self._visit_block(node.body), handlers, self._visit_block(node.orelse), [])
         if not node.finalbody:
             return whole
         before = f"<{next(self.places)}>"
         test = _op("is_finally_run", _load(before))
-        whole.finalbody = [ast.If(test, self._block(node.finalbody), [])]
+        whole.finalbody = [ast.If(test, self._visit_block(node.finalbody), [])]
         return [_set(before, _op("get_current_error")), whole]
 
     def visit_With(self, node: ast.With) -> Any:
         """Rewrites ``with``; the tracing interpreter enters and leaves the context managers."""
-        if _yields(node):
+        if _has_yield(node):
             return _op("refuse", "tracing does not support yield within a with statement")
         items = []
         for item in node.items:
@@ -381,19 +381,19 @@ class _Rewriting(ast.NodeTransformer):
                 return _op("refuse", "tracing supports a with statement only if it binds one name")
             value = None if item.optional_vars is None else self.visit(item.optional_vars)
             items.append(ast.withitem(_op("wrap_context", self.visit(item.context_expr)), value))
-        return ast.With(items, self._block(node.body))
+        return ast.With(items, self._visit_block(node.body))
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Rewrites ``match`` as a chain of ``if`` statements."""
         chain: list[ast.stmt] = []
         for case in reversed(node.cases):
-            test = self._matches(case.pattern, _load(_SUBJECT))
+            test = self._make_match(case.pattern, _load(_SUBJECT))
             if case.guard is not None:
-                test = ast.BoolOp(ast.And(), [test, self._truth(case.guard)])
-            chain = [ast.If(test, self._block(case.body), chain)]
+                test = ast.BoolOp(ast.And(), [test, self._make_test(case.guard)])
+            chain = [ast.If(test, self._visit_block(case.body), chain)]
         return [_set(_SUBJECT, self.visit(node.subject)), *chain]
 
-    def _matches(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
+    def _make_match(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
         """Returns a condition that is true if ``value`` matches ``pattern``.
 
         Evaluating the condition also binds the names in the pattern.
@@ -403,21 +403,21 @@ class _Rewriting(ast.NodeTransformer):
         if isinstance(pattern, ast.MatchSingleton):
             return _op("compare", "is", value, pattern.value)
         if isinstance(pattern, ast.MatchOr):
-            return ast.BoolOp(ast.Or(), [self._matches(p, value) for p in pattern.patterns])
+            return ast.BoolOp(ast.Or(), [self._make_match(p, value) for p in pattern.patterns])
         tests: list[ast.expr] = []
         parts: list[tuple[ast.pattern, ast.expr]] = []
         if isinstance(pattern, ast.MatchAs):
-            self._check(pattern.name)
+            self._check_name(pattern.name)
             if pattern.pattern is not None:
-                tests.append(self._matches(pattern.pattern, value))
+                tests.append(self._make_match(pattern.pattern, value))
             if pattern.name is not None:
                 named = ast.NamedExpr(ast.Name(pattern.name, ast.Store()), value)
-                tests.append(ast.Compare(_row([named]), [ast.IsNot()], [ast.Constant(None)]))
+                tests.append(ast.Compare(_pack([named]), [ast.IsNot()], [ast.Constant(None)]))
         elif isinstance(pattern, ast.MatchSequence):
             tests.append(_op("matches_sequence", value, len(pattern.patterns)))
             parts = [(p, _op("get_entry", value, k)) for k, p in enumerate(pattern.patterns)]
         elif isinstance(pattern, ast.MatchMapping) and pattern.rest is None:
-            keys = self._all(pattern.keys)
+            keys = self._visit_all(pattern.keys)
             tests.append(_op("matches_mapping", value, *keys))
             parts = [(p, _op("get_entry", value, key))
                      for p, key in zip(pattern.patterns, keys, strict=True)]  # fmt: skip
@@ -427,7 +427,7 @@ class _Rewriting(ast.NodeTransformer):
             parts = [(p, _op("get_attribute", value, name)) for p, name in named_parts]
         else:
             tests.append(_op("refuse", f"tracing does not support {type(pattern).__name__}"))
-        tests += [self._matches(part, of) for part, of in parts]
+        tests += [self._make_match(part, of) for part, of in parts]
         return ast.BoolOp(ast.And(), [ast.Constant(True), ast.Constant(True), *tests])
 
     # Functions and classes.
@@ -442,7 +442,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         """Rewrites ``def`` without annotations; the tracing interpreter calls the decorators."""
-        self._check(node.name)
+        self._check_name(node.name)
         if getattr(node, "type_params", None):
             return _op("refuse", "tracing does not support type parameters")
         node.returns = None
@@ -450,7 +450,7 @@ class _Rewriting(ast.NodeTransformer):
         if node.args.kwarg is not None:
             node.body.insert(0, ast.Expr(_op("mark_new", _load(node.args.kwarg.arg))))
         decorators, node.decorator_list = node.decorator_list, []
-        called = [_op("call", decorator, _row([_load(node.name)]), ast.Dict([], []))
+        called = [_op("call", decorator, _pack([_load(node.name)]), ast.Dict([], []))
                   for decorator in reversed(decorators)]  # fmt: skip
         return [node, *(_set(node.name, call) for call in called)]
 
@@ -465,7 +465,7 @@ class _Rewriting(ast.NodeTransformer):
         Classes with decorators, keyword arguments or type parameters become calls that raise
         NotTraced.
         """
-        self._check(node.name)
+        self._check_name(node.name)
         if node.keywords or node.decorator_list or getattr(node, "type_params", None):
             return _op("refuse", f"tracing does not support the definition of class {node.name}")
         before, self.owner = self.owner, node.name
@@ -481,7 +481,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         """Rewrites ``value.name`` as a call of the tracing interpreter's method ``attribute``."""
-        return _op("get_attribute", self.visit(node.value), self._private(node.attr))
+        return _op("get_attribute", self.visit(node.value), self._mangle(node.attr))
 
     def visit_Starred(self, node: ast.Starred) -> Any:
         """Rewrites ``*value`` so that the tracing interpreter makes the iterator to unpack."""
@@ -495,23 +495,23 @@ class _Rewriting(ast.NodeTransformer):
             if not self.first:
                 return _op("refuse", "tracing supports super() only within methods")
             return _op("make_super", _load("__class__"), _load(self.first))
-        function, args = self.visit(node.func), self._part(node.args)
+        function, args = self.visit(node.func), self._convert(node.args)
         keys = [k.arg and ast.Constant(k.arg) for k in node.keywords]
-        named = self._dict(keys, [k.value for k in node.keywords]) if keys else ast.Dict([], [])
+        named = self._to_dict(keys, [k.value for k in node.keywords]) if keys else ast.Dict([], [])
         return _op("call", function, args, named)
 
-    def _dict(self, keys: list[Any], values: list[ast.expr]) -> ast.expr:
+    def _to_dict(self, keys: list[Any], values: list[ast.expr]) -> ast.expr:
         """Returns a call of the interpreter that makes a dict from ``keys`` and ``values``.
 
         A key None marks a value that is a dict to merge, as in ``{**value}``.
         """
         pairs = zip(keys, values, strict=True)
-        return _op("make_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
+        return _op("make_dict", *(self._convert([v] if k is None else [k, v]) for k, v in pairs))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """Rewrites ``-a``, ``not a``, ``+a`` and ``~a`` as calls of the tracing interpreter."""
         if isinstance(node.op, ast.Not):
-            return ast.UnaryOp(ast.Not(), self._truth(node.operand))
+            return ast.UnaryOp(ast.Not(), self._make_test(node.operand))
         return _op("apply_unary", OPERATOR_NAMES[type(node.op).__name__], self.visit(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
@@ -522,7 +522,7 @@ class _Rewriting(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> Any:
         """Rewrites ``a < b`` and ``a < b < c``; the tracing interpreter compares the values."""
         names = [OPERATOR_NAMES[type(how).__name__] for how in node.ops]
-        values = self._all([node.left, *node.comparators])
+        values = self._visit_all([node.left, *node.comparators])
         if len(names) == 1:
             return _op("compare", names[0], *values)
         if any(len(name) > 2 or name in ("is", "in") for name in names):
@@ -540,19 +540,19 @@ class _Rewriting(ast.NodeTransformer):
         parts = [*ast.walk(node.body), *ast.walk(node.orelse)]
         body, orelse = self.visit(node.body), self.visit(node.orelse)
         if not all(isinstance(part, _ARITHMETIC) for part in parts):
-            return ast.IfExp(self._truth(node.test), body, orelse)
+            return ast.IfExp(self._make_test(node.test), body, orelse)
         read: list[Any] = [p for p in parts if isinstance(p, ast.Name | ast.Constant)]
-        return _op("choose", self.visit(node.test), *map(_thunk, (_row(read), body, orelse)))
+        return _op("choose", self.visit(node.test), *map(_defer, (_pack(read), body, orelse)))
 
     def visit_List(self, node: ast.List) -> Any:
         """Rewrites ``[a, b]`` so that the tracing interpreter marks the list as created by the
         traced code.
         """
-        return _op("mark_new", ast.List(self._all(node.elts), ast.Load()))
+        return _op("mark_new", ast.List(self._visit_all(node.elts), ast.Load()))
 
     def visit_Dict(self, node: ast.Dict) -> Any:
         """Rewrites ``{a: b, **c}`` as a call of the tracing interpreter that makes the dict."""
-        return self._dict(node.keys, node.values)
+        return self._to_dict(node.keys, node.values)
 
     def visit_ListComp(self, node: Any) -> Any:
         """Rewrites list comprehensions, set comprehensions and generator expressions.
@@ -560,14 +560,14 @@ class _Rewriting(ast.NodeTransformer):
         The tracing interpreter makes their iterators and receives their results.
         """
         kind: Any = ast.GeneratorExp if isinstance(node, ast.GeneratorExp) else ast.ListComp
-        return _op(_LOOPS[type(node)], kind(self.visit(node.elt), self._all(node.generators)))
+        return _op(_LOOPS[type(node)], kind(self.visit(node.elt), self._visit_all(node.generators)))
 
     visit_SetComp = visit_GeneratorExp = visit_ListComp
 
     def visit_DictComp(self, node: ast.DictComp) -> Any:
         """Rewrites a dict comprehension; the tracing interpreter then makes the dict."""
-        pair = self._part([node.key, node.value])
-        loop = ast.ListComp(pair, self._all(node.generators))
+        pair = self._convert([node.key, node.value])
+        loop = ast.ListComp(pair, self._visit_all(node.generators))
         return _op("make_dict", ast.Starred(loop, ast.Load()))
 
 

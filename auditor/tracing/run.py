@@ -100,7 +100,7 @@ class SingleOutputRandomizer:
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
             fresh = TracedArray.convert(fresh.astype(object), fresh.dtype)
-        _mark(interpreter, fresh)
+        _mark_input(interpreter, fresh)
         function = self.function.__wrapped__ if self.is_flattened else self.function  # type: ignore[attr-defined]
         size = (1,) if self.takes_size else ()
         output = interpreter.call(function, (fresh, interpreter.rng, *size), {})
@@ -203,11 +203,11 @@ def _check_replays(
     draws = np.random.default_rng(0)
     for path, output in ran:
         n_replays = min(_REPLAYS, max(_MIN_REPLAYS, _REPLAYED // max(1, len(path.sources))))
-        for known in _cover(path, output, math.ceil(n_replays / len(ran)), draws):
+        for known in _cover_values(path, output, math.ceil(n_replays / len(ran)), draws):
             values = [known[source] for source in path.sources]
             again = ExecutionPath([], budget=budget, sources=path.sources, values=values)
             replayed, given = replay(again)
-            expected = _evaluated(output, known)
+            expected = _evaluate(output, known)
             complete = not again.has_strayed and len(again.sources) == len(path.sources)
             if not complete or not replayed.is_close(expected):
                 raise NotTraced(_CHANGED)
@@ -238,19 +238,19 @@ def _check_output(interpreter: Interpreter, output: Any) -> None:
         interpreter.check_input(output, "the output")
 
 
-def _mark(interpreter: Interpreter, value: Any) -> None:
+def _mark_input(interpreter: Interpreter, value: Any) -> None:
     """Records that the traced call may write to its input ``value``, which is a copy."""
     if type(value) in (list, tuple, dict, set):
         interpreter.mark_new(value)
         for entry in value.values() if type(value) is dict else value:
-            _mark(interpreter, entry)
+            _mark_input(interpreter, entry)
     elif type(value) in (np.ndarray, TracedArray):
         interpreter.mark_new(value)
         if type(value) is TracedArray and value.base is not None:
             interpreter.mark_new(value.base)
 
 
-def _cover(
+def _cover_values(
     path: ExecutionPath, output: Output, min_count: int, draws: np.random.Generator
 ) -> Iterator[dict[Draw, Any]]:
     """Yields sampled values of all draws of a path, as dicts from draw to value.
@@ -294,7 +294,7 @@ def _cover(
         yield known
 
 
-def _evaluated(output: Output, known: dict[Draw, Any]) -> Output:
+def _evaluate(output: Output, known: dict[Draw, Any]) -> Output:
     """Returns the output with concrete values, if the random draws have the values ``known``."""
 
     def evaluated(entry: Any) -> Any:

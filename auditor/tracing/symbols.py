@@ -152,7 +152,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
             raise
         except Exception:  # the function fails for this value, so that the path fixes a value
             return function(*(fix_symbol(argument) for argument in arguments))
-    merged = _merged(results)
+    merged = _merge(results)
     symbol = Symbol(path, merged)
     if len(merged) == 1 and not isinstance(merged[0][1], AffineNoise):
         return merged[0][1]
@@ -177,7 +177,7 @@ def combine_values(arguments: Iterable[Any], max_size: int) -> list[ConditionalT
             (cells, (*values, value))
             for known, values in together
             for more, value in pieces
-            if (cells := _meet(known, more)) is not None
+            if (cells := _intersect(known, more)) is not None
         ]
         if len(together) > max_size:
             return None
@@ -195,7 +195,7 @@ def fix_symbol(value: Any) -> Any:
     return value.fix_value() if isinstance(value, Symbol) else value
 
 
-def _meet(one: ValuesByDraw, other: ValuesByDraw) -> ValuesByDraw | None:
+def _intersect(one: ValuesByDraw, other: ValuesByDraw) -> ValuesByDraw | None:
     """Returns the intersection of the sets (cells) to which two mappings restrict each random draw.
 
     The result is None if the intersection is empty for a draw.
@@ -210,13 +210,13 @@ def _meet(one: ValuesByDraw, other: ValuesByDraw) -> ValuesByDraw | None:
     return cells
 
 
-def _merged(pieces: list[ConditionalValue]) -> list[ConditionalValue]:
+def _merge(pieces: list[ConditionalValue]) -> list[ConditionalValue]:
     """Joins possible results of equal value whose sets of draws' values differ in one draw only."""
     for source in {source: None for cells, _ in pieces for source in cells}:
         groups: dict[Any, ConditionalValue] = {}
         for cells, value in pieces:
             rest = frozenset((s, cell) for s, cell in cells.items() if s is not source)
-            key = (_key(value), source in cells, rest)
+            key = (_make_key(value), source in cells, rest)
             if key in groups and source in cells:
                 known = groups[key][0]
                 union = source.unite(known[source], cells[source])
@@ -224,12 +224,12 @@ def _merged(pieces: list[ConditionalValue]) -> list[ConditionalValue]:
             else:
                 groups[key] = (cells, value)
         pieces = list(groups.values())
-        if len({_key(value) for _, value in pieces}) == 1 and len(pieces) == 1:
+        if len({_make_key(value) for _, value in pieces}) == 1 and len(pieces) == 1:
             break
     return pieces
 
 
-def _key(value: Any) -> Any:
+def _make_key(value: Any) -> Any:
     if isinstance(value, AffineNoise):
         return value
     try:
@@ -239,7 +239,7 @@ def _key(value: Any) -> Any:
     return type(value), value
 
 
-def _method(function: Callable[..., Any], *, swapped: bool = False) -> Callable[..., Any]:
+def _make_method(function: Callable[..., Any], *, swapped: bool = False) -> Callable[..., Any]:
     def method(self: Symbol, *others: Any) -> Any:
         if any(isinstance(other, np.ndarray) and other.ndim for other in others):
             return NotImplemented
@@ -248,7 +248,7 @@ def _method(function: Callable[..., Any], *, swapped: bool = False) -> Callable[
     return method
 
 
-def _plainly(function: Callable[..., Any]) -> Callable[..., Any]:
+def _make_plain_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *how: function(self.to_concrete(), *how)
 
 
@@ -257,10 +257,10 @@ _UNARY: tuple[Any, ...] = math.floor, math.ceil, math.trunc, round
 _COMPARED = "lt le gt ge eq ne neg pos abs invert"
 _BINARY = "add sub mul truediv floordiv mod pow and or xor lshift rshift"
 for _function in _PLAIN:
-    setattr(Symbol, f"__{_function.__name__}__", _plainly(_function))
+    setattr(Symbol, f"__{_function.__name__}__", _make_plain_method(_function))
 for _function in _UNARY:
-    setattr(Symbol, f"__{_function.__name__}__", _method(_function))
+    setattr(Symbol, f"__{_function.__name__}__", _make_method(_function))
 for _name in f"{_COMPARED} {_BINARY}".split():
-    setattr(Symbol, f"__{_name}__", _method(getattr(operator, f"__{_name}__")))
+    setattr(Symbol, f"__{_name}__", _make_method(getattr(operator, f"__{_name}__")))
 for _name in _BINARY.split():
-    setattr(Symbol, f"__r{_name}__", _method(getattr(operator, f"__{_name}__"), swapped=True))
+    setattr(Symbol, f"__r{_name}__", _make_method(getattr(operator, f"__{_name}__"), swapped=True))

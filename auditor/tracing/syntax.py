@@ -22,20 +22,20 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 def find_syntax(code: CodeType) -> FunctionNode | None:
     """Returns the syntax tree that compiles to the code object ``code``; None if not found."""
     generated = code.co_filename == "<string>"
-    source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))
+    source = _generate_source(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
         return None
-    nodes, codes = _parsed(code.co_filename, source, code.co_flags & FUTURE_FLAGS)
+    nodes, codes = _parse_source(code.co_filename, source, code.co_flags & FUTURE_FLAGS)
     if code not in codes:
         return None
-    matches = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]
+    matches = [node for node in nodes.get(code.co_firstlineno, ()) if _is_source(node, code)]
     if code.co_name == "<lambda>":  # the innermost lambda that contains all of the code
         inner = [n for n in matches if not any(m is not n and m in ast.walk(n) for m in matches)]
         matches = inner or matches
     return matches[0] if matches and len({ast.dump(node) for node in matches}) == 1 else None
 
 
-def _generated(code: CodeType) -> str:
+def _generate_source(code: CodeType) -> str:
     """Returns the source code that SciPy generates for the method ``_parse_args_rvs``.
 
     The result is "" for any other function. The caller checks that the source compiles to ``code``.
@@ -53,7 +53,7 @@ def _generated(code: CodeType) -> str:
 
 
 @lru_cache(maxsize=256)
-def _parsed(
+def _parse_source(
     name: str, source: str, future: int
 ) -> tuple[dict[int, list[FunctionNode]], frozenset[CodeType]]:
     """Returns the functions of a source file by first line, and all code objects of the compiled
@@ -72,10 +72,10 @@ def _parsed(
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
             nodes.setdefault(first, []).append(node)
-    return nodes, frozenset([*_within(whole), *_within(_as_pytest(source, name, future) or whole)])
+    return nodes, frozenset([*_walk(whole), *_walk(_compile_pytest(source, name, future) or whole)])
 
 
-def _as_pytest(source: str, name: str, future: int) -> CodeType | None:
+def _compile_pytest(source: str, name: str, future: int) -> CodeType | None:
     """Compiles the file with ``assert`` statements rewritten as pytest does.
 
     The result is None if pytest is not running, or the file has no ``assert``.
@@ -91,14 +91,14 @@ def _as_pytest(source: str, name: str, future: int) -> CodeType | None:
     return compiled
 
 
-def _within(code: CodeType) -> Iterator[CodeType]:
+def _walk(code: CodeType) -> Iterator[CodeType]:
     yield code
     for part in code.co_consts:
         if isinstance(part, CodeType):
-            yield from _within(part)
+            yield from _walk(part)
 
 
-def _is_of(node: FunctionNode, code: CodeType) -> bool:
+def _is_source(node: FunctionNode, code: CodeType) -> bool:
     if isinstance(node, ast.FunctionDef):
         return node.name == code.co_name
     names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
@@ -114,7 +114,7 @@ def _is_of(node: FunctionNode, code: CodeType) -> bool:
     ]
     if not places:
         # Python 3.12 gives no position to RETURN_CONST, the only instruction of a constant body.
-        compiled = _within(compile(ast.Expression(node), code.co_filename, "eval"))
+        compiled = _walk(compile(ast.Expression(node), code.co_filename, "eval"))
         constants = {(each.co_code, repr(each.co_consts)) for each in compiled}
         return (code.co_code, repr(code.co_consts)) in constants
     return all(first <= start and end <= last for start, end in places)

@@ -159,12 +159,12 @@ def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
             given = branch.cells.get(source, source.domain)
             mass *= source.compute_mass(cell) / source.compute_mass(given)
         if mass:
-            for key, entry in _entries(mass, cells, values):
+            for key, entry in _iter_entries(mass, cells, values):
                 add_entry(table, key, entry)
     return table
 
 
-def _entries(
+def _iter_entries(
     mass: Probability, cells: ValuesByDraw, values: tuple[Any, ...]
 ) -> Iterator[tuple[OutputKey, OutputMass]]:
     """Yields keys (tuples of output values) with their entries, for joint values of probability
@@ -249,7 +249,7 @@ def check_rounding_ties(tables: Sequence[MassTable]) -> None:
             raise NotTraced("two output numbers differ only by rounding. Return one of them")
 
 
-def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
+def _mask_equal(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     """Returns a mask (n,) of the entries of ``column`` that equal ``value`` up to rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
         return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
@@ -284,12 +284,12 @@ def get_log_probs(
     ``atoms``: outputs that have positive probability.
     ``columns``: the outputs, one array of values per position.
     """
-    masses, densities = _logs(table, columns)
-    plain = (masses == -np.inf) & (_logs(atoms, columns)[0] == -np.inf)
+    masses, densities = _compute_logs(table, columns)
+    plain = (masses == -np.inf) & (_compute_logs(atoms, columns)[0] == -np.inf)
     return np.asarray(np.where(plain, densities, masses))
 
 
-def _logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
+def _compute_logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
     """Returns the log-probabilities and the log-densities of rows in a table, shape (2, rows).
 
     ``columns``: the rows, by column.
@@ -302,7 +302,7 @@ def _logs(table: MassTable, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
                 main = columns[key.index(DENSITY_SLOT)].astype(float)
                 here &= np.isclose(column.astype(float), value[1] * main + value[2], rtol=1e-7)
             elif value is not DENSITY_SLOT:
-                here &= _same(column, value)
+                here &= _mask_equal(column, value)
         if not here.any():
             continue
         logs: Any = [[to_log(entry.mass)], [-np.inf]]
@@ -323,10 +323,10 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner_noise is not None and noise.function is math.floor:
-        bare = _rounded_down(make_noise_mixture(noise.inner_noise, cell))
+        bare = _round_down(make_noise_mixture(noise.inner_noise, cell))
     else:
-        bare = Mixture(tuple(_bare(noise, cell)))
-    pieces = tuple(_moved(piece, scale, shift) for piece in bare.pieces)
+        bare = Mixture(tuple(_iter_bare_parts(noise, cell)))
+    pieces = tuple(_transform(piece, scale, shift) for piece in bare.pieces)
     for piece in pieces:
         ends = [end for end in (piece.low, piece.high, piece.mean) if math.isfinite(end)]
         width = piece.sd or (1.0 / abs(piece.rate) if piece.rate else piece.high - piece.low)
@@ -335,7 +335,7 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     return Mixture(pieces, {scale * value + shift: mass for value, mass in bare.atoms.items()})
 
 
-def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
+def _iter_bare_parts(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
     source = noise.source
     variable = replace(noise, coefficient=Fraction(1), constant=Fraction(0))
     for low, high in cell:
@@ -355,7 +355,7 @@ def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
                 yield MixturePart(weight, float(a), float(b), rate=rate, sd=sd)
 
 
-def _moved(piece: MixturePart, scale: float, shift: float) -> MixturePart:
+def _transform(piece: MixturePart, scale: float, shift: float) -> MixturePart:
     ends = sorted((scale * piece.low + shift, scale * piece.high + shift))
     return MixturePart(
         piece.weight,
@@ -368,7 +368,7 @@ def _moved(piece: MixturePart, scale: float, shift: float) -> MixturePart:
     )
 
 
-def _rounded_down(mixture: Mixture) -> Mixture:
+def _round_down(mixture: Mixture) -> Mixture:
     """Returns the distribution of a number rounded down to an integer.
 
     Normal noise becomes points (numbers with their probabilities). Other noise becomes lattices

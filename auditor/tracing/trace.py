@@ -113,7 +113,7 @@ class Trace:
         ``output``: one output, or an array of outputs along the first axis. ``value``: one of the
         inputs that were traced.
         """
-        return self._dist_of(value).log_prob(output)
+        return self._find_dist(value).log_prob(output)
 
     def log_probs(self, outputs: Sequence[Any], value: Any) -> NDArray[np.float64]:
         """Returns the log-probability or log-density of each of ``outputs`` for an input, shape
@@ -121,9 +121,9 @@ class Trace:
 
         ``value``: the input, one of those that were traced.
         """
-        return self._dist_of(value).log_probs(outputs)
+        return self._find_dist(value).log_probs(outputs)
 
-    def _dist_of(self, value: Any) -> TracedDist:
+    def _find_dist(self, value: Any) -> TracedDist:
         pairs = zip(self.inputs, self.dists, strict=True)
         return next(dist for known, dist in pairs if known is value)
 
@@ -196,7 +196,7 @@ def prove_epsilon(
         if sampler.takes_size:
             bound = replace(bound, source=f"{bound.source}, size=1")
     except NotTraced as refusal:
-        return _sampled(str(refusal))
+        return _make_failure(str(refusal))
     chosen, entropy = list(inputs), int(seed.generate_state(1)[0])
     try:
         dist = OutputDistribution(
@@ -210,9 +210,9 @@ def prove_epsilon(
         real, samples = limit_draws(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))
         fit = check_fit(real, dist, chosen, samples=samples, seed=seed)
     except (InputError, NotTraced) as error:
-        return _sampled(str(error))
+        return _make_failure(str(error))
     if fit.status is not CheckStatus.PASSED:
-        return _sampled(f"real draws do not follow the traced distribution: {fit.reason}")
+        return _make_failure(f"real draws do not follow the traced distribution: {fit.reason}")
     left_out = any(dist.n_untraced_paths for dist in trace.dists)
     complete = not left_out and not any(dist.has_underflow for dist in trace.dists)
     counted = " of probability 2^-100 or more" if left_out else ""
@@ -224,6 +224,6 @@ def prove_epsilon(
     return TracingResult(check, bound, dist, forms, complete)
 
 
-def _sampled(reason: str) -> TracingResult:
+def _make_failure(reason: str) -> TracingResult:
     check = CheckResult.not_run(f"Sampled instead: {reason.removesuffix('.')}.")
     return TracingResult(replace(check, name=PROOF_CHECK_NAME))

@@ -103,7 +103,7 @@ class TracedDist:
             return self.log_probs([outputs])[0]
         if not len(outputs):
             return np.empty(0)
-        return self._of_rows(split_output(outputs[0]).structure, outputs.reshape(len(outputs), -1))
+        return self._row_log_probs(split_output(outputs[0]).structure, outputs.reshape(len(outputs), -1))
 
     def log_probs(self, outputs: Sequence[Any]) -> NDArray[np.float64]:
         """Returns the log-probabilities or log-densities of a sequence of outputs, shape (n,)."""
@@ -113,10 +113,10 @@ class TracedDist:
         for place, output in enumerate(every):
             places.setdefault(output.structure, []).append(place)
         for structure, here in places.items():
-            logs[here] = self._of_rows(structure, [every[place].leaves for place in here])
+            logs[here] = self._row_log_probs(structure, [every[place].leaves for place in here])
         return logs
 
-    def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
+    def _row_log_probs(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
         is_array = isinstance(rows, np.ndarray)
         columns = list(rows.T if is_array else map(np.asarray, zip(*rows, strict=True)))
         fixed = self.fixed_positions.get(structure)
@@ -128,7 +128,7 @@ class TracedDist:
         for row, tag in enumerate(tags) if fixed else ((row, ()) for row in range(len(rows))):
             places.setdefault(tuple(map(get_value_key, tag)), []).append(row)
         for tag, here in places.items():
-            group = self.tag_outputs.get((structure, tag)) or self._near(structure, tag)
+            group = self.tag_outputs.get((structure, tag)) or self._find_close_tag(structure, tag)
             if group is None:
                 continue
             logs[here] = to_log(group.probability)
@@ -171,7 +171,7 @@ class TracedDist:
                 outputs[output] = OutputMass(mass, cells, has_underflow=entry.has_underflow)
         return outputs
 
-    def _near(self, structure: Hashable, tag: OutputKey) -> TagOutputs | None:
+    def _find_close_tag(self, structure: Hashable, tag: OutputKey) -> TagOutputs | None:
         """Returns the distribution of the outputs whose tag equals a given tag up to rounding.
 
         A tag is the structure of an output with its fixed values (``tag``). The result is None if
@@ -204,10 +204,10 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
             tag = structure, tuple(leaves[k] for k in tags[structure])
             groups.setdefault(tag, []).append(branch)
         grouped.append(groups)
-    blocks = _blocks(grouped, tags)
+    blocks = _find_blocks(grouped, tags)
     dists = [
         TracedDist(
-            {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
+            {tag: _combine_paths(members, blocks[tag]) for tag, members in groups.items()},
             tags,
             len(ran.path_results),
             ran.n_left_out,
@@ -226,7 +226,7 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
     return dists
 
 
-def _blocks(
+def _find_blocks(
     grouped: list[dict[OutputTag, list[PathResult]]], tags: dict[Hashable, tuple[int, ...]]
 ) -> dict[OutputTag, list[tuple[int, ...]]]:
     """Returns for each tag the positions of its values that are not fixed, in independent blocks.
@@ -244,18 +244,18 @@ def _blocks(
         for branch in itertools.chain.from_iterable(groups):
             owners: dict[Draw, int] = {}
             for k in free:
-                sources = _open_sources(branch.output.leaves[k])
+                sources = _list_sources(branch.output.leaves[k])
                 together += [(owners.setdefault(source, k), k) for source in sources]
-        parts = _parts(free, together)
+        parts = _group_places(free, together)
         several = [members for members in groups if len(members) > 1]
         if several and len(parts) > 1:
             entries = sum(map(len, several)) * len(parts)
-            parts = _independent_parts(several, parts) if entries <= MAX_KEYS else [tuple(free)]
+            parts = _unite_parts(several, parts) if entries <= MAX_KEYS else [tuple(free)]
         blocks[tag] = parts
     return blocks
 
 
-def _independent_parts(
+def _unite_parts(
     groups: list[list[PathResult]], parts: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     """Returns ``parts`` after uniting parts that depend on each other across execution paths.
@@ -263,23 +263,23 @@ def _independent_parts(
     A part is a tuple of positions in the output. ``groups``: the execution paths of each input.
     """
     whole = [tuple(sorted(itertools.chain.from_iterable(parts)))]
-    weighed = [_kinds(members, parts) for members in groups]
-    if all(_independent(kinds, weights) for kinds, weights in weighed):
+    weighed = [_number_kinds(members, parts) for members in groups]
+    if all(_are_independent(kinds, weights) for kinds, weights in weighed):
         return parts
     if len(parts) > _MAX_PARTS:
         return whole
     together = [
         (first[0], second[0])
         for (a, first), (b, second) in itertools.combinations(enumerate(parts), 2)
-        if not all(_independent(kinds[:, [a, b]], weights) for kinds, weights in weighed)
+        if not all(_are_independent(kinds[:, [a, b]], weights) for kinds, weights in weighed)
     ]
     together += [(part[0], place) for part in parts for place in part]
-    parts = _parts(list(whole[0]), together)
-    weighed = [_kinds(members, parts) for members in groups]
-    return parts if all(_independent(kinds, w) for kinds, w in weighed) else whole
+    parts = _group_places(list(whole[0]), together)
+    weighed = [_number_kinds(members, parts) for members in groups]
+    return parts if all(_are_independent(kinds, w) for kinds, w in weighed) else whole
 
 
-def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+def _group_places(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
     """Groups positions, so that both positions of each pair in ``together`` are in one group."""
     part = {k: [k] for k in places}
     for first, second in together:
@@ -289,7 +289,7 @@ def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple
     return list(dict.fromkeys(tuple(sorted(part[k])) for k in places))
 
 
-def _kinds(
+def _number_kinds(
     members: list[PathResult], blocks: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Assigns numbers to the distributions of blocks of output values on each path, (paths,
@@ -301,11 +301,11 @@ def _kinds(
     columns = []
     for block in blocks:
         known: dict[Hashable, int] = {}
-        columns.append([known.setdefault(_kind(b, block), len(known)) for b in members])
+        columns.append([known.setdefault(_make_block_key(b, block), len(known)) for b in members])
     return np.array(columns).T, np.array([float(branch.probability) for branch in members])
 
 
-def _kind(branch: PathResult, block: tuple[int, ...]) -> Hashable:
+def _make_block_key(branch: PathResult, block: tuple[int, ...]) -> Hashable:
     """Returns a hashable form of the distribution of a block of output values on one path.
 
     ``block``: positions of the values.
@@ -319,7 +319,7 @@ def _kind(branch: PathResult, block: tuple[int, ...]) -> Hashable:
     )
 
 
-def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
+def _are_independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
     """Whether blocks of output values are independent across execution paths.
 
     ``kinds``: number of the distribution of each block on each path, (paths, blocks). ``weights``:
@@ -339,19 +339,19 @@ def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
     return bool(np.all(np.abs(joint - product) <= _ROUNDING * product))
 
 
-def _open_sources(entry: Any) -> set[Draw]:
+def _list_sources(entry: Any) -> set[Draw]:
     if not isinstance(entry, Symbol):
         return set()
     return {source for cells, _ in entry.list_values() for source in cells}
 
 
-def _group(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagOutputs:
+def _combine_paths(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagOutputs:
     weight = sum((branch.probability for branch in members), Fraction(0))
     tables: dict[tuple[int, ...], MassTable] = {block: {} for block in blocks}
     for block, table in tables.items():
         alike: dict[Hashable, list[PathResult]] = {}
         for branch in members:
-            kind = _kind(branch, block) if len(members) > 1 else ()
+            kind = _make_block_key(branch, block) if len(members) > 1 else ()
             alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
             share = sum((each.probability for each in others), branch.probability) / weight

@@ -37,12 +37,12 @@ def predict_ratings(
     rest -= mean
     of_users, of_items = np.zeros(train.n_users), np.zeros(train.n_items)
     for _ in range(_PASSES):
-        of_items = _deviations(rest - of_users[owners], table.indices, train.n_items)
-        of_users = _deviations(rest - of_items[table.indices], owners, train.n_users)
+        of_items = _shrink_means(rest - of_users[owners], table.indices, train.n_items)
+        of_users = _shrink_means(rest - of_items[table.indices], owners, train.n_users)
     return np.asarray(mean + of_users[users] + of_items[items])
 
 
-def _deviations(
+def _shrink_means(
     rest: NDArray[np.float64], groups: NDArray[np.integer], size: int
 ) -> NDArray[np.float64]:
     """Damped mean of each group, (size,): the mean times n / (n + k), where k is the variance

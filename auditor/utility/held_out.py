@@ -127,8 +127,8 @@ def make_utility_row(
     - ``note``: sentences on choices of this audit, which are added to the paper's conditions; each
       begins with "This audit ".
     """
-    mean, half = _mean(values, owners, confidence)
-    ahead, error = _mean(values - baseline_values, owners, confidence)
+    mean, half = _estimate_mean(values, owners, confidence)
+    ahead, error = _estimate_mean(values - baseline_values, owners, confidence)
     key = metric, protocol
     paper = next((r for r in target.reported_metrics if (r.metric, r.protocol) == key), None)
     conditions = f"{paper.note.rstrip('.')}." if paper and paper.note else ""
@@ -153,7 +153,7 @@ def make_utility_row(
     )
 
 
-def _mean(
+def _estimate_mean(
     values: NDArray[np.float64], owners: NDArray[np.int64] | None, confidence: float
 ) -> tuple[float, float]:
     """Mean of the values, and half the width of its normal interval at ``confidence`` (infinite for

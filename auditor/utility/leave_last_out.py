@@ -68,7 +68,7 @@ class HeldOutItems(held_out.HeldOutData):
             few = np.argpartition(keys, width - 1, axis=1)[:, :width].copy()
             del keys
             both = (scores, np.broadcast_to(popular, scores.shape))
-            ranks.append(np.stack([_places(each, item, known, few) for each in both], axis=1))
+            ranks.append(np.stack([_count_rivals(each, item, known, few) for each in both], axis=1))
         places = np.concatenate(ranks, axis=-1)
         unmet = n_items - sizes[tested]  # the held-out item included
         choices = {SAMPLED_ITEMS: np.minimum(width + 1, unmet), ALL_ITEMS: unmet}
@@ -80,7 +80,7 @@ class HeldOutItems(held_out.HeldOutData):
         return tuple(rows)
 
 
-def _places(
+def _count_rivals(
     scores: NDArray[np.float64],
     item: NDArray[np.int64],
     known: NDArray[np.bool_],

@@ -17,9 +17,9 @@ from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalize_first
 from fedrec_auditor.reports.writers.paragraph import NON_TERMINAL_WIDTH, wrap_entry, wrap_paragraph
 
-_LONGEST = 500
+_MAX_LENGTH = 500
 # Smallest exponent from which a ratio is written as a power of e.
-_WRITABLE = 40.0
+_MIN_EXPONENT = 40.0
 
 
 def format_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
@@ -48,12 +48,12 @@ def format_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
 
 def format_exponential(exponent: float) -> str:
     """Returns e to the power ``exponent`` as text: a number, or "e^..." from exponent 40."""
-    return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
+    return f"{math.exp(exponent):.6g}" if exponent < _MIN_EXPONENT else f"e^{exponent:.6g}"
 
 
 def shorten_text(text: str) -> str:
     """Shortens ``text`` to its first 500 characters."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]} ..."
 
 
 # Source of a bound on outputs that are texts and never repeat, such as ciphertexts.
@@ -144,7 +144,7 @@ class Verification:
         a failed check gives a larger bound than ``searched``, no upper bound is used: the code then
         does not follow the distribution for which ``searched`` was computed.
         """
-        bound, proof = _bounds(searched, checks)
+        bound, proof = _combine_bounds(searched, checks)
         judgement = judge_claim(claim, scope=REPORT_SCOPE, accounted=proof, measured=bound)
         return cls(
             verdict=judgement.verdict,
@@ -195,13 +195,13 @@ class Verification:
         ``command``: beginning of a command line that repeats the verification. If the sample was
             too small, the description proposes this command with a larger number of draws.
         """
-        lines = [wrap_paragraph(_headline(self, failures=len(self.faults)), width, hang=2)]
-        lines += [wrap_entry(label, text, width) for label, text in _evidence(self)]
+        lines = [wrap_paragraph(_format_headline(self, failures=len(self.faults)), width, hang=2)]
+        lines += [wrap_entry(label, text, width) for label, text in _describe_evidence(self)]
         if self.verdict is Verdict.INCONCLUSIVE:
-            lines.append(wrap_entry("sample", _too_small(self, command or "samples="), width))
+            lines.append(wrap_entry("sample", _explain_sample(self, command or "samples="), width))
         if self.checks:
             lines.append("checks for faults that a ratio does not show")
-        for check in sorted(self.checks, key=lambda check: _ORDER.index(check.status)):
+        for check in sorted(self.checks, key=lambda check: _STATUS_ORDER.index(check.status)):
             text = f"{check.name}: {check.reason}"
             mark = "FAILED" if check.status is CheckStatus.FAILED else check.status
             lines.append(wrap_entry(mark, text, width))
@@ -209,7 +209,7 @@ class Verification:
 
     def finding(self, target: str) -> Finding:
         """Returns the verdict on ``target``'s claim as a finding, one row of an audit's record."""
-        bound, proof = _bounds(self.searched, self.checks)
+        bound, proof = _combine_bounds(self.searched, self.checks)
         claim = make_claim(self.epsilon, self.delta)
         return Finding.from_bounds(
             target, claim, REPORT_SCOPE, delta=self.delta, accounted=proof, measured=bound
@@ -242,7 +242,7 @@ class Verification:
         )
 
 
-def _bounds(searched: Bound, checks: tuple[CheckResult, ...]) -> tuple[Bound, Bound | None]:
+def _combine_bounds(searched: Bound, checks: tuple[CheckResult, ...]) -> tuple[Bound, Bound | None]:
     """Returns the largest lower bound on epsilon, and an upper bound or None.
 
     The lower bound includes those of failed checks. The upper bound is None unless the lower bound
@@ -259,10 +259,10 @@ _CONCLUSIONS = {
     Verdict.UNSUBSTANTIATED: "is not refuted (which does not prove it)",
     Verdict.INCONCLUSIVE: "could not have been refuted by so small a sample",
 }
-_ORDER = (CheckStatus.FAILED, CheckStatus.WAIVED, CheckStatus.PASSED, CheckStatus.NOT_RUN)
+_STATUS_ORDER = (CheckStatus.FAILED, CheckStatus.WAIVED, CheckStatus.PASSED, CheckStatus.NOT_RUN)
 
 
-def _headline(result: Verification, *, failures: int) -> str:
+def _format_headline(result: Verification, *, failures: int) -> str:
     claim = f"epsilon {result.epsilon:g} at delta {result.delta:g}"
     text = f"{claim} {_CONCLUSIONS[result.verdict]}"
     if result.method == UNTESTED_TEXT:
@@ -272,10 +272,10 @@ def _headline(result: Verification, *, failures: int) -> str:
     return f"{capitalize_first(result.verdict.label)}: {text}{failed}"
 
 
-def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
+def _describe_evidence(result: Verification) -> Iterator[tuple[str, str]]:
     epsilon = result.epsilon_lower
     size = "infinite" if math.isinf(epsilon) else f"at least {epsilon:.6g}"
-    yield "bound", f"epsilon is {size}{_share(result)}"
+    yield "bound", f"epsilon is {size}{_format_share(result)}"
     if result.exact:
         yield "how", f"exactly: {result.method}"
     else:
@@ -302,7 +302,7 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
         yield "note", witness.note
 
 
-def _too_small(result: Verification, command: str) -> str:
+def _explain_sample(result: Verification, command: str) -> str:
     """Text on the largest bound of a small sample, and on the draws that could refute the claim."""
     most = (
         f"even with every guess right, the bound by these draws is {result.largest:.6g}, not above "
@@ -315,7 +315,7 @@ def _too_small(result: Verification, command: str) -> str:
     return f"{most}; draw at least {result.needed:,} per input: {command}{result.needed}"
 
 
-def _share(result: Verification) -> str:
+def _format_share(result: Verification) -> str:
     """Text on the ratio of the lower bound to the claim; empty if the ratio is infinite."""
     if result.epsilon == 0 or math.isinf(result.epsilon_lower):
         return ""

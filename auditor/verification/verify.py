@@ -65,11 +65,11 @@ MAX_WIDE_NUMBERS, MIN_WIDE_SAMPLES = 1 << 28, 10_000
 # outputs as the previous one, while the next call is expected to end within the share `_PILOTED` of
 # the seconds. The fixed cost of a call is negligible if the time per output is at most `_NEAR`
 # times the smallest time per output. A measurement makes `_FEWEST_TURNS` calls per input or more.
-_PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
+_PILOTS, _LARGER, _PILOTED, _NEAR, _MIN_TURNS = 5, 8, 0.5, 1.25, 8
 # Calls per input that compare the places in a call: the minimum, and the maximum.
-_CALLS = 64, 1024
+_CALL_LIMITS = 64, 1024
 # Share of the seconds that is planned for draws. Decision rules take the rest of the time.
-_PLANNED = 0.6
+_DRAW_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +141,14 @@ class DrawBudget(Checked):
             size = min(_LARGER * size, MAX_PER_CALL)
 
         def draws_at(cost: float) -> int:
-            return int(_PLANNED * seconds / max(cost * (4.0 + len(inputs)), 1e-12))
+            return int(_DRAW_SHARE * seconds / max(cost * (4.0 + len(inputs)), 1e-12))
 
         size, cost = 1, best
         if sampler.takes_size:
             enough = (n for n in costs if draws_at(costs[n]) >= limit or costs[n] <= _NEAR * best)
             cost = costs[size := next(enough)]
         draws, together = draws_at(cost), max(size, MIN_PER_CALL)
-        min_draws = max(min_draws, _FEWEST_TURNS * size)
+        min_draws = max(min_draws, _MIN_TURNS * size)
         if draws < min_draws:
             call = f"a call for {size}" if size > 1 else "one draw"
             wanted = math.ceil(2.0 / share * min_draws * cost * (4 + len(inputs)))
@@ -166,8 +166,8 @@ class DrawBudget(Checked):
         return replace(sampler, min_call_size=together), draws, f"{paced}{slow}"
 
 
-_SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
-_FEWEST, _FEWEST_PAIRS = 100, 8
+_MAX_DRAWS, _EXAMPLES, _MAX_PAIRS = 4000, 60, 120
+_MIN_DRAWS, _MIN_PAIRS = 100, 8
 
 
 def search_pair(
@@ -205,15 +205,15 @@ def search_pair(
     scores: dict[Hashable, float] = {}
 
     def draws() -> int:
-        return min(_SAMPLES, max(_FEWEST, allowed[0] // _MOST_PAIRS))
+        return min(_MAX_DRAWS, max(_MIN_DRAWS, allowed[0] // _MAX_PAIRS))
 
     def score(pair: tuple[Any, Any]) -> float:
         key = make_input_key(pair[0]), make_input_key(pair[1])
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
-            affordable = max(_FEWEST_PAIRS, allowed[0] // draws()) if allowed else _MOST_PAIRS
-            if allowed and len(scores) >= min(_MOST_PAIRS, affordable):
+            affordable = max(_MIN_PAIRS, allowed[0] // draws()) if allowed else _MAX_PAIRS
+            if allowed and len(scores) >= min(_MAX_PAIRS, affordable):
                 return -1.0
 
             def shown(unread: list[Any]) -> float:
@@ -246,9 +246,9 @@ Randomizer = Callable[..., Any]
 
 MAX_INPUTS = 64
 # One in this number of draws is examined for the type and structure of outputs.
-_LOOKS = 50
+_DRAWS_PER_LOOK = 50
 # Share of the seconds for the search of a pair of inputs.
-_SEARCH = 0.2
+_SEARCH_SHARE = 0.2
 
 
 def verify_ldp(
@@ -313,13 +313,13 @@ def verify_ldp(
     >>> print(f"{found.verdict}: {found.epsilon_lower:.4f}, which is ln 3 = {np.log(3):.4f}")
     VIOLATED: 1.0986, which is ln 3 = 1.0986
     """
-    samples, seed = _as_int("samples", samples), cast("int", _as_int("seed", seed))
+    samples, seed = _to_int("samples", samples), cast("int", _to_int("seed", seed))
     budget = DrawBudget(samples, seconds)
     claim = make_claim(epsilon, delta)
-    _check(mechanism, claim, confidence, seed)
+    _check_arguments(mechanism, claim, confidence, seed)
     with show_task_progress(progress, "verifying"):
         seeds = np.random.SeedSequence(seed).spawn(7)
-        trial, given = _Trial(claim, budget, confidence, seed, *seeds), _as_inputs(inputs)
+        trial, given = _Trial(claim, budget, confidence, seed, *seeds), _list_inputs(inputs)
         if hasattr(mechanism, "log_prob"):
             return trial.judge_mechanism(OutputDistribution.wrap(mechanism), given)
         return trial.judge_callable(Sampler.wrap(mechanism), given, trace=trace)
@@ -377,7 +377,7 @@ class _Trial:
             )
         except NoDivergenceError:
             return self._conclude(*self._measure(dist.sampler, inputs, draws, dist), checks)
-        return self._conclude(exact, self._evidence(dist.sampler, inputs, draws, dist), checks)
+        return self._conclude(exact, self._gather(dist.sampler, inputs, draws, dist), checks)
 
     def judge_callable(self, sampler: Sampler, given: Inputs, *, trace: bool) -> Verification:
         """Judges a callable by its exact epsilon, if its code can be traced, otherwise by drawn
@@ -388,7 +388,7 @@ class _Trial:
         """
         draws = self.budget.get_max_samples(sampler)
         listed = given is None or isinstance(given, list)
-        inputs = self._inputs(sampler, given, draws)
+        inputs = self._choose_inputs(sampler, given, draws)
         if (odd := self._judge_place(sampler, inputs, draws)) is not None:
             return odd
         checks: tuple[CheckResult, ...] = ()
@@ -410,7 +410,7 @@ class _Trial:
                 traced = proof.dist.sampler
                 draws = self.budget.plan_draws(traced, inputs, draws)[1]
                 stated = proof.dist if proof.is_complete else None
-                return self._conclude(bound, self._evidence(traced, inputs, draws, stated), checks)
+                return self._conclude(bound, self._gather(traced, inputs, draws, stated), checks)
         return self._conclude(*self._measure(sampler, inputs, draws), checks)
 
     def _judge_place(self, sampler: Sampler, inputs: list[Any], draws: int) -> Verification | None:
@@ -419,8 +419,8 @@ class _Trial:
 
         Otherwise the result is None: the place alone, such as a row number, is not a fault.
         """
-        calls = min(_CALLS[1], draws // 100)
-        if not sampler.takes_size or calls < _CALLS[0] or self.budget.seconds is not None:
+        calls = min(_CALL_LIMITS[1], draws // 100)
+        if not sampler.takes_size or calls < _CALL_LIMITS[0] or self.budget.seconds is not None:
             return None
         with suppress(InputError):
             place = repeated_calls.find_deviating_position(sampler, inputs, self.places, calls)
@@ -435,13 +435,13 @@ class _Trial:
                     "Treat all outputs of a call alike."
                 )
                 check = replace(CheckResult.failed(reason), name="places in a call")
-                return self._conclude(bound, self._evidence(sampler, inputs, draws, None), (check,))
+                return self._conclude(bound, self._gather(sampler, inputs, draws, None), (check,))
         return None
 
-    def _inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:
+    def _choose_inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:
         """Returns the inputs of a list, or the pair of inputs found by a search in a strategy."""
         if given is None or isinstance(given, list):
-            return _check_list(given)
+            return _check_inputs(given)
         return search_pair(
             sampler,
             given,
@@ -449,7 +449,7 @@ class _Trial:
             samples=draws,
             seed=self.search,
             limit_draws=lambda read, pair: self.budget.plan_draws(
-                read, pair, draws, share=_SEARCH, min_draws=1
+                read, pair, draws, share=_SEARCH_SHARE, min_draws=1
             )[1],
         )
 
@@ -467,7 +467,7 @@ class _Trial:
         """
 
         def measured(unread: Sequence[Any]) -> tuple[Bound, CheckEvidence]:
-            looks = draws // _LOOKS if self.budget.seconds is None else 0
+            looks = draws // _DRAWS_PER_LOOK if self.budget.seconds is None else 0
             looking, counting = self.reading, self.measuring
             if unread:
                 looking, counting = self.measuring.spawn(2)
@@ -476,7 +476,7 @@ class _Trial:
             if dist is None:
                 read, planned, paced = self.budget.plan_draws(together, inputs, draws)
             most = planned * MIN_PER_CALL // read.min_call_size
-            clocks = _clocks(together, inputs, self.turning, most)
+            clocks = _find_clocks(together, inputs, self.turning, most)
             if clocks.has_changes:
                 read = together.without_batches()
                 if dist is None:
@@ -492,13 +492,13 @@ class _Trial:
             if read.has_unique_texts and bound.epsilon == 0:
                 bound = replace(bound, source=UNTESTED_TEXT, largest=0.0, witness=None)
             stated = None if read.field_encoder else dist
-            return bound, self._evidence(
+            return bound, self._gather(
                 read, inputs, planned, stated, batch_sampler=together, clock_columns=clocks.columns
             )
 
         return retry_on_new_form(measured)
 
-    def _evidence(
+    def _gather(
         self,
         sampler: Sampler,
         inputs: list[Any],
@@ -530,7 +530,7 @@ class _Trial:
         return Verification.of(bound, self.claim, needed=needed, checks=every)
 
 
-def _clocks(
+def _find_clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> repeated_calls.ColumnsWithoutNoise:
     """Finds output columns that follow the order of calls; none if outputs are incomparable."""
@@ -568,7 +568,7 @@ def _measure_bound(
     raise AssertionError("Expected encoded shapes to be of one shape. Report this bug of auditor.")
 
 
-def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
+def _check_arguments(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
     """Raises InputError for the first invalid argument of ``verify_ldp``."""
     if math.isinf(claim.epsilon):
         raise InputError("Expected a finite epsilon, got epsilon=inf. Give the claimed number.")
@@ -582,7 +582,7 @@ def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
         )
 
 
-def _as_int(name: str, number: Any) -> int | None:
+def _to_int(name: str, number: Any) -> int | None:
     """Converts a whole ``number``, also a float such as 1e5, to an int; None remains None.
 
     Raises InputError for a number that is not whole.
@@ -600,7 +600,7 @@ def _as_int(name: str, number: Any) -> int | None:
     return number_as_int
 
 
-def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
+def _list_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
     """Converts the inputs to a list; a Hypothesis strategy and None are returned unchanged.
 
     Hypothesis is not imported for that.
@@ -614,7 +614,7 @@ def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
     return list(inputs)
 
 
-def _check_list(inputs: list[Any] | None) -> list[Any]:
+def _check_inputs(inputs: list[Any] | None) -> list[Any]:
     chosen = [0, 1] if inputs is None else inputs
     different = len(set(map(make_input_key, chosen)))
     if not 2 <= different <= len(chosen) <= MAX_INPUTS:

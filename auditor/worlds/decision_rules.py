@@ -122,7 +122,7 @@ class RuleTestPlan:
 
 # The model is rejected if the counts of a tail deviate from it by this many standard deviations.
 _DEVIATIONS = 3.3
-_LEAST_PARTS = 8
+_MIN_PARTS = 8
 
 
 def smooth_counts(counts: CountArray, middles: Floats) -> CountArray | None:
@@ -142,9 +142,9 @@ def smooth_counts(counts: CountArray, middles: Floats) -> CountArray | None:
     """
     first, second = counts
     known = (first + second > 0) & np.isfinite(middles)
-    if np.count_nonzero(known) < _LEAST_PARTS:
+    if np.count_nonzero(known) < _MIN_PARTS:
         return None
-    x = _features(first, second, np.where(known, middles, 0.0), known)
+    x = _make_basis(first, second, np.where(known, middles, 0.0), known)
     total = first[known].sum() + second[known].sum()
     best, log_odds = -np.inf, np.zeros(len(first))
     for columns in ([0, 2], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2, 3]):
@@ -165,8 +165,8 @@ def smooth_counts(counts: CountArray, middles: Floats) -> CountArray | None:
     return np.stack([both * probability, both * (1 - probability)])
 
 
-def _features(first: Floats, second: Floats, middles: Floats, known: NDArray[np.bool_]) -> Floats:
-    centres = [_median(counts[known], middles[known]) for counts in (first, second)]
+def _make_basis(first: Floats, second: Floats, middles: Floats, known: NDArray[np.bool_]) -> Floats:
+    centres = [_weighted_median(counts[known], middles[known]) for counts in (first, second)]
     low, high = min(centres), max(centres)
     spread = max(float(np.std(middles[known])), 1e-300)
     z = (middles - (low + high) / 2) / spread
@@ -174,7 +174,7 @@ def _features(first: Floats, second: Floats, middles: Floats, known: NDArray[np.
     return np.stack([np.ones(len(z)), z, clipped, z * z], axis=1)
 
 
-def _median(counts: Floats, middles: Floats) -> float:
+def _weighted_median(counts: Floats, middles: Floats) -> float:
     return float(middles[np.searchsorted(np.cumsum(counts), counts.sum() / 2)])
 
 
@@ -278,7 +278,7 @@ def propose_rules(
     if len(cuts) > 1:
         options.append(find_rule_by_ratio(halves, budget))
     if prescribed is None:
-        modelled = find_rule_by_model(halves, _middles(first, second, cuts), budget)
+        modelled = find_rule_by_model(halves, _compute_means(first, second, cuts), budget)
         options += [modelled] if modelled else []
     for option in options:
         if option.less_reduced_bound > chosen.less_reduced_bound * (1 + MIN_BOUND_GAIN):
@@ -308,12 +308,12 @@ def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
-        table = _best_tails([train], budget)
-        right += _guessed(test, table)
-        wrong += _guessed(test[::-1], table)
+        table = _pick_tails([train], budget)
+        right += _count_hits(test, table)
+        wrong += _count_hits(test[::-1], table)
         both |= FIRST in table and SECOND in table
     expected = budget.predict_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
-    return RatedGuesses(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
+    return RatedGuesses(float(expected), float(expected), _pick_tails([halves.sum(axis=0)], budget))
 
 
 def find_rule_by_model(
@@ -336,15 +336,15 @@ def find_rule_by_model(
     if modelled is None:
         return None
     bold = replace(budget, margin=_CAUTION_BY_MODEL)
-    table = _best_tails([counts_of_both, modelled], bold)
-    right = np.array(min(_guessed(counts, table) for counts in (counts_of_both, modelled)))
-    wrong = np.array(max(_guessed(counts[::-1], table) for counts in (counts_of_both, modelled)))
+    table = _pick_tails([counts_of_both, modelled], bold)
+    right = np.array(min(_count_hits(counts, table) for counts in (counts_of_both, modelled)))
+    wrong = np.array(max(_count_hits(counts[::-1], table) for counts in (counts_of_both, modelled)))
     both, n_draws = FIRST in table and SECOND in table, halves.sum()
     cautious, likely = (s.predict_bound(right, wrong, n_draws, both=both) for s in (budget, bold))
     return RatedGuesses(float(cautious), float(likely), table)
 
 
-def _guessed(counts: CountArray, table: GuessTable) -> float:
+def _count_hits(counts: CountArray, table: GuessTable) -> float:
     """Returns the number of right guesses, in both worlds (inputs) together.
 
     ``counts``: counts of outputs by world and interval, (2, m). ``table``: the guess per interval.
@@ -352,7 +352,7 @@ def _guessed(counts: CountArray, table: GuessTable) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _best_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
+def _pick_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
     """Returns the guess in each interval of the best rule that guesses above and below two cuts.
 
     ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
@@ -361,8 +361,8 @@ def _best_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
     total = views[0].sum(axis=0)
     n_outputs, cuts = float(total.sum()), len(total) - 1
     rising = np.cumsum(total)
-    lows = np.append(-1, _spread(rising[:-1]))  # -1: no guess below
-    highs = np.append(cuts - 1 - _spread(n_outputs - rising[-2::-1]), cuts)  # cuts: no guess above
+    lows = np.append(-1, _thin(rising[:-1]))  # -1: no guess below
+    highs = np.append(cuts - 1 - _thin(n_outputs - rising[-2::-1]), cuts)  # cuts: no guess above
     nothing = np.zeros((2, 1))
     apart = np.flatnonzero(highs[:, None] >= lows)
     rights = []  # right guesses in each view, per guess above and below: (4, pairs of cuts)
@@ -381,7 +381,7 @@ def _best_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
             continue
         counts = right[kind, better], wrong[kind, better]
         expected = budget.predict_bound(*counts, n_outputs, both=up != down)
-        place = _first_best(expected)
+        place = _find_best(expected)
         if expected[place] > best:
             best = float(expected[place])
             i, j = divmod(apart[better[place]], len(lows))
@@ -404,10 +404,10 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses
     that they apply to all outputs. To judge a threshold, the intervals are chosen by the counts of
     one half, right and wrong guesses are counted in the other half, and vice versa.
     """
-    strength = _strength(halves.mean(axis=0), 1.0)[0]
+    strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
-    options = _above(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
-    return options[_first_best(np.array([option.less_reduced_bound for option in options]))]
+    options = _threshold(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
+    return options[_find_best(np.array([option.less_reduced_bound for option in options]))]
 
 
 def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[RatedGuesses]:
@@ -424,12 +424,12 @@ def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[R
     """
     options = []
     for errors in _SURE:
-        ordered = np.sort(_strength(halves.mean(axis=0), errors)[0])
-        options += _above(ordered[[-k for k in _TOP]], halves, budget, errors)
+        ordered = np.sort(_rate_intervals(halves.mean(axis=0), errors)[0])
+        options += _threshold(ordered[[-k for k in _TOP]], halves, budget, errors)
     return options
 
 
-def _above(
+def _threshold(
     levels: Floats, halves: CountArray, budget: RuleTestPlan, errors: float
 ) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
@@ -440,13 +440,13 @@ def _above(
     """
     guesses = np.zeros((2, len(levels)))  # right and wrong guesses
     for train, test in (halves, halves[::-1]):
-        strength, side = _strength(train, errors)
+        strength, side = _rate_intervals(train, errors)
         order = np.argsort(strength, kind="stable")
         parts = np.where(side == FIRST, test, test[::-1])[:, order]
         from_top = np.append(np.cumsum(parts[:, ::-1], axis=1)[:, ::-1], np.zeros((2, 1)), axis=1)
         guesses += from_top[:, np.searchsorted(strength[order], levels)]
     expected = budget.predict_bound(guesses[0], guesses[1], halves.sum(), both=True)
-    strength, whole = _strength(halves.mean(axis=0), errors)
+    strength, whole = _rate_intervals(halves.mean(axis=0), errors)
     return [
         RatedGuesses(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
         for bound, level in zip(expected.tolist(), levels, strict=True)
@@ -461,13 +461,13 @@ def estimate_bound(counts: CountArray, budget: RuleTestPlan) -> float:
 
     The estimate is optimistic, because the same counts select the rule and evaluate it.
     """
-    strength, side = _strength(counts)
+    strength, side = _rate_intervals(counts)
     order = np.argsort(-strength)
     right, wrong = np.cumsum(np.where(side == FIRST, counts, counts[::-1])[:, order], axis=1)
     return float(budget.predict_bound(right, wrong, counts.sum(), both=True).max())
 
 
-def _first_best(expected: Floats) -> int:
+def _find_best(expected: Floats) -> int:
     """Returns the index of the largest number; numbers that differ in the last bits count as equal.
 
     Among equal numbers the first one is chosen.
@@ -476,7 +476,7 @@ def _first_best(expected: Floats) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _strength(counts: CountArray, errors: float = 1.0) -> tuple[Floats, GuessTable]:
+def _rate_intervals(counts: CountArray, errors: float = 1.0) -> tuple[Floats, GuessTable]:
     """Returns the size of the log-ratio in each interval (m,), and the more likely world (m,).
 
     ``counts``: counts of outputs of two worlds (inputs), (2, m). The absolute log-ratio is reduced
@@ -488,7 +488,7 @@ def _strength(counts: CountArray, errors: float = 1.0) -> tuple[Floats, GuessTab
     return np.round(np.abs(ratio) - errors * np.sqrt(1 / a + 1 / b), 9), side
 
 
-def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
+def _compute_means(first: Floats, second: Floats, cuts: Floats) -> Floats:
     """Returns the mean of all values in each of the m + 1 intervals between ``cuts`` (m,).
 
     The mean is NaN for an empty interval. ``first``, ``second``: values in two worlds (inputs).
@@ -502,7 +502,7 @@ def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
     return means
 
 
-def _spread(tails: Floats) -> NDArray[np.int64]:
+def _thin(tails: Floats) -> NDArray[np.int64]:
     """Returns about 64 positions in the increasing counts ``tails``, evenly spread.
 
     Half of them are evenly spaced in the count, half in its logarithm.

@@ -33,16 +33,16 @@ def hash_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
     n, d = rows.shape
     if rows.dtype.kind != "U":
         numbers = rows.astype(np.int64).view(np.uint64)
-        return numbers[:, 0] if d == 1 else _summed(numbers, _weights(0, d))
+        return numbers[:, 0] if d == 1 else _sum_products(numbers, _draw_weights(0, d))
     letters = np.ascontiguousarray(rows).view(np.uint32).reshape(n, d, -1)
     used = letters.shape[2]
     found = np.zeros(n, dtype=np.uint64)
     for entry in range(d):
-        found += _summed(letters[:, entry], _weights(entry, used))
+        found += _sum_products(letters[:, entry], _draw_weights(entry, used))
     return found
 
 
-def _weights(entry: int, count: int) -> NDArray[np.uint64]:
+def _draw_weights(entry: int, count: int) -> NDArray[np.uint64]:
     """Returns odd random weights (count,) for a hash of the entry with index ``entry``.
 
     The first weights do not depend on ``count``.
@@ -51,7 +51,7 @@ def _weights(entry: int, count: int) -> NDArray[np.uint64]:
     return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
 
 
-def _summed(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _sum_products(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
     step = max(1, _BLOCK // max(1, len(weights)))
     parts = [
         numbers[start : start + step].astype(np.uint64) @ weights
@@ -61,7 +61,7 @@ def _summed(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.ui
 
 
 # Minimum numbers of occurrences of a value in one world; the best of these limits is selected.
-_LEAST = (1, 2, 4, 8)
+_MIN_COUNTS = (1, 2, 4, 8)
 # Number of distinct values above which values that occurred once are omitted.
 _SINGLES = 4096
 # Maximum number of entries that are examined separately, and of numbers sorted for all of them.
@@ -103,7 +103,7 @@ class ExclusiveSet:
         """
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
-        keys = _keys(outputs, self.entry_index)
+        keys = _make_keys(outputs, self.entry_index)
         place = np.maximum(np.searchsorted(self.lower_ends, keys, side="right") - 1, 0)
         inside = (self.lower_ends[place] <= keys) & (keys <= self.upper_ends[place])
         return np.where(inside, self.value_worlds[place], NEITHER).astype(np.int8)
@@ -222,10 +222,10 @@ def find_exclusive_rules(
     examined.
     """
     namer = namer or EntryNamer(outputs[0].shape[1:])
-    readings = list(_readings(outputs, namer))
+    readings = list(_count_values(outputs, namer))
     best_rules = {}
     for a, b in pairs:
-        options = [*_sets(readings, outputs, a, b, budget), *_ranges(outputs, a, b, budget, namer)]
+        options = [*_propose_sets(readings, outputs, a, b, budget), *_propose_ranges(outputs, a, b, budget, namer)]
         if not options and readings:  # without a promising set: all values of one world only
             whole = readings[0].make_set(a, b, readings[0].min_count, outputs)
             options = [CandidateRule(a, b, 0.0, ExclusiveRule((whole,)))]
@@ -234,7 +234,7 @@ def find_exclusive_rules(
     return best_rules
 
 
-def _sets(
+def _propose_sets(
     readings: Sequence[_ValueCounts],
     outputs: Sequence[NDArray[Any]],
     a: int,
@@ -248,7 +248,7 @@ def _sets(
     element of ``readings``, and one rule for all promising elements.
     """
     n_draws = 2 * len(outputs[0])
-    for min_count in _LEAST:
+    for min_count in _MIN_COUNTS:
         good: list[tuple[ExclusiveSet, int, int]] = []
         for reading in readings:
             right, wrong = reading.count_guesses(a, b, min_count)
@@ -257,11 +257,11 @@ def _sets(
         for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
             parts, rights, wrongs = zip(*some, strict=True)
             yield CandidateRule(
-                a, b, _expected(sum(rights), sum(wrongs), n_draws, budget), ExclusiveRule(parts)
+                a, b, _predict(sum(rights), sum(wrongs), n_draws, budget), ExclusiveRule(parts)
             )
 
 
-def _expected(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> float:
+def _predict(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> float:
     """Predicts the lower bound on epsilon of a rule with ``right`` right and ``wrong`` wrong
     guesses.
 
@@ -319,7 +319,7 @@ class _ValueCounts:
         for side, chosen, counts in ((FIRST, first, one), (SECOND, second, other)):
             often = np.flatnonzero(chosen)
             often = often[np.argsort(-counts[often], kind="stable")][:4]
-            examples[side] = tuple(self._name(self.first_seen[k], outputs) for k in often)
+            examples[side] = tuple(self._describe(self.first_seen[k], outputs) for k in often)
         return ExclusiveSet(
             entry_index=self.entry,
             name="output" if self.part_entries is None else self.namer.name_part(self.part_entries),
@@ -336,13 +336,13 @@ class _ValueCounts:
         """
         return next((part for part in self.namer.parts if self.entry in part), None)
 
-    def _name(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
+    def _describe(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
         world, row = divmod(int(draw), len(outputs[0]))
         output, part = outputs[world][row], self.part_entries
         return str(output.tolist()) if part is None else self.namer.describe(output.ravel(), part)
 
 
-def _readings(outputs: Sequence[NDArray[Any]], namer: EntryNamer) -> Iterator[_ValueCounts]:
+def _count_values(outputs: Sequence[NDArray[Any]], namer: EntryNamer) -> Iterator[_ValueCounts]:
     """Yields counts of the values of whole outputs, and of each single entry or, if there are very
     many, of at most 64 entries.
 
@@ -361,7 +361,7 @@ def _readings(outputs: Sequence[NDArray[Any]], namer: EntryNamer) -> Iterator[_V
 
 
 def _count(outputs: Sequence[NDArray[Any]], entry: int | None, namer: EntryNamer) -> _ValueCounts:
-    keys = np.concatenate([_keys(each, entry) for each in outputs])
+    keys = np.concatenate([_make_keys(each, entry) for each in outputs])
     values, first_seen, group = np.unique(keys, return_index=True, return_inverse=True)
     low = high = values
     if values.dtype.kind == "f":
@@ -378,7 +378,7 @@ def _count(outputs: Sequence[NDArray[Any]], entry: int | None, namer: EntryNamer
     )
 
 
-def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
+def _make_keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
     """Returns keys (n,) that identify the values of an entry, or of whole outputs if that is None.
 
     A key is the number itself, or a hash.
@@ -390,7 +390,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
     return as_floats(column)[:, 0] if column.dtype.kind == "f" else hash_rows(column)
 
 
-def _ranges(
+def _propose_ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: RuleTestPlan, namer: EntryNamer
 ) -> Iterator[CandidateRule[ExclusiveRule]]:
     """Yields rules on numbers outside the range of world ``a`` or ``b`` (inputs), one rule for each
@@ -405,20 +405,20 @@ def _ranges(
         columns = [as_floats(x.reshape(len(x), -1)[:, entry]).ravel() for x in (first, second)]
         right = wrong = 0
         for start in (0, 1):  # ranges from one half, guesses on the other
-            ends = [_ends(column[start::2]) for column in columns]
+            ends = [_find_range(column[start::2]) for column in columns]
             tried = RangeRule(entry_index=0, name=name, ranges=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):
                 votes = tried.guess(column[1 - start :: 2])
                 right += int(np.count_nonzero(votes == side))
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
-            ends = [_ends(column) for column in columns]
+            ends = [_find_range(column) for column in columns]
             whole = RangeRule(entry_index=entry, name=name, ranges=(ends[0], ends[1]))
-            expected = _expected(right, wrong, len(first) + len(second), budget)
+            expected = _predict(right, wrong, len(first) + len(second), budget)
             yield CandidateRule(a, b, expected, ExclusiveRule((whole,)))
 
 
-def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
+def _find_range(values: NDArray[np.float64]) -> tuple[float, float]:
     k = min(_BEFORE, len(values) // 2)
     ordered = np.partition(values, [0, k, len(values) - k - 1, len(values) - 1])
     low, near_low, near_high, high = ordered[[0, k, -k - 1, -1]]

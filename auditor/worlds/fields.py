@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"[ \t\r\n]*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?[ \t\r\n]*")
-_DEEPEST, _MOST = 8, 64
+_MAX_DEPTH, _MAX_PATHS = 8, 64
 # Pattern of a word, and numbers of words and letters that are read from the start and from the end.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
@@ -79,14 +79,14 @@ class OutputEncoder:
         ``as_string``, outputs that are all texts or bytes need no encoding either.
         """
         lists = [answer for answer in outputs if isinstance(answer, (list, tuple))]
-        if len(set(map(len, lists))) < 2 and not any(map(_structured, outputs)):
+        if len(set(map(len, lists))) < 2 and not any(map(_is_compound, outputs)):
             return None
-        if all(map(_nothing_but_nan, outputs)):
+        if all(map(_is_all_nan, outputs)):
             return None
         if as_string:
             return None if all(isinstance(each, (str, bytes)) for each in outputs) else cls()
-        paths = {path: None for answer in outputs for path, _ in _leaves(answer, "", 0)}
-        return cls(tuple(sorted(paths, key=_derived))[:_MOST])
+        paths = {path: None for answer in outputs for path, _ in _iter_leaves(answer, "", 0)}
+        return cls(tuple(sorted(paths, key=_is_derived))[:_MAX_PATHS])
 
     def encode(self, outputs: Iterable[Any]) -> NDArray[Any]:
         """Encodes each of ``outputs`` as a row of numbers, (n, 3 * len(paths) + 1), or a string,
@@ -101,11 +101,11 @@ class OutputEncoder:
         rows = []
         for answer in outputs:
             row, rest = [0.0] * (3 * len(self.paths) + 1), ""
-            for path, leaf in _leaves(answer, "", 0):
+            for path, leaf in _iter_leaves(answer, "", 0):
                 at = place.get(path)
                 if at is not None:
-                    row[at : at + 3] = self._numbers(leaf)
-                elif not _derived(path):
+                    row[at : at + 3] = self._encode_leaf(leaf)
+                elif not _is_derived(path):
                     rest += f"{path}={leaf!r};"
             if rest:
                 row[-1] = self._keep(_checksum(rest), rest[:_LONGEST])
@@ -181,7 +181,7 @@ class OutputEncoder:
             _NULL: "None",
         }.get(kind, self.stored_outputs.get(checksum, "a text") if kind else "absent")
 
-    def _numbers(self, leaf: Any) -> tuple[float, float, float]:
+    def _encode_leaf(self, leaf: Any) -> tuple[float, float, float]:
         """Returns the three numbers that encode a value: its kind, its number and its checksum."""
         if isinstance(leaf, np.generic):
             leaf = leaf.item()
@@ -190,14 +190,14 @@ class OutputEncoder:
         if isinstance(leaf, bool):
             return _TRUTH, float(leaf), 0.0
         if isinstance(leaf, (int, float)) and leaf == leaf:
-            number = _clipped(leaf)
+            number = _clip(leaf)
             minus = number == 0 and math.copysign(1.0, number) < 0
             return _MINUS_ZERO if minus else _NUMERIC, number + 0.0, 0.0
         text = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
         is_text = isinstance(text, str)
         checksum = self._keep(_checksum(text if is_text else repr(leaf)), repr(leaf)[:_LONGEST])
         if is_text and _NUMBER.fullmatch(text):
-            return _TEXT, _clipped(float(text)), checksum
+            return _TEXT, _clip(float(text)), checksum
         return _TEXT if is_text else _EMPTY, 0.0, checksum
 
     def _keep(self, index: Any, kept: Any) -> Any:
@@ -263,18 +263,18 @@ def are_unique_words(outputs: Sequence[Any]) -> bool:
     )
 
 
-def _nothing_but_nan(answer: Any) -> bool:
+def _is_all_nan(answer: Any) -> bool:
     if isinstance(answer, (list, tuple)):
-        return bool(answer) and all(map(_nothing_but_nan, answer))
+        return bool(answer) and all(map(_is_all_nan, answer))
     return isinstance(answer, float) and math.isnan(answer)
 
 
-def _derived(path: str) -> bool:
+def _is_derived(path: str) -> bool:
     """Checks whether a path leads to a piece of a text at another path, or to an order of keys."""
     return _PIECE in path or path.endswith(_ORDER)
 
 
-def _structured(answer: Any) -> bool:
+def _is_compound(answer: Any) -> bool:
     if isinstance(answer, (bytes, bytearray)):
         return len(answer) > 1
     if isinstance(answer, str):
@@ -294,24 +294,24 @@ def _structured(answer: Any) -> bool:
         return bool(np.isnan(array).any())
     if array.dtype.kind not in "UO":
         return False
-    leaves = [leaf for _, leaf in _leaves(answer, "", 0)]
+    leaves = [leaf for _, leaf in _iter_leaves(answer, "", 0)]
     if array.dtype.kind == "O":
         return all(isinstance(leaf, _PLAIN) for leaf in leaves)
     with_numbers = len({isinstance(leaf, (str, bytes)) for leaf in leaves}) == 2
-    return with_numbers or any(map(_structured, np.asarray(answer, dtype=object).ravel().tolist()))
+    return with_numbers or any(map(_is_compound, np.asarray(answer, dtype=object).ravel().tolist()))
 
 
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
-def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _iter_leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Yields pairs (path, value) for the values in an output.
 
     JSON in text is parsed, other text is split into words. The order of a dictionary's keys is a
     value too. ``path``, ``depth``: path and nesting depth of ``part`` within the output.
     """
     if isinstance(part, str):
-        opened = _parsed(part)
+        opened = _parse_json(part)
         if opened is not part:
             yield f"{path}{_OPENED}", part
             part = opened
@@ -322,7 +322,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         part = record if record is not None else {_to_key(e): True for e in sort_elements(part)}
     if isinstance(part, np.ndarray):
         part = part.tolist()
-    if isinstance(part, (dict, list, tuple)) and depth < _DEEPEST:
+    if isinstance(part, (dict, list, tuple)) and depth < _MAX_DEPTH:
         items = part.items() if isinstance(part, dict) else enumerate(part)
         if not part:
             yield path, part
@@ -331,11 +331,11 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         for key, child in items:
             plain = isinstance(key, str) and key.isidentifier()
             step = f".{key}" if plain else f"[{key!r}]"
-            yield from _leaves(child, path + step, depth + 1)
+            yield from _iter_leaves(child, path + step, depth + 1)
     else:
         yield path, part
         if isinstance(part, (str, bytes)):
-            yield from _pieces(part, path)
+            yield from _iter_pieces(part, path)
 
 
 def _to_key(element: Any) -> Any:
@@ -343,7 +343,7 @@ def _to_key(element: Any) -> Any:
     return element if isinstance(element, _PLAIN) else repr(canonicalize(element))
 
 
-def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
+def _iter_pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
     """Yields pairs (path, piece): the words of a text, or the letters of bytes and of single words.
 
     Pieces are counted from the start and from the end. A decimal fraction is a number and is not
@@ -364,7 +364,7 @@ def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
         yield f"{path}{_PIECE}-{index}", pieces[-index]
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Returns the object or list that ``text`` holds as JSON; returns any other text unchanged."""
     if text[:1] not in "{[" or not text:
         return text
@@ -374,7 +374,7 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _clipped(number: float) -> float:
+def _clip(number: float) -> float:
     return float(min(max(number, -1e100), 1e100))
 
 

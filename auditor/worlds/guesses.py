@@ -68,8 +68,8 @@ def bound_by_event(
 
 
 # Share of the error for outputs that reveal their input, which delta permits.
-_REVEALED = 0.1
-_FAR = 700.0  # upper end of the search for epsilon, whose exponential is still a double
+_DELTA_SHARE = 0.1
+_MAX_EPSILON = 700.0  # upper end of the search for epsilon, whose exponential is still a double
 # A binomial count differs from its mean by more than these standard deviations plus these events
 # with probability below 1e-30.
 _DEVIATIONS, _RARE = 12.0, 40.0
@@ -150,11 +150,11 @@ class GuessCounts:
             return float(bound_epsilon_by_guesses(self.n_right, self.n_wrong, revealed, error))
 
         def excess(epsilon: float) -> float:
-            return self._chance(epsilon, revealed) - error
+            return self._bound_chance(epsilon, revealed) - error
 
-        return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, _FAR))
+        return 0.0 if excess(0.0) >= 0 else float(scipy.optimize.brentq(excess, 0.0, _MAX_EPSILON))
 
-    def _chance(self, epsilon: float, revealed: int) -> float:
+    def _bound_chance(self, epsilon: float, revealed: int) -> float:
         """Returns an upper bound of the probability of at least this many right guesses.
 
         The mechanism is assumed to be ``epsilon``-DP except that ``revealed`` outputs may reveal
@@ -231,7 +231,7 @@ def limit_delta_guesses(
     """
     if delta == 0:
         return 0, alpha
-    spent = _REVEALED * alpha
+    spent = _DELTA_SHARE * alpha
     return int(scipy.stats.binom.isf(spent, draws, delta if both else delta * share)), alpha - spent
 
 
@@ -294,18 +294,18 @@ def approximate_bound(right: Floats, wrong: Floats, revealed: int, z: float) -> 
 
 
 _RATIO = 1.2  # ratio of successive ranks
-_MOST = 1 << 50
+_MAX_RANK = 1 << 50
 _FAMILIES = 4  # events above or below a threshold, with P of the first or of the second world
 
 
-def _all_ranks() -> NDArray[np.int64]:
+def _list_ranks() -> NDArray[np.int64]:
     ranks = [1]
-    while ranks[-1] < _MOST:
+    while ranks[-1] < _MAX_RANK:
         ranks.append(max(ranks[-1] + 1, int(ranks[-1] * _RATIO)))
     return np.array(ranks, dtype=np.int64)
 
 
-_RANKS = _all_ranks()
+_RANKS = _list_ranks()
 # Share of the error per rank; rare events have larger shares, because their limits matter most.
 _SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS) + 1))
 
@@ -352,7 +352,7 @@ class ThresholdLimits:
         ``alpha``: total error, 1 minus the confidence of all limits together.
         """
         ordered = np.sort(first_scores), np.sort(second_scores)
-        binary = _binary(first_scores, second_scores)
+        binary = _is_binary(first_scores, second_scores)
         parts = []
         for first in (True, False):
             p, q = ordered if first else ordered[::-1]
@@ -363,8 +363,8 @@ class ThresholdLimits:
                 cuts = q[len(q) - ranks] if above else q[ranks - 1]
                 if binary:
                     cuts, error = np.array([0.5]), np.array([alpha / _FAMILIES])
-                    high = clopper_pearson_upper(_beyond(q, cuts, above), len(q), error)
-                low = clopper_pearson_lower(_beyond(p, cuts, above), len(p), error)
+                    high = clopper_pearson_upper(_count_beyond(q, cuts, above), len(q), error)
+                low = clopper_pearson_lower(_count_beyond(p, cuts, above), len(p), error)
                 sides = np.full(len(cuts), above), np.full(len(cuts), first)
                 parts.append((low, high, cuts, *sides))
         low, high, cuts, above_all, first_all = (
@@ -418,11 +418,11 @@ class ThresholdLimits:
         return f"output {'>' if self.is_above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
-def _binary(one: Floats, other: Floats) -> bool:
+def _is_binary(one: Floats, other: Floats) -> bool:
     return all(np.isin(side, (0, 1)).all() for side in (one, other))
 
 
-def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
+def _count_beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
     """Counts ``ordered`` scores (n,) strictly above, or below, each of ``cuts`` (k,)."""
     if above:
         return np.asarray(len(ordered) - np.searchsorted(ordered, cuts, side="right"))
@@ -436,7 +436,7 @@ def find_attainable_bound(one: Floats, other: Floats, *, delta: float, alpha: fl
     matter, and whether all scores are 0 or 1. The bound is reached if every score under one input
     is larger than every score under the other input.
     """
-    expected = predict_binary_bound if _binary(one, other) else predict_rank_bound
+    expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
     return max(
         expected(len(p), len(q), CERTAIN_EVENT_RATES, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
@@ -457,7 +457,7 @@ def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
     error = alpha * _SHARES[k] / _FAMILIES / 2
     high = special.betaincinv(_RANKS[k], m - _RANKS[k] + 1, 1 - error)
-    return _best_epsilon(clopper_pearson_lower(n * p, n, error) - delta, high)
+    return _max_log_ratio(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
 def predict_binary_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
@@ -472,8 +472,8 @@ def predict_binary_bound(n: int, m: int, rates: EventRates, *, delta: float, alp
     p, q = rates
     error = alpha / _FAMILIES
     high = clopper_pearson_upper(m * q, m, error)
-    return _best_epsilon(clopper_pearson_lower(n * p, n, error) - delta, high)
+    return _max_log_ratio(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
-def _best_epsilon(sure: NDArray[Any], high: NDArray[Any]) -> float:
+def _max_log_ratio(sure: NDArray[Any], high: NDArray[Any]) -> float:
     return float(np.log(np.maximum(sure / high, 1.0)).max())

@@ -105,18 +105,18 @@ TRUE_TO_CLAIMED_RATIO = 2.0
 # Delta at which Gaussian noise has the stated epsilon if the claim has delta 0; at delta 0 the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
-_MOST_DRAWS = 10**9
+_MAX_DRAWS = 10**9
 # Half-widths, in standard deviations, of the middle range in which a guesser abstains.
-_ABSTAIN = np.linspace(0.0, 8.0, 161)
+_HALF_WIDTHS = np.linspace(0.0, 8.0, 161)
 
 
-def _randomized_response(epsilon: float, delta: float) -> EventRates:
+def _response_rates(epsilon: float, delta: float) -> EventRates:
     """Returns the probabilities of the true answer of randomized response under two inputs."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
-def _gaussian(epsilon: float, delta: float) -> EventRates:
+def _gaussian_rates(epsilon: float, delta: float) -> EventRates:
     """Returns, for two normal distributions, the tail probabilities beyond each of several
     thresholds.
 
@@ -124,7 +124,7 @@ def _gaussian(epsilon: float, delta: float) -> EventRates:
     the shares of right and of wrong guesses.
     """
     mu = find_gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
-    return special.ndtr(mu / 2 - _ABSTAIN), special.ndtr(-mu / 2 - _ABSTAIN)
+    return special.ndtr(mu / 2 - _HALF_WIDTHS), special.ndtr(-mu / 2 - _HALF_WIDTHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,9 @@ class RefutationDraws:
                 limit = estimator.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence)
                 return exceeds(limit, epsilon)
 
-            return search_min_samples(enough, _MOST_DRAWS)
+            return search_min_samples(enough, _MAX_DRAWS)
 
-        pairs = (_randomized_response, _gaussian)
+        pairs = (_response_rates, _gaussian_rates)
         return cls(*(fewest(pair(TRUE_TO_CLAIMED_RATIO * epsilon, delta)) for pair in pairs))
 
     @classmethod
@@ -198,8 +198,8 @@ class RefutationDraws:
         """
         return (
             f"a system with twice the claimed epsilon is refuted by about "
-            f"{_count(self.randomized_response_draws)} {draws} if it is randomized response, by "
-            f"{_count(self.gaussian_noise_draws)} if it is Gaussian noise"
+            f"{_format(self.randomized_response_draws)} {draws} if it is randomized response, by "
+            f"{_format(self.gaussian_noise_draws)} if it is Gaussian noise"
         )
 
 
@@ -225,7 +225,7 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     return why
 
 
-def _count(draws: int | None) -> str:
+def _format(draws: int | None) -> str:
     """Formats a number of draws, rounded up to two significant digits."""
     if draws is None:
         return "more than 10^9"

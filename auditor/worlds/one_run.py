@@ -82,7 +82,7 @@ def make_mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool
 # Maximum distance by which a bound is below the exact solution.
 _TOLERANCE = 1e-9
 # Upper end of the search for epsilon.
-_FAR = 512.0
+_MAX_EPSILON = 512.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +119,13 @@ class OneRunGuesses:
         """
         v, r = self.n_right, self.n_guesses
         q = float(special.expit(epsilon))
-        tail = _at_least(v, r, q)
+        tail = _binomial_tail(v, r, q)
         if delta == 0 or v == 0:
             return tail
         log_odds, log_none = epsilon, r * float(special.log_expit(-epsilon)) + math.lgamma(r + 1)
 
         def mean(i: int) -> float:
-            return (_at_least(v - i, r, q) - tail) / i
+            return (_binomial_tail(v - i, r, q) - tail) / i
 
         def falls(i: int) -> bool:
             k = v - i - 1
@@ -157,7 +157,7 @@ class OneRunGuesses:
         if self.n_right == 0:
             return 0.0
         most = math.log(self.n_right / (self.n_guesses + 1 - self.n_right))
-        return _crossing(lambda eps: self.compute_p_value(eps, delta) - alpha, most)
+        return _find_zero(lambda eps: self.compute_p_value(eps, delta) - alpha, most)
 
     def bound_by_trade_off(self, *, delta: float, alpha: float) -> float:
         """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a
@@ -221,7 +221,7 @@ class OneRunGuesses:
         """
 
         def holds(parameter: float) -> bool:
-            return parameter >= _FAR or self.can_explain(inverse(parameter), alpha)
+            return parameter >= _MAX_EPSILON or self.can_explain(inverse(parameter), alpha)
 
         return 0.0 if holds(0.0) else bisect_threshold(holds, precision=_TOLERANCE)
 
@@ -235,12 +235,12 @@ def invert_trade_off(epsilon: float, delta: float) -> Callable[[float], float]:
     return lambda y: max(0.0, (y - delta) / ratio, 1 - delta - ratio * (1 - y))
 
 
-def _at_least(k: int, trials: int, q: float) -> float:
+def _binomial_tail(k: int, trials: int, q: float) -> float:
     """Returns P[W >= k] for a binomial variable W with ``trials`` trials and probability ``q``."""
     return float(special.betainc(k, trials - k + 1, q)) if k > 0 else 1.0
 
 
-def _crossing(excess: Callable[[float], float], upper: float) -> float:
+def _find_zero(excess: Callable[[float], float], upper: float) -> float:
     """Returns the zero of the increasing function ``excess`` in [0, ``upper``], approached from
     below.
 
@@ -313,18 +313,18 @@ class OneRun(Checked, base.Estimator):
         order = rng.permutation(len(included))
         split = len(order) // _SELECTING
         selecting, testing = order[:split], order[split:]
-        values, judged = _values(scores.reshape(len(scores), -1), included, selecting)
+        values, judged = _score_canaries(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
         budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
-        shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
+        shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
             n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), is_two_sided=both
         )
-        theorem, source = self._theorem(expected, delta=delta, alpha=request.alpha)
-        inside = _guessed_in(guesses, values[testing], np.sort(values[selecting]), shares)
+        theorem, source = self._choose(expected, delta=delta, alpha=request.alpha)
+        inside = _count_in_guesses(guesses, values[testing], np.sort(values[selecting]), shares)
         outside = guesses - inside
-        ranked = included[testing][_ranked(values[testing], rng)]
+        ranked = included[testing][_rank(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
         n_right = int(hits.sum() + (~misses).sum())
         counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, is_two_sided=both)
@@ -361,9 +361,9 @@ class OneRun(Checked, base.Estimator):
         guesses = round(right[k] + wrong[k])
         n_right = min(guesses, round(right[k]))
         found = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right)
-        return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
+        return self._choose(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
-    def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
+    def _choose(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
         """Returns the chosen theorem, a pair (function that computes the bound, source).
 
         For ``auto`` it is the theorem with the larger bound for the counts ``expected``.
@@ -394,7 +394,7 @@ def make_one_run_worlds(
     return Worlds(names=names, scope=scope, draw=draw, statistic_name="score", run_canaries=coins)
 
 
-def _values(
+def _score_canaries(
     scores: NDArray[Any], included: NDArray[np.bool_], selecting: NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
     """Returns one score per canary (m,), larger if it seems included, and held-out scores (k,).
@@ -423,13 +423,13 @@ def _values(
     return values, values[selecting]
 
 
-def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
+def _rank(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
     """Returns the indices of ``values`` from highest to lowest value, with ties in random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
 
 
-def _plan(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tuple[int, int], float]:
+def _plan_guesses(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tuple[int, int], float]:
     """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
     ``ranked`` (n,): whether each canary was included, in the order of falling scores. ``budget``:
@@ -452,7 +452,7 @@ def _plan(ranked: NDArray[np.bool_], budget: RuleTestPlan) -> tuple[tuple[int, i
     return (int(inside[best]), int(outside[best])), float(right[best] / guesses[best])
 
 
-def _guessed_in(guesses: int, values: Floats, known: Floats, shares: tuple[int, int]) -> int:
+def _count_in_guesses(guesses: int, values: Floats, known: Floats, shares: tuple[int, int]) -> int:
     """Returns how many of ``guesses`` are "in", among canaries with the scores ``values``.
 
     known: increasing scores (n,) of the canaries that selected the shares.

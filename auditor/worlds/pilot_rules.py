@@ -23,16 +23,16 @@ Floats = NDArray[np.float64]
 # a range.
 N_COORDINATE_SCORES = 3
 # Maximum number of coordinates whose noise is modelled, and of residuals that estimate its shape.
-_MOST, _RESIDUALS = 1024, 1 << 18
+_MAX_COORDINATES, _MAX_RESIDUALS = 1024, 1 << 18
 # Number of standard errors above which a difference between two worlds is not by chance.
 _SURE = 4.5
 # Relative differences that rounding explains, in double and in single precision.
 _ROUNDING, _SINGLE = 1e-9, 2.0**-22
 # Minimum share and number of messages in which a repeated value (atom) must occur; number of
 # messages in which a grid is searched, and maximum distance from the grid, in steps.
-_ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
+_ATOM, _MIN_MESSAGES, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
 # Factor by which a repeated value of one world must be rarer in the other world.
-_RARER = 8
+_RARITY = 8
 # Number of outermost values from which the tail of a density is estimated. A range extends beyond
 # the last value by the distance between the last and the value `_BEFORE` positions before it.
 _TAIL, _BEFORE = 8, 4
@@ -132,20 +132,20 @@ class CoordinateScorer:
         spread = worlds.std(axis=1)
         varies = (spread > _ROUNDING * size).all(axis=0)
         unit = np.where(varies, spread.mean(axis=0), np.inf)
-        tried = [[_center(kind, part) for part in halves] for kind in range(3)]
-        errors = [_root_mean((even - odd) / unit) for even, odd in tried]
+        tried = [[_find_centers(kind, part) for part in halves] for kind in range(3)]
+        errors = [_rms((even - odd) / unit) for even, odd in tried]
         kind = int(np.argmin(errors))
         even, odd = tried[kind]
-        centers = _center(kind, worlds)
+        centers = _find_centers(kind, worlds)
         apart = (centers[0] - centers[1]) / unit
-        chance = _root_mean(((even[0] - even[1]) - (odd[0] - odd[1])) / unit) / 2
+        chance = _rms(((even[0] - even[1]) - (odd[0] - odd[1])) / unit) / 2
         logs = [np.log(np.maximum(part.std(axis=1), 1e-300)) for part in (*halves, worlds)]
         ratios = [pair[0] - pair[1] for pair in logs]
-        wider = np.abs(ratios[2]) > _SURE * _root_mean(ratios[0][varies] - ratios[1][varies]) / 2
+        wider = np.abs(ratios[2]) > _SURE * _rms(ratios[0][varies] - ratios[1][varies]) / 2
         wider &= varies & (np.abs(ratios[2]) > _ROUNDING)
         differs = varies & (np.abs(apart) > _SURE * chance + _ROUNDING * size / unit)
         strength = np.where(differs | wider, np.abs(apart) + wider * np.abs(ratios[2]), 0.0)
-        noisy = np.sort(np.argsort(-strength, kind="stable")[:_MOST])
+        noisy = np.sort(np.argsort(-strength, kind="stable")[:_MAX_COORDINATES])
         noisy = noisy[strength[noisy] > 0]
         pooled = np.sqrt((spread**2).mean(axis=0))
         scales = np.where(wider, spread, pooled)[:, noisy]
@@ -155,9 +155,9 @@ class CoordinateScorer:
             for part, center in zip(halves, (odd, even), strict=True)
         ]
         residuals = np.concatenate([each.ravel() for each in crossed])
-        residuals = residuals[:: max(1, len(residuals) // _RESIDUALS)]
-        low, high = _ends(worlds[:, :, noisy])
-        grid_steps, grid_offsets = _grids(worlds, size)
+        residuals = residuals[:: max(1, len(residuals) // _MAX_RESIDUALS)]
+        low, high = _find_ends(worlds[:, :, noisy])
+        grid_steps, grid_offsets = _find_grids(worlds, size)
         return cls(
             coordinate_indices=noisy,
             noise_centers=centers[:, noisy],
@@ -165,7 +165,7 @@ class CoordinateScorer:
             noise_lower_ends=low,
             noise_upper_ends=high,
             density=NoiseDensity.fit(residuals) if len(noisy) else None,
-            repeated_values=_atoms(worlds, size),
+            repeated_values=_find_atoms(worlds, size),
             grid_steps=grid_steps,
             grid_offsets=grid_offsets,
         )
@@ -192,12 +192,12 @@ class CoordinateScorer:
         for sign, repeated_values in zip((1.0, -1.0), self.repeated_values, strict=True):
             for atom in repeated_values:
                 alone = np.flatnonzero(~np.isnan(atom))
-                out[:, 1] += sign * _near(messages[:, alone], atom[alone]).sum(axis=1)
-        on = [self._on_grid(world, messages) for world in (0, 1)]
+                out[:, 1] += sign * _ties(messages[:, alone], atom[alone]).sum(axis=1)
+        on = [self._count_on_grid(world, messages) for world in (0, 1)]
         out[:, 1] += on[0] - on[1]
         return out
 
-    def _on_grid(self, world: int, messages: Floats) -> Floats:
+    def _count_on_grid(self, world: int, messages: Floats) -> Floats:
         """Counts, for each message, the coordinates whose value lies on the grid of the input
         ``world``.
 
@@ -207,13 +207,13 @@ class CoordinateScorer:
             (each[world], each[1 - world]) for each in (self.grid_steps, self.grid_offsets)
         )
         finest = np.minimum(step, np.where(other > 0, other, np.inf))
-        moved = np.abs(_off(phase - others, np.maximum(finest, 1e-300))) > 4 * _NEAR
+        moved = np.abs(_grid_distance(phase - others, np.maximum(finest, 1e-300))) > 4 * _NEAR
         own = np.flatnonzero((step > 0) & ((other == 0) | moved | (step > 1.5 * other)))
-        off = _off(messages[:, own] - phase[own], step[own])
+        off = _grid_distance(messages[:, own] - phase[own], step[own])
         return np.asarray((np.abs(off) < _NEAR).sum(axis=1), float)
 
 
-def _center(kind: int, worlds: Floats) -> Floats:
+def _find_centers(kind: int, worlds: Floats) -> Floats:
     """Returns the centre of each coordinate of messages under two inputs, shape (2, d).
 
     ``worlds``: messages, (2, n, d). ``kind``: 0 for the mean, 1 for the median, 2 for the
@@ -224,11 +224,11 @@ def _center(kind: int, worlds: Floats) -> Floats:
     return np.asarray((np.mean, np.median)[kind](worlds, axis=1))
 
 
-def _root_mean(values: Floats) -> float:
+def _rms(values: Floats) -> float:
     return float(np.sqrt((values**2).mean())) if values.size else 0.0
 
 
-def _ends(worlds: Floats) -> tuple[Floats, Floats]:
+def _find_ends(worlds: Floats) -> tuple[Floats, Floats]:
     """Returns the lower and the upper ends of the values in each world (input), (2, k) each.
 
     ``worlds``: messages under both inputs, (2, n, k). The ends lie a little beyond the values.
@@ -239,11 +239,11 @@ def _ends(worlds: Floats) -> tuple[Floats, Floats]:
     return 2 * rows[:, 0] - rows[:, k] - slack, 2 * rows[:, -1] - rows[:, -k - 1] + slack
 
 
-def _near(x: Floats, value: Floats) -> NDArray[np.bool_]:
+def _ties(x: Floats, value: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.abs(x - value) <= _ROUNDING * np.abs(value) + 1e-300)
 
 
-def _atoms(worlds: Floats, size: Floats) -> Floats:
+def _find_atoms(worlds: Floats, size: Floats) -> Floats:
     """Returns the smallest and the largest repeated value of each coordinate in each world (input).
 
     ``worlds``: messages under both inputs, (2, n, d). ``size``: largest absolute value, (d,). The
@@ -252,7 +252,7 @@ def _atoms(worlds: Floats, size: Floats) -> Floats:
     """
     ordered = np.sort(worlds, axis=1)
     n = worlds.shape[1]
-    often = max(_FEWEST, round(_ATOM * n))
+    often = max(_MIN_MESSAGES, round(_ATOM * n))
     if n < often:
         return np.full((2, 2, worlds.shape[2]), np.nan)
     start = ordered[:, : n - often + 1]
@@ -261,11 +261,11 @@ def _atoms(worlds: Floats, size: Floats) -> Floats:
     values = [np.take_along_axis(start, end[:, None], axis=1)[:, 0] for end in ends]
     some = np.asarray(atom.any(axis=1))
     both = np.where(some[:, None], np.stack(values, axis=1), np.nan)
-    times = np.stack([_near(worlds[::-1], x[:, None]).sum(axis=1) for x in np.moveaxis(both, 1, 0)])
-    return np.where(np.moveaxis(times, 0, 1) * _RARER > often, np.nan, both)
+    times = np.stack([_ties(worlds[::-1], x[:, None]).sum(axis=1) for x in np.moveaxis(both, 1, 0)])
+    return np.where(np.moveaxis(times, 0, 1) * _RARITY > often, np.nan, both)
 
 
-def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
+def _find_grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
     """Returns the step of each coordinate's grid in each world, and a point on it, (2, d) each.
 
     A grid holds all values of a coordinate at equal steps; the step is 0 if there is no grid.
@@ -279,12 +279,12 @@ def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
     reach = whole.max(axis=1) - whole.min(axis=1)
     count = np.rint(reach / smallest)
     step = np.where(count > 0, reach / np.maximum(count, 1), np.inf) * unit
-    off = _off(worlds - base, step[:, None])
+    off = _grid_distance(worlds - base, step[:, None])
     fits = (np.abs(off) < _NEAR).all(axis=1) & (smallest > 2 / _NEAR) & np.isfinite(step)
     return np.where(fits, step, 0.0), base[:, 0]
 
 
-def _off(x: Floats, step: Floats) -> Floats:
+def _grid_distance(x: Floats, step: Floats) -> Floats:
     """Returns the signed distance of ``x`` from the nearest multiple of ``step``, in steps."""
     grid_steps = x / step
     return np.asarray(grid_steps - np.rint(grid_steps))
@@ -295,9 +295,9 @@ RunScorer = Callable[[Floats], Floats]
 _MIDDLE = (0.1, 0.9)  # quantiles between which the scale of a feature is measured
 _FARTHEST = 10.0  # standardised features are clipped at this many standard deviations
 # Minimum number of pilot runs per world for trees, and the standard errors of a sufficient gain.
-_FEWEST_RUNS, _TREES_SURE = 100, 2.0
-_LEAST = 1e-8  # smallest variance of a weighted sum of features within a world
-_CLEARLY = 1.25  # the bound of a single feature must be this many times that of the fitted rule
+_MIN_RUNS, _TREES_SURE = 100, 2.0
+_MIN_VARIANCE = 1e-8  # smallest variance of a weighted sum of features within a world
+_CLEAR_RATIO = 1.25  # the bound of a single feature must be this many times that of the fitted rule
 _CAUTION = 1.0  # standard errors subtracted from predicted bounds; small, because few rules compete
 _VOTES_IN_WORDS = (
     "by the shape of their noise",
@@ -371,14 +371,14 @@ def choose_rule_or_feature(
         rules = propose_rules(number, rule(first[start:]), rule(second[start:]), bold)
         return max((bound for bound, _ in rules), default=0.0)
 
-    tried = [(expected(_column(rest + place)), place) for place in range(n_single)]
+    tried = [(expected(_take_column(rest + place)), place) for place in range(n_single)]
     best_bound, place = max(tried, default=(0.0, 0))
-    if best_bound <= 0 or best_bound <= _CLEARLY * expected(weighed(slice(half))[0], half):
+    if best_bound <= 0 or best_bound <= _CLEAR_RATIO * expected(weighed(slice(half))[0], half):
         return weighed(slice(None))
-    return _column(rest + place), f"votes of all coordinates, {_VOTES_IN_WORDS[place]}"
+    return _take_column(rest + place), f"votes of all coordinates, {_VOTES_IN_WORDS[place]}"
 
 
-def _column(place: int) -> RunScorer:
+def _take_column(place: int) -> RunScorer:
     return lambda features: round_scaled(features[:, place])
 
 
@@ -411,7 +411,7 @@ class LinearRule:
         scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, np.inf)
         rule = cls(center, scale, np.ones(both.shape[1]))
         worlds = [rule.standardise(each) for each in (first, second)]
-        white = _whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
+        white = _fit_whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
         is_first = np.repeat([1.0, 0.0], [len(first), len(second)])
         features = np.concatenate(worlds) @ white
         features[:, features.std(axis=0) < _FLAT] = 0.0
@@ -456,7 +456,7 @@ def _trees_win(first: Floats, second: Floats) -> bool:
     run of each world.
     """
     half = min(len(first), len(second)) // 2
-    if 2 * half < _FEWEST_RUNS:
+    if 2 * half < _MIN_RUNS:
         return False
     shares = []
     for fit_rule in (LinearRule.fit_logistic, fit_boosted_trees):
@@ -468,11 +468,11 @@ def _trees_win(first: Floats, second: Floats) -> bool:
     return bool(gain.mean() > _TREES_SURE * gain.std() / np.sqrt(len(gain)) + 1e-12)
 
 
-def _whitening(deviations: Floats) -> Floats:
+def _fit_whitening(deviations: Floats) -> Floats:
     """Returns a matrix (f, f) that makes features like ``deviations`` (n, f) uncorrelated.
 
     The variances of these whitened features are at most 1. Without whitening, the penalty of the
     regression would suppress a signal in a difference of features.
     """
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
-    return np.asarray(axes / np.sqrt(np.maximum(variances, _LEAST)))
+    return np.asarray(axes / np.sqrt(np.maximum(variances, _MIN_VARIANCE)))

@@ -25,7 +25,7 @@ REPORT_SCOPE = make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
 
 # Minimum number of outputs per input that are examined for their form.
-_LOOKED_AT = 32
+_MIN_EXAMINED = 32
 # Maximum and minimum number of outputs that one call makes before the next input. Each input has at
 # least about `_TURNS` calls if there are enough outputs.
 MAX_PER_CALL, MIN_PER_CALL, _TURNS = 512, 16, 64
@@ -170,7 +170,7 @@ class Sampler:
 
     def _call_once(self, value: Any, *arguments: Any) -> Any:
         try:
-            return self.randomizer(_fresh(value), *arguments)
+            return self.randomizer(_copy_input(value), *arguments)
         except (Exception, SystemExit) as error:
             raise UnknownFormError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
@@ -185,9 +185,9 @@ class Sampler:
         Raises InputError if a call raises, or returns a number of outputs other than ``size``,
         ragged outputs, objects or NaN.
         """
-        return self._read(value, self.draw_raw(value, rng, size), size)
+        return self._encode(value, self.draw_raw(value, rng, size), size)
 
-    def _read(self, value: Any, answer: Any, size: int) -> NDArray[Any]:
+    def _encode(self, value: Any, answer: Any, size: int) -> NDArray[Any]:
         if self.encoder is not None and hasattr(answer, "__len__") and len(answer) == size:
             answer = self.encoder.encode(answer)
         try:
@@ -233,7 +233,7 @@ class Sampler:
         answers: dict[int, list[Any]] = {}
         for place in order.tolist():
             answers.setdefault(place, []).extend(self.draw_raw(inputs[place], rngs[place], 1))
-        return {place: self._read(inputs[place], got, len(got)) for place, got in answers.items()}
+        return {place: self._encode(inputs[place], got, len(got)) for place, got in answers.items()}
 
     @property
     def field_encoder(self) -> OutputEncoder | None:
@@ -244,7 +244,7 @@ class Sampler:
         self,
         inputs: Sequence[Any],
         rng: np.random.Generator,
-        n_examined: int = _LOOKED_AT,
+        n_examined: int = _MIN_EXAMINED,
         unread: Sequence[Any] = (),
     ) -> Sampler:
         """Returns a copy that encodes outputs as numbers per field, if some outputs are structured.
@@ -260,14 +260,14 @@ class Sampler:
         an exception, the copy calls the randomizer once per output. Raises InputError if every call
         raises an exception for some input.
         """
-        alone = self.without_batches() if self.takes_size and any(map(_raised, unread)) else self
+        alone = self.without_batches() if self.takes_size and any(map(_is_exception, unread)) else self
         alone = replace(alone, has_exception_outputs=True)
-        answers = alone._examine(inputs, rng, max(n_examined, _LOOKED_AT))
+        answers = alone._examine(inputs, rng, max(n_examined, _MIN_EXAMINED))
         answers += unread
         return replace(
             alone,
             encoder=OutputEncoder.fit(answers),
-            has_exception_outputs=any(map(_raised, answers)),
+            has_exception_outputs=any(map(_is_exception, answers)),
             has_unique_texts=are_unique_words(answers),
         )
 
@@ -278,7 +278,7 @@ class Sampler:
         Functions that compute the probability of a whole output use this copy. An existing encoding
         is kept.
         """
-        answers = self._examine(inputs, rng, _LOOKED_AT)
+        answers = self._examine(inputs, rng, _MIN_EXAMINED)
         return replace(self, encoder=self.encoder or OutputEncoder.fit(answers, as_string=True))
 
     def _examine(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
@@ -287,7 +287,7 @@ class Sampler:
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
             answer = self.draw_raw(value, child, looks)
             if isinstance(answer, (list, tuple)):
-                if answer and all(map(_raised, answer)):
+                if answer and all(map(_is_exception, answer)):
                     try:
                         self._call_once(value, child)
                     except UnknownFormError as error:  # the input is not valid
@@ -381,7 +381,7 @@ def plan_call_order(n_inputs: int, n_calls: int) -> NDArray[np.intp]:
     return np.delete(order, np.concatenate(spare))
 
 
-def _raised(answer: Any) -> bool:
+def _is_exception(answer: Any) -> bool:
     return isinstance(answer, dict) and [*answer] == ["raised"]
 
 
@@ -395,7 +395,7 @@ def _takes_size(randomizer: Callable[..., Any]) -> bool:
     return any(p.default is inspect.Parameter.empty or p.name == "size" for p in third)
 
 
-def _fresh(value: Any) -> Any:
+def _copy_input(value: Any) -> Any:
     """Returns a copy of a mutable input, or the input itself if it cannot be copied."""
     if isinstance(value, (int, float, str, bytes, np.generic)):
         return value

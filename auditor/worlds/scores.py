@@ -43,7 +43,7 @@ class ScoreArchive(NpzFile):
     only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
     text_names = ("in_ids", "out_ids")
 
-    def _indexes(self, name: str) -> bool:
+    def _is_index(self, name: str) -> bool:
         return True
 
 
@@ -99,10 +99,10 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     every = np.concatenate(sides)
-    codes = _codes(every)
+    codes = _group_rows(every)
     parts, n_codes = np.split(codes, [len(inside)]), int(codes.max()) + 1
     counts = np.stack([np.bincount(part, minlength=n_codes) for part in parts])
-    continuous = every.dtype.kind == "f" and any(map(_many_digits, every.T))
+    continuous = every.dtype.kind == "f" and any(map(_has_many_digits, every.T))
     names = ("in", "out")
     for here, there, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
         sizes, n = here[here > 0], len(rows)
@@ -112,7 +112,7 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
         why = ""
         if chance < math.log(_CHANCE):
             why = f"each {times} times or a multiple of it, which independent draws are not"
-        elif continuous and repeated > max(_FEW_REPEATS, _SHARE * n) + _TIMES * _by_chance(rows):
+        elif continuous and repeated > max(_FEW_REPEATS, _SHARE * n) + _TIMES * _expect_ties(rows):
             why = f"{repeated:,} of them repeated, with more digits than repeat by chance"
         if why:
             raise InputError(
@@ -122,7 +122,7 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
             )
 
 
-def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
+def _group_rows(rows: NDArray[Any]) -> NDArray[np.intp]:
     """Returns a group index (n,) for each row of ``rows`` (n, d), equal for rows equal up to
     rounding.
     """
@@ -136,7 +136,7 @@ def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
     return np.asarray(np.unique(codes, axis=0, return_inverse=True)[1].reshape(len(rows)), np.intp)
 
 
-def _by_chance(rows: NDArray[Any]) -> float:
+def _expect_ties(rows: NDArray[Any]) -> float:
     """Estimates how many of ``rows`` (n, d) are equal by chance if the numbers have a density.
 
     The estimate is the number of pairs with a slightly larger gap than rounding explains, scaled.
@@ -149,7 +149,7 @@ def _by_chance(rows: NDArray[Any]) -> float:
     return min(found)
 
 
-def _many_digits(column: NDArray[Any]) -> bool:
+def _has_many_digits(column: NDArray[Any]) -> bool:
     values = np.unique(column[np.isfinite(column)].astype(np.float64))
     values, precision = values[values != 0], 4 * float(np.finfo(column.dtype).eps)
     decimals = values / 10.0 ** (np.floor(np.log10(np.abs(values))) - _DIGITS + 1)
@@ -242,9 +242,9 @@ class CanaryScores(_Scores):
         than numbers, for fewer than ``MIN_SAMPLES`` scores of either kind, for missing or repeated
         identifiers, and for repeated scores unless ``repeats``.
         """
-        inside = _checked(in_scores, in_ids, "the canary in", MIN_SAMPLES)
-        outside = _checked(out_scores, out_ids, "the canary out", MIN_SAMPLES)
-        _check_alike(inside, outside, in_ids, out_ids)
+        inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
+        outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
+        _check_pair(inside, outside, in_ids, out_ids)
         if not repeats:
             check_repeats(inside, outside)
         return cls(in_scores=inside, out_scores=outside)
@@ -359,7 +359,7 @@ class OneRunScores(_Scores):
         canaries, for missing or repeated identifiers, for inclusions that fair coins do not
         explain, and for repeated scores unless ``repeats``.
         """
-        array = _checked(scores, ids, "canaries of one training", MIN_CANARIES)
+        array = _check(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)
         if coins.dtype != np.bool_ or coins.shape != array.shape[:1]:
             raise InputError(
@@ -395,7 +395,7 @@ class OneRunScores(_Scores):
         """
         inside = as_array(in_scores, "the canary in")
         outside = as_array(out_scores, "the canary out")
-        _check_alike(inside, outside, in_ids, out_ids)
+        _check_pair(inside, outside, in_ids, out_ids)
         ids = None
         if in_ids is not None and out_ids is not None:
             ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
@@ -462,7 +462,7 @@ def from_scores(
     )
 
 
-def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) -> NDArray[Any]:
+def _check(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) -> NDArray[Any]:
     """Returns ``scores`` as an array of numbers, (n, *shape).
 
     ids: identifiers of the canaries, (n,); None if not given.
@@ -504,7 +504,7 @@ def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
         )
 
 
-def _check_alike(
+def _check_pair(
     inside: NDArray[Any], outside: NDArray[Any], in_ids: ArrayLike | None, out_ids: ArrayLike | None
 ) -> None:
     """Raises InputError unless both arrays of scores have equal shapes per score.

@@ -35,12 +35,12 @@ from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
 
 # Maximum number of outputs per world that the selection uses.
 MAX_SPLIT_SIZE = 200_000
-_SMALLEST_SPLIT, _SHARE = 2_000, 10
+_MIN_SELECTION_SIZE, _SHARE = 2_000, 10
 
 
 def plan_split_size(samples: int) -> int:
     """Returns how many of ``samples`` draws per input are set aside to select a decision rule."""
-    return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), MAX_SPLIT_SIZE)
+    return min(samples // 2, max(_MIN_SELECTION_SIZE, samples // _SHARE), MAX_SPLIT_SIZE)
 
 
 def draw_outputs(
@@ -100,7 +100,7 @@ MAX_SELECTION_ENTRIES = 1 << 24
 SECOND_RULE_ERROR_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
 # for each.
-_MOST_OUTCOMES = 4096
+_MAX_OUTCOMES = 4096
 _REPEATS = 8
 # With at most this many outcomes no other statistic is tried. If outputs are arrays of strings,
 # this many entries are statistics by themselves.
@@ -111,7 +111,7 @@ _CLOSELY = 4
 # of the remaining draws; fewer than `_FEWEST_TO_JUDGE` would decide no better than the split.
 _CANDIDATES, _JUDGING, _FEWEST_TO_JUDGE = 16, 10, 4_000
 # Maximum number of pairs of worlds up to which values of one world only are sought in all pairs.
-_MOST_PAIRS = 66
+_MAX_PAIRS = 66
 # Maximum number of parts of an output that are examined separately, of outputs by which they are
 # ordered, and of sets of parts that are tried.
 _SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
@@ -123,7 +123,7 @@ _EVEN = 0.5
 _CLOSE = 0.05
 
 
-_Cut = CandidateRule[DecisionRule]
+_Candidate = CandidateRule[DecisionRule]
 # A rule that guesses from which of two worlds an output comes, or abstains.
 Guesser = DecisionRule | ExclusiveRule
 
@@ -276,7 +276,7 @@ class SelectionDraws:
         rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
         size, compared = min(self.n_outputs, budget.n_draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
-        candidates, lucky = self._candidates(common, several=several), list[_Cut]()
+        candidates, lucky = self._list_candidates(common, several=several), list[_Candidate]()
         if several and len(candidates) > 1:
             compared = sorted({world for candidate in candidates for world in candidate[:2]})
             rules = [(a, b, rule) for a, b, _, rule in candidates]
@@ -286,22 +286,22 @@ class SelectionDraws:
             candidates = reassess_candidates(candidates, tables, size, common)
         best = choose_simplest_rule(candidates)
         pair = best[:2] if best else (0, 1)
-        tried = self.pairs if len(self.pairs) <= _MOST_PAIRS else [pair]
+        tried = self.pairs if len(self.pairs) <= _MAX_PAIRS else [pair]
         exclusive = find_exclusive_rules(self.outputs, tried, rare, self.namer)
-        only = max(exclusive.values(), key=_expected, default=None)
-        if only and only.expected_bound > _expected(best) and only[:2] != pair:
+        only = max(exclusive.values(), key=_get_bound, default=None)
+        if only and only.expected_bound > _get_bound(best) and only[:2] != pair:
             pair = only[:2]
             outputs = tuple(self.outputs[each] for each in pair)
             best = replace(self, outputs=outputs).choose_rule(common)
         bold: CandidateRule[Guesser] | None = exclusive.get(pair)
-        bolder = max((each for each in lucky if each[:2] == pair), key=_expected, default=None)
-        if bolder and bolder.expected_bound > max(_expected(best), _expected(bold)):
+        bolder = max((each for each in lucky if each[:2] == pair), key=_get_bound, default=None)
+        if bolder and bolder.expected_bound > max(_get_bound(best), _get_bound(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
         shares = (best, 1.0 - SECOND_RULE_ERROR_SHARE), (bold, SECOND_RULE_ERROR_SHARE)
         return self.make_selection(pair, shares, judged, len(compared))
 
-    def choose_rule(self, budget: RuleTestPlan) -> _Cut | None:
+    def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
         """Returns the rule for which these outputs predict the largest lower bound on epsilon.
 
         ``budget``: number of draws and error of the later test.
@@ -311,31 +311,31 @@ class SelectionDraws:
         finds weak leaks that few outputs do not show clearly, and does not invalidate the bound,
         because fresh draws will test the rule. The result is None if there is no rule at all.
         """
-        return choose_simplest_rule(self._candidates(budget))
+        return choose_simplest_rule(self._list_candidates(budget))
 
-    def _candidates(self, budget: RuleTestPlan, *, several: bool = False) -> list[_Cut]:
+    def _list_candidates(self, budget: RuleTestPlan, *, several: bool = False) -> list[_Candidate]:
         """Returns the few rules with the largest predicted lower bounds on epsilon, simpler rules
         first.
 
         There is one rule per statistic, or more if ``several``, when fresh draws compare the rules.
         """
-        statistics = self._statistics()
-        pairs = self._pairs(statistics, budget)
+        statistics = self._list_statistics()
+        pairs = self._choose_pairs(statistics, budget)
         trusting = replace(budget, margin=0.0)
 
-        def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Cut]:
+        def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Candidate]:
             """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
             first.
             """
             rules = (
                 CandidateRule(a, b, expected, rule)
                 for a, b in pairs
-                for statistic, one, other in self._values(a, b, statistics, attempt)
+                for statistic, one, other in self._iter_values(a, b, statistics, attempt)
                 for expected, rule in decision_rules.propose_rules(statistic, one, other, attempt)[
                     : None if several else 1
                 ]
             )
-            first_of: dict[tuple[int, int, float], _Cut] = {}
+            first_of: dict[tuple[int, int, float], _Candidate] = {}
             for each in rules:
                 if each.expected_bound > minimum:
                     first_of.setdefault(each[:3], each)
@@ -350,11 +350,11 @@ class SelectionDraws:
         chosen = [rules[i] for i in sorted(likely)]
         best = choose_simplest_rule(chosen)
         if best is not None and best.rule.statistic.is_raw and best.expected_bound > 0:
-            simpler = self._simplified(best, trusting)
+            simpler = self._simplify(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
 
-    def _simplified(self, choice: _Cut, bold: RuleTestPlan) -> DecisionRule:
+    def _simplify(self, choice: _Candidate, bold: RuleTestPlan) -> DecisionRule:
         """Returns a rule like that of ``choice`` on fewer parts of an output, if its bound is as
         large.
 
@@ -388,7 +388,7 @@ class SelectionDraws:
             step //= 2
         return rule
 
-    def _statistics(self) -> list[Statistic]:
+    def _list_statistics(self) -> list[Statistic]:
         """Returns the statistics, functions from outputs to numbers, that fit every pair of worlds.
 
         They depend on the kind of outputs:
@@ -414,7 +414,7 @@ class SelectionDraws:
                 *itertools.chain.from_iterable(outcomes_of(len(sample), part) for part in several),
                 *outcomes_of(len(sample)),
             ]
-        max_outcomes = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
+        max_outcomes = min(_MAX_OUTCOMES, len(sample) // _REPEATS)
         if self.encoder is not None:
             found = itertools.chain.from_iterable(outcomes_of(max_outcomes, part) for part in parts)
             few = [outcome for outcome in found if len(outcome.keys) > 1]
@@ -430,17 +430,17 @@ class SelectionDraws:
         return [*whole, *numbers]
 
     @property
-    def _numeric_vectors(self) -> bool:
+    def _has_vectors(self) -> bool:
         return self.outputs[0].dtype.kind not in "US" and prod(self.namer.output_shape) > 1
 
-    def _learns(self, statistics: Sequence[Statistic]) -> bool:
+    def _can_learn(self, statistics: Sequence[Statistic]) -> bool:
         """Checks whether statistics are learned from the outputs.
 
         This is so for numeric vectors with more than a few distinct values.
         """
-        return self._numeric_vectors and not (len(statistics) == 1 and self.encoder is None)
+        return self._has_vectors and not (len(statistics) == 1 and self.encoder is None)
 
-    def _values(
+    def _iter_values(
         self, a: int, b: int, statistics: Sequence[Statistic], budget: RuleTestPlan
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
         """Yields statistics that may distinguish worlds ``a`` and ``b``, each with its values in
@@ -449,16 +449,16 @@ class SelectionDraws:
         A statistic maps an output to a number; a world is one of the inputs.
         """
         first, second = self.outputs[a], self.outputs[b]
-        few = self._few_parts(first, second, budget) if self._numeric_vectors else ()
+        few = self._index_parts(first, second, budget) if self._has_vectors else ()
         for statistic in itertools.chain(few, statistics):
             yield statistic, statistic.evaluate(first), statistic.evaluate(second)
-        if self._learns(statistics):
+        if self._can_learn(statistics):
             half = self.n_outputs // _LEARNING
             learning = as_floats(first[:half]), as_floats(second[:half])
             for score in learn_scores(*learning, self.namer):
                 yield score, score.evaluate(first[half:]), score.evaluate(second[half:])
 
-    def _few_parts(
+    def _index_parts(
         self, first: NDArray[Any], second: NDArray[Any], budget: RuleTestPlan
     ) -> Iterator[OutcomeIndex]:
         """Yields the joint values of the one, two, four and eight parts of an output that differ
@@ -479,7 +479,7 @@ class SelectionDraws:
                 bound = decision_rules.estimate_bound(np.array(counts, float), budget)
                 strength.append((bound, part))
         strength.sort(key=lambda outcome: -outcome[0])
-        limit = min(_MOST_OUTCOMES, self.n_outputs // _REPEATS)
+        limit = min(_MAX_OUTCOMES, self.n_outputs // _REPEATS)
         for count in (1, 2, 4, 8):
             parts = tuple(part for _, part in strength[:count])
             if count > len(strength) or count == len(self.namer.parts):
@@ -488,7 +488,7 @@ class SelectionDraws:
             if outcome is not None:
                 yield outcome
 
-    def _pairs(
+    def _choose_pairs(
         self, statistics: Sequence[Statistic], budget: RuleTestPlan
     ) -> list[tuple[int, int]]:
         """Returns the most promising pairs of worlds (inputs), as indices, by a rough estimate.
@@ -507,7 +507,7 @@ class SelectionDraws:
             glances = [decision_rules.estimate_bound(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
-        if self._learns(statistics):
+        if self._can_learn(statistics):
             means = np.stack([as_floats(outputs).mean(axis=0) for outputs in self.outputs])
             spread = np.maximum(np.stack([as_floats(o).std(axis=0) for o in self.outputs]), 1e-12)
             ratios = [(means[a] - means[b]) / (spread[a] + spread[b]) for a, b in pairs]
@@ -517,8 +517,8 @@ class SelectionDraws:
 
 
 def reassess_candidates(
-    candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: RuleTestPlan
-) -> list[_Cut]:
+    candidates: Sequence[_Candidate], tables: NDArray[np.int64], size: int, budget: RuleTestPlan
+) -> list[_Candidate]:
     """Returns copies of the candidate rules, with bounds that are predicted from fresh draws.
 
     candidates: the rules with their predicted bounds.
@@ -535,11 +535,11 @@ def reassess_candidates(
     return reassessed
 
 
-def _expected(candidate: CandidateRule[Guesser] | None) -> float:
+def _get_bound(candidate: CandidateRule[Guesser] | None) -> float:
     return candidate.expected_bound if candidate else 0.0
 
 
-def choose_simplest_rule(candidates: Sequence[_Cut]) -> _Cut | None:
+def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read

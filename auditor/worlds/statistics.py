@@ -23,7 +23,7 @@ from fedrec_auditor.targets.compute import limit_to_one_thread
 Floats = NDArray[np.float64]
 
 # Values of a statistic with more distinct values are cut at quantiles, not between the values.
-_MOST_VALUES = 4096
+_MAX_VALUES = 4096
 # Relative difference below which two values count as equal, because rounding explains it.
 FLOAT_TOLERANCE = 1e-9
 _FEW_CUTS = 4
@@ -116,7 +116,7 @@ class ScalarScore:
         if high == np.nextafter(low, np.inf):
             return f"{name} = {low!r}"
         starts, stops = np.isfinite(low), np.isfinite(high)
-        beyond, within = (_after(end) if np.isfinite(end) else None for end in (low, high))
+        beyond, within = (_shorten_end(end) if np.isfinite(end) else None for end in (low, high))
         above = f">= {low:.6g}" if beyond is None else f"> {beyond!r}"
         below = f"< {high:.6g}" if within is None else f"<= {within!r}"
         if starts and stops:
@@ -125,7 +125,7 @@ class ScalarScore:
         return f"{name} {above if starts else below}" if starts or stops else f"any {name}"
 
 
-def _after(end: float) -> float | None:
+def _shorten_end(end: float) -> float | None:
     """Returns the double just below ``end`` if its text is much shorter than that of ``end``, else
     None.
 
@@ -188,7 +188,7 @@ class OutcomeIndex:
         namer: gives names to the entries, for descriptions of outcomes.
         """
         entries = np.array([entry for part in parts for entry in part]) if parts else None
-        flat = _columns(outputs, entries)
+        flat = _select_columns(outputs, entries)
         marks_by_entry = []
         for column in flat.T:
             values = np.unique(column)
@@ -201,7 +201,7 @@ class OutcomeIndex:
         weights += np.uint64(1)
         if len(marks) == 1:
             weights[:] = 1
-        keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
+        keys, where = np.unique(_make_keys(flat, marks, weights), return_index=True)
         if len(keys) > max_outcomes:
             return None
         if namer is None or not parts:
@@ -226,13 +226,13 @@ class OutcomeIndex:
         An outcome is a combination of values of an output's entries. An outcome that is not in the
         sample has position -1.
         """
-        flat = _columns(outputs, self.entries)
+        flat = _select_columns(outputs, self.entries)
         is_single, dtype = len(self.values_or_cuts) == 1, self.values_or_cuts[0].dtype
         if is_single and dtype == flat.dtype and len(self.keys) <= _FEW:
-            return self._one_of_few(flat[:, 0])
+            return self._match_values(flat[:, 0])
         if self.values_or_cuts[0].dtype.kind == "U" and flat.dtype.kind != "U":
             flat = flat.astype(str)
-        keys = _keys(flat, self.values_or_cuts, self.weights)
+        keys = _make_keys(flat, self.values_or_cuts, self.weights)
         found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         known = self.keys[found] == keys
         for column, mark in zip(flat.T, self.values_or_cuts, strict=True):
@@ -240,9 +240,9 @@ class OutcomeIndex:
                 known &= mark[np.minimum(np.searchsorted(mark, column), len(mark) - 1)] == column
         return np.where(known, found, -1)
 
-    def _one_of_few(self, column: Values) -> Values:
+    def _match_values(self, column: Values) -> Values:
         positions = np.full(len(column), -1, dtype=np.int8)
-        keys = _keys(self.values_or_cuts[0][:, None], self.values_or_cuts, self.weights)
+        keys = _make_keys(self.values_or_cuts[0][:, None], self.values_or_cuts, self.weights)
         for value, position in zip(
             self.values_or_cuts[0], np.searchsorted(self.keys, keys).tolist(), strict=True
         ):
@@ -276,13 +276,13 @@ the output without a computation. ``describe`` describes the outputs whose numbe
 """
 
 
-def _columns(outputs: Values, entries: NDArray[np.intp] | None) -> Values:
+def _select_columns(outputs: Values, entries: NDArray[np.intp] | None) -> Values:
     """Returns outputs (n, *shape) as (n, entries), restricted to ``entries`` if given."""
     flat = outputs.reshape(len(outputs), -1)
     return flat if entries is None else flat[:, entries]
 
 
-def _keys(
+def _make_keys(
     flat: Values, marks: tuple[Values, ...], weights: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     keys = np.zeros(len(flat), dtype=np.uint64)
@@ -344,13 +344,13 @@ def make_bit_scores(sample: Values) -> list[ScalarScore]:
     flat = sample.reshape(-1)
     varying = int(np.bitwise_or.reduce(flat ^ flat[0]).astype(np.int64))
     return [
-        ScalarScore(f"bit {place} of the output", partial(_bit, place=place))
+        ScalarScore(f"bit {place} of the output", partial(_read_bit, place=place))
         for place in range(63)
         if varying >> place & 1
     ]
 
 
-def _bit(x: Values, place: int) -> Values:
+def _read_bit(x: Values, place: int) -> Values:
     return x[:, 0].astype(np.int64) >> place & 1
 
 
@@ -396,7 +396,7 @@ def count_in_intervals(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
     return counts[:-1] - counts[1:]
 
 
-def _excess(counts: NDArray[np.int64]) -> Floats:
+def _compute_excess(counts: NDArray[np.int64]) -> Floats:
     """Returns by how many standard deviations the count of each value exceeds the neighbours'
     counts.
     """
@@ -421,7 +421,7 @@ def make_cuts(values: NDArray[Any]) -> Floats:
     finite = different[np.isfinite(different)]
     gaps = np.diff(finite)
     apart = gaps > FLOAT_TOLERANCE * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
-    if np.count_nonzero(apart) < _MOST_VALUES:
+    if np.count_nonzero(apart) < _MAX_VALUES:
         cuts = (finite[:-1] + gaps / 2)[apart]
     else:
         ordered = np.sort(values)
@@ -429,7 +429,7 @@ def make_cuts(values: NDArray[Any]) -> Floats:
         tail = np.unique(np.geomspace(1, n / 16, 48).astype(np.int64))
         ranks = np.concatenate([tail, np.linspace(n / 16, n - n / 16, 64).astype(int), n - tail])
         counts = np.unique(values, return_counts=True)[1]
-        ranks_by = (counts, _excess(counts))
+        ranks_by = (counts, _compute_excess(counts))
         often = np.unique([np.argsort(-each, kind="stable")[:_ATOMS] for each in ranks_by])
         common = different[often[counts[often] >= _REPEATED]]
         cuts = np.concatenate([ordered[ranks], common, np.nextafter(common, np.inf)])
@@ -444,7 +444,7 @@ def make_cuts(values: NDArray[Any]) -> Floats:
 # Rounding step of numbers of size 1: larger than errors of summation, smaller than differences.
 ROUNDING_STEP = 2.0**-32
 # Smallest size that is distinguished, so that quotients by a step stay finite.
-_LEAST = 1e-250
+_MIN_SIZE = 1e-250
 
 
 def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
@@ -455,7 +455,7 @@ def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     with its cuts. Infinite numbers and NaN are unchanged. Arrays broadcast.
     """
     step = ROUNDING_STEP * np.exp2(
-        np.ceil(np.log2(np.clip(np.asarray(size, float), _LEAST, 1.0 / _LEAST)))
+        np.ceil(np.log2(np.clip(np.asarray(size, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))
     )
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
 
@@ -525,7 +525,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     spread = np.clip(both, low, high).std(axis=0)
     spread = np.where(spread > 0, spread, np.maximum(np.ptp(both, axis=0), 1e-300))
     spread = np.exp2(np.rint(np.log2(spread)))  # equal spreads stay equal, and mantissas short
-    a, b = _standard(first, middle, spread), _standard(second, middle, spread)
+    a, b = _standardize(first, middle, spread), _standardize(second, middle, spread)
 
     def score(name: str, entries: NDArray[np.intp], compute: Callable[..., Floats]) -> ScalarScore:
         """Makes a statistic from some standardised entries of an output, larger for the first
@@ -533,7 +533,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
         """
         center, scale = middle[entries], spread[entries]
         return ScalarScore(
-            name, lambda flat: round_scaled(compute(_standard(flat[:, entries], center, scale)))
+            name, lambda flat: round_scaled(compute(_standardize(flat[:, entries], center, scale)))
         )
 
     shift = a.mean(axis=0) - b.mean(axis=0)
@@ -548,27 +548,27 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
-        yield score(f"signed sum of {count} entries", chosen, partial(_weighted, weights=sign))
+        yield score(f"signed sum of {count} entries", chosen, partial(_weigh, weights=sign))
     if len(shift) > 1:
         every = np.arange(len(shift))
         variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
         weights = shift / variance
         weights = round_scaled(weights / np.abs(weights).max(initial=1e-300))
         yield score(
-            "projection on the difference of means", every, partial(_weighted, weights=weights)
+            "projection on the difference of means", every, partial(_weigh, weights=weights)
         )
         if (values := np.unique(both)).size <= _VALUES:
-            yield _items(first, second, values)
+            yield _make_items_score(first, second, values)
     top = np.sort(order[:_ENTRIES])
     a, b = a[:, top], b[:, top]
-    features = _features(np.median(a, axis=0), np.median(b, axis=0))
+    features = _make_feature_map(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
     weights = round_scaled(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
     yield score(f"log-odds learnt on {len(top)} entries", top, lambda x: features(x) @ weights)
     yield score(f"gradient boosting on {len(top)} entries", top, fit_boosted_trees(a, b))
 
 
-def _items(first: Floats, second: Floats, values: Floats) -> ScalarScore:
+def _make_items_score(first: Floats, second: Floats, values: Floats) -> ScalarScore:
     """Returns a statistic: the sum of the log-odds of an output's values, wherever they occur in
     it.
 
@@ -590,16 +590,16 @@ def _items(first: Floats, second: Floats, values: Floats) -> ScalarScore:
     )
 
 
-def _weighted(x: Floats, weights: Floats) -> Floats:
+def _weigh(x: Floats, weights: Floats) -> Floats:
     return x @ weights
 
 
-def _standard(x: Floats, middle: Floats, spread: Floats) -> Floats:
+def _standardize(x: Floats, middle: Floats, spread: Floats) -> Floats:
     with np.errstate(over="ignore"):
         return round_scaled(np.clip((x - middle) / spread, -_REACH, _REACH))
 
 
-def _features(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
+def _make_feature_map(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
     low, high = np.minimum(first, second), np.maximum(first, second)
     differ = high > low
 

@@ -122,7 +122,7 @@ class Worlds:
         Raises InputError if the number of outputs is not ``size``, and for ragged outputs, objects
         and NaN.
         """
-        return check_outputs(self.draw(world, size, rng), size, self._label(world))
+        return check_outputs(self.draw(world, size, rng), size, self._name_world(world))
 
     def draw_blocks(
         self,
@@ -159,7 +159,7 @@ class Worlds:
                     blocks = mixed(order, rng.spawn(1)[0])
                 for world, block in blocks.items():
                     if (known := shapes[world]) is not None:
-                        check_one_shape(self._label(world), known, block.shape[1:])
+                        check_one_shape(self._name_world(world), known, block.shape[1:])
                     shapes[world] = block.shape[1:]
                     entries = max(entries, block[0].size)
                     yield world, block
@@ -167,14 +167,14 @@ class Worlds:
                 report_step("draw", total - int(rest.sum()), total)
                 step = min(BLOCK_SIZE, max(1, MAX_BLOCK_ENTRIES // entries))
 
-    def _label(self, world: int) -> str:
+    def _name_world(self, world: int) -> str:
         return f"world {world} ({self.names[world]})"
 
 
-def _detached(drawn: Any) -> Any:
+def _detach(drawn: Any) -> Any:
     """Returns torch tensors, single or in a list, detached on the CPU; other objects unchanged."""
     if isinstance(drawn, list) and drawn and hasattr(drawn[0], "detach"):
-        return [_detached(each) for each in drawn]
+        return [_detach(each) for each in drawn]
     detach = getattr(drawn, "detach", None)
     return detach().cpu() if callable(detach) else drawn
 
@@ -206,7 +206,7 @@ def as_array(drawn: Any, origin: str) -> NDArray[Any]:
     ragged or NumPy cannot convert them.
     """
     try:
-        return np.asarray(_detached(drawn))
+        return np.asarray(_detach(drawn))
     except ValueError as error:
         raise InputError(
             f"Expected outputs of one shape for {origin}, got ragged outputs. "

@@ -147,7 +147,7 @@ class CatalogueRow(Row):
     repaired: Finding | None
 
     @model_validator(mode="after")
-    def _accuses_nobody_of_what_is_derived(self) -> Self:
+    def _check_derived(self) -> Self:
         accused = self.verdict is Verdict.VIOLATED or self.arithmetic is NumberLabel.WRONG
         if accused and self.basis is Basis.DERIVED:
             words = f"{self.verdict or self.arithmetic}"
@@ -244,7 +244,7 @@ def format_claimed_formula(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula without a value.
     """
     if row.claimed_epsilon is None:
-        value = format_stated_number(_chosen(row))
+        value = format_stated_number(_choose(row))
     else:
         epsilon = row.claimed_epsilon
         value = "no epsilon" if math.isinf(epsilon) else say.format_4_digits(epsilon)
@@ -252,7 +252,7 @@ def format_claimed_formula(row: CatalogueRow) -> str:
             value += f", {say.format_delta(row.delta)}"
         if row.claim_basis is Basis.COMPUTED:
             value += f", {say.BASIS_TEXTS[row.claim_basis]}"
-    return _with(row, row.claimed, value)
+    return _append_value(row, row.claimed, value)
 
 
 def describe_claim(row: CatalogueRow) -> str:
@@ -269,8 +269,8 @@ def format_formula(row: CatalogueRow) -> str:
     If the entry has several numbers, the text is the formula without a value.
     """
     finding = row.finding
-    value = format_correct_number(_chosen(row)) if finding is None else say.format_range(finding)
-    return _with(row, row.provable, value)
+    value = format_correct_number(_choose(row)) if finding is None else say.format_range(finding)
+    return _append_value(row, row.provable, value)
 
 
 def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
@@ -309,9 +309,9 @@ def explain_verdict(row: CatalogueRow) -> str:
         texts.append(say.PHRASES["meaning"][of][row.arithmetic])
         if alone and row.numbers_not_right:
             agreeing = len(row.figures) - len(row.numbers_not_right)
-            if agreeing and _chosen(row).below:
+            if agreeing and _choose(row).below:
                 texts.append(f"The statement holds at {agreeing} of {len(row.figures)} settings.")
-            texts.append(_corrected(row, _chosen(row)))
+            texts.append(_describe_error(row, _choose(row)))
     return " ".join(texts)
 
 
@@ -335,7 +335,7 @@ def format_command(row: CatalogueRow) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _corrected(row: CatalogueRow, figure: StatedNumber) -> str:
+def _describe_error(row: CatalogueRow, figure: StatedNumber) -> str:
     """Returns a sentence with a number of the paper that is not right, and the correct number."""
     # The numbers are printed with enough digits to differ.
     equal = say.format_4_digits(figure.claimed) == say.format_4_digits(figure.right)
@@ -354,7 +354,7 @@ def describe_origin(row: CatalogueRow) -> str:
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 
 
-def _with(row: CatalogueRow, formula: str, value: str) -> str:
+def _append_value(row: CatalogueRow, formula: str, value: str) -> str:
     """Returns the text ``formula``, followed by its value in parentheses."""
     # The text is the formula alone if the entry has several numbers, or if the value would need a
     # unit.
@@ -362,15 +362,15 @@ def _with(row: CatalogueRow, formula: str, value: str) -> str:
     return formula if bare or formula == value else f"{formula} ({value})"
 
 
-def _chosen(row: CatalogueRow) -> StatedNumber:
+def _choose(row: CatalogueRow) -> StatedNumber:
     """Selects the number that represents an entry in one line: the first incorrect one, if any."""
     return (*row.numbers_not_right, *row.figures)[0]
 
 
 # Head of the column with the numbers that are compared with those computed here.
-_COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
+_CLAIM_HEADS = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
 _LABELS: list[LabelEnum] = [*Verdict, *NumberLabel]
-_LISTED: dict[str, Callable[[CatalogueRow], FactValue]] = {
+_ENTRY_COLUMNS: dict[str, Callable[[CatalogueRow], FactValue]] = {
     "Number": lambda row: row.number,
     "System": lambda row: row.target,
     "Basis": lambda row: row.basis.value,
@@ -379,7 +379,7 @@ _LISTED: dict[str, Callable[[CatalogueRow], FactValue]] = {
     "Correct number": format_formula,
     "Verdict": describe_labels,
 }
-_EPSILONS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
+_EPSILON_COLUMNS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
     "Table": lambda row: str(row.table),
     "Sampled clients / users": lambda row: f"{row.clients} / {row.n_users}",
     "Delta": lambda row: say.format_number(row.delta),
@@ -400,14 +400,14 @@ def build_catalogue_document(
     blocks = (
         Paragraph(describe_label_counts(rows)),
         BulletList(meanings),
-        DocSection("Papers", (Facts(tuple((paper.title, _about(paper)) for paper in papers)),)),
-        DocSection("All entries", (make_table(rows, _LISTED),)),
+        DocSection("Papers", (Facts(tuple((paper.title, _describe(paper)) for paper in papers)),)),
+        DocSection("All entries", (make_table(rows, _ENTRY_COLUMNS),)),
     )
     parts = (*map(build_entry_section, rows), *map(build_table_section, tables))
     return DocSection("Claims of papers, and the numbers that hold", (*blocks, *parts))
 
 
-def _about(paper: PaperRow) -> str:
+def _describe(paper: PaperRow) -> str:
     symbols = "; ".join(f"{name} = {meaning}" for name, meaning in paper.symbols.items())
     return f"the paper promises privacy {paper.threat_model_phrase}. Symbols: {symbols}"
 
@@ -415,9 +415,9 @@ def _about(paper: PaperRow) -> str:
 def build_entry_section(row: CatalogueRow) -> DocSection:
     """Builds the document of one entry: meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
-    blocks: list[Block] = [Paragraph(explain_verdict(row)), Facts(tuple(_facts(row)))]
+    blocks: list[Block] = [Paragraph(explain_verdict(row)), Facts(tuple(_list_facts(row)))]
     if listed := row.listed_numbers:
-        stated = _COLUMN.get(row.basis, "Stated")
+        stated = _CLAIM_HEADS.get(row.basis, "Stated")
         columns: dict[str, Callable[[StatedNumber], FactValue]] = {
             "Quantity": lambda figure: figure.what,
             stated: lambda figure: format_stated_number(figure, say.format_number),
@@ -440,7 +440,7 @@ def build_table_section(tables: EpsilonTables) -> DocSection:
     """Builds the section with a paper's printed epsilons, the authors' counts, and the bounds."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
-    return DocSection(title, (*note, make_table(tables.rows, _EPSILONS)))
+    return DocSection(title, (*note, make_table(tables.rows, _EPSILON_COLUMNS)))
 
 
 def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:
@@ -459,21 +459,21 @@ def describe_label_counts(rows: Sequence[CatalogueRow]) -> str:
                 if word is not None:
                     kinds.setdefault(word, {})[row.repeats or row.number] = row.kind
         if entries:
-            words = ", ".join(_count(word, kinds[word]) for word in _LABELS if word in kinds)
+            words = ", ".join(_format_count(word, kinds[word]) for word in _LABELS if word in kinds)
             count = len({row.repeats or row.number for row in entries})
             more = f", in {len(entries)} entries" if count < len(entries) else ""
             texts.append(f"{say.format_count(count, f'{basis} statement')}{more}: {words}.")
     return " ".join(texts)
 
 
-def _count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
+def _format_count(word: LabelEnum, kinds: Mapping[str, StatementKind]) -> str:
     tally = Counter(kinds.values())
     apart = [f"{tally[kind]} {kind}" for kind in StatementKind if kind in tally]
     known = f" ({', '.join(apart)})" if set(tally) - {StatementKind.PRIVACY} else ""
     return f"{len(kinds)} {word.label}{known}"
 
 
-def _facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
+def _list_facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
     yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)

@@ -186,11 +186,11 @@ def make_table(
     return TableBlock(caption, tuple(columns), cells)
 
 
-_END = r"(?<=[.!?]) +(?=[A-Z'])"
+_SENTENCE_END = r"(?<=[.!?]) +(?=[A-Z'])"
 # Pairs of patterns: the first splits a text into pieces, the second matches those worth a note, to
 # which the third entry begins the reference.
 _UNITS = (
-    (re.compile(rf"({_END})"), re.compile(r"(\S+ ){9,}\S+\."), "See note"),
+    (re.compile(rf"({_SENTENCE_END})"), re.compile(r"(\S+ ){9,}\S+\."), "See note"),
     (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)"), "(note"),
 )
 _MIN_REPEATS = 3
@@ -213,7 +213,7 @@ def drop_repeated_sentences(notes: Sequence[str]) -> tuple[str, ...]:
 
 def split_sentences(text: str) -> list[str]:
     """Splits a text into its sentences."""
-    return re.split(_END, text)
+    return re.split(_SENTENCE_END, text)
 
 
 def merge_equal_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -242,38 +242,38 @@ def move_repeats_to_notes(whole: DocSection) -> DocSection:
     """
     notes: dict[str, str] = {}
     for unit, long, start in _UNITS:
-        counts = Counter(piece for text in _texts(whole) for piece in unit.split(text))
+        counts = Counter(piece for text in _list_texts(whole) for piece in unit.split(text))
         for piece, count in counts.items():
             closed = piece.count("(") == piece.count(")")
             if count >= _MIN_REPEATS and closed and long.fullmatch(piece):
                 notes[piece] = f"{start} {len(notes) + 1}{piece[-1]}"
-        whole = _reworded(whole, partial(_replaced, notes, unit))
+        whole = _reword(whole, partial(_insert_notes, notes, unit))
     facts = Facts(tuple((f"Note {number}", text) for number, text in enumerate(notes, 1)))
     return replace(whole, blocks=(*whole.blocks, DocSection("Notes", (facts,)))) if notes else whole
 
 
-def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
+def _insert_notes(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
     replaced = "".join(notes.get(piece, piece) for piece in unit.split(text))
-    return re.sub(r"See note \d+\.( See note \d+\.)+", _merged, replaced)
+    return re.sub(r"See note \d+\.( See note \d+\.)+", _merge_references, replaced)
 
 
-def _merged(references: re.Match[str]) -> str:
+def _merge_references(references: re.Match[str]) -> str:
     """Returns one sentence for adjacent references to notes."""
     return f"See notes {', '.join(re.findall('[0-9]+', references[0]))}."
 
 
-def _texts(part: DocSection) -> Iterator[str]:
+def _list_texts(part: DocSection) -> Iterator[str]:
     """Yields all texts in the ``Facts`` of a section and its subsections."""
     # Subsections that are marked ``is_html_only`` are skipped.
     for block in part.blocks:
         if isinstance(block, DocSection) and not block.is_html_only:
-            yield from _texts(block)
+            yield from _list_texts(block)
         elif isinstance(block, Facts):
             for _, text in block.rows:
                 yield from (text,) if isinstance(text, str) else text.qualifiers
 
 
-def _reworded(part: DocSection, change: Callable[[str], str]) -> DocSection:
+def _reword(part: DocSection, change: Callable[[str], str]) -> DocSection:
     """Returns a copy of the section in which ``change`` is applied to each text of its facts."""
 
     def changed(text: FactValue) -> FactValue:
@@ -284,6 +284,6 @@ def _reworded(part: DocSection, change: Callable[[str], str]) -> DocSection:
     def block(each: Block) -> Block:
         if isinstance(each, Facts):
             return Facts(tuple((name, changed(text)) for name, text in each.rows))
-        return _reworded(each, change) if isinstance(each, DocSection) else each
+        return _reword(each, change) if isinstance(each, DocSection) else each
 
     return replace(part, blocks=tuple(map(block, part.blocks)))

@@ -82,12 +82,12 @@ def draw_curve(
     """
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
     stroke = f'stroke="var(--{colour})" stroke-width="{width}"{dashed}'
-    return f'<polyline points="{_joined(points)}" fill="none" {stroke}/>'
+    return f'<polyline points="{_join_points(points)}" fill="none" {stroke}/>'
 
 
 def draw_polygon(points: Sequence[tuple[float, float]], colour: str) -> str:
     """Draws a filled polygon with the corners ``points``, as SVG."""
-    return f'<polygon points="{_joined(points)}" fill="var(--{colour})"/>'
+    return f'<polygon points="{_join_points(points)}" fill="var(--{colour})"/>'
 
 
 def draw_text(
@@ -131,7 +131,7 @@ def make_svg(width: float, height: float, drawn: Sequence[str]) -> str:
     return f'<svg aria-hidden="true" viewBox="0 0 {width:g} {height:g}">{"".join(drawn)}</svg>'
 
 
-def _joined(points: Sequence[tuple[float, float]]) -> str:
+def _join_points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
@@ -145,7 +145,7 @@ LABEL_DISTANCES = (0.0, 9.0, 18.0, 30.0, 44.0)
 MAX_UNCONNECTED_DISTANCE = LABEL_DISTANCES[1]
 _LETTER, _RADIUS = 0.62, 5.0
 # Costs of covering a label or point: a fixed cost, and a cost per unit of area (1 for a line).
-_COVERED, _MORE = 100.0, 50.0
+_OVERLAP_COST, _AREA_COST = 100.0, 50.0
 
 
 def estimate_text_width(words: str, size: float) -> float:
@@ -180,8 +180,8 @@ def place_labels(
     for point, words in zip(points, labels, strict=True):
         size_of = (estimate_text_width(words, size), size)
         choices = [
-            (_cost(box, taken, lines) + ring, number, box)
-            for number, (ring, box) in enumerate(_around(point, size_of, within))
+            (_overlap_cost(box, taken, lines) + ring, number, box)
+            for number, (ring, box) in enumerate(_try_boxes(point, size_of, within))
         ]
         best = min(choices)[-1]
         boxes.append(best)
@@ -189,7 +189,7 @@ def place_labels(
     return boxes
 
 
-def _around(point: XYPoint, size: XYPoint, within: BoxEdges) -> Iterator[tuple[float, BoxEdges]]:
+def _try_boxes(point: XYPoint, size: XYPoint, within: BoxEdges) -> Iterator[tuple[float, BoxEdges]]:
     """Yields pairs of a distance and a box around a point, inside ``within``; the nearest first."""
     (x, y), (width, height) = point, size
     gap = _RADIUS + 1.0
@@ -206,13 +206,13 @@ def _around(point: XYPoint, size: XYPoint, within: BoxEdges) -> Iterator[tuple[f
             yield ring, (left, top, left + width, top + height)
 
 
-def _cost(box: BoxEdges, taken: Sequence[BoxEdges], lines: Sequence[BoxEdges]) -> float:
-    covered = [area for other in taken if (area := _shared(box, other)) > 0.0]
-    crossed = sum(_shared(box, line) for line in lines)
-    return _COVERED * len(covered) + _MORE * sum(covered) + crossed
+def _overlap_cost(box: BoxEdges, taken: Sequence[BoxEdges], lines: Sequence[BoxEdges]) -> float:
+    covered = [area for other in taken if (area := _overlap_area(box, other)) > 0.0]
+    crossed = sum(_overlap_area(box, line) for line in lines)
+    return _OVERLAP_COST * len(covered) + _AREA_COST * sum(covered) + crossed
 
 
-def _shared(box: BoxEdges, other: BoxEdges) -> float:
+def _overlap_area(box: BoxEdges, other: BoxEdges) -> float:
     """Returns the area of the intersection of two boxes."""
     across = min(box[2], other[2]) - max(box[0], other[0])
     down = min(box[3], other[3]) - max(box[1], other[1])

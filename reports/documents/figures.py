@@ -24,10 +24,10 @@ from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 MAX_ROC_CURVES = 3
 # False-alarm rates at which the true positive rate is printed next to a curve.
 MARKED_FALSE_ALARM_RATES = (0.1, 0.01, 0.001)
-_WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
-_NAMES = 130.0  # width of the names of user groups
-_CURVE_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0  # panel of a curve
-_POINTS = 100  # points of a drawn curve
+_WIDTH, _STEP, _MAX_LETTERS = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
+_NAME_WIDTH = 130.0  # width of the names of user groups
+_CURVE_LEFT, _TOP, _SIDE, _HEIGHT = 52.0, 24.0, 224.0, 196.0  # panel of a curve
+_N_POINTS = 100  # points of a drawn curve
 _COIN = ("muted", 1.2, "4 3")  # colour, width and dashes of the line of guessing by a coin
 
 
@@ -58,10 +58,10 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
         )
     hit = select_spread_row(glance)
     if hit is not None and hit.users is not None:
-        yield _spread(glance, hit, hit.users)
-    for row in _drawn_curves(glance):
+        yield _draw_spread(glance, hit, hit.users)
+    for row in _select_curves(glance):
         if row.roc is not None:
-            yield _curve(glance, row, row.roc)
+            yield _make_roc_picture(glance, row, row.roc)
 
 
 def select_spread_row(glance: Summary) -> AttackRow | None:
@@ -74,9 +74,9 @@ def select_spread_row(glance: Summary) -> AttackRow | None:
     return next((row for row in above if row.users and row.users.quantiles), None)
 
 
-def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
+def _draw_spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     """Draws an attack's success over all users and in groups of users, from 0 to 1."""
-    place = make_axis(0.0, 1.0, _NAMES, _WIDTH - 56.0)
+    place = make_axis(0.0, 1.0, _NAME_WIDTH, _WIDTH - 56.0)
 
     def bar(y: float, low: float, value: float, high: float) -> list[str]:
         return [
@@ -98,7 +98,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
             y += _STEP + 6
             drawn.append(drawing.draw_text(0, y, trait, bold=True))
         y += _STEP
-        drawn.append(drawing.draw_text(8, y, drawing.truncate_text(name, _LONGEST)))
+        drawn.append(drawing.draw_text(8, y, drawing.truncate_text(name, _MAX_LETTERS)))
         drawn += bar(y, mean.ci_low, mean.value, mean.ci_high)
     y += _STEP
     drawn += [drawing.draw_text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
@@ -116,7 +116,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     )
 
 
-def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
+def _select_curves(glance: Summary) -> tuple[AttackRow, ...]:
     """Selects the attack results whose ROC curves are drawn: of the most harmful leaks."""
     # There are at most ``MAX_ROC_CURVES``. A leak is a result that beats guessing.
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaks)
@@ -124,7 +124,7 @@ def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
     return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_ROC_CURVES]
 
 
-def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
+def _make_roc_picture(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
     sure, attack = say.to_percent(row.confidence), describe_attack(row)
     return Picture(
         draw_roc_curve(roc, *_read(glance.section, row)),
@@ -186,10 +186,10 @@ def draw_roc_curve(
     guessed: true positive rate of the best guess without the uploads, at the same rates.
     """
     finest = find_min_alarm_rate(roc) or 0.5
-    bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16
+    bottom, right = _TOP + _HEIGHT, _CURVE_LEFT + _SIDE + 16
     x_of = make_axis(math.log10(finest), 0.0, _CURVE_LEFT, _CURVE_LEFT + _SIDE, log=True)
     y_of = make_axis(math.log10(finest), 0.0, bottom, _TOP, log=True)
-    step = max(1, len(roc.fpr) // _POINTS)
+    step = max(1, len(roc.fpr) // _N_POINTS)
     drawn_at = sorted({*range(0, len(roc.fpr), step), len(roc.fpr) - 1})
     low, high = ([(x_of(roc.fpr[i]), y_of(e[i])) for i in drawn_at] for e in (roc.low, roc.high))
     line = [(x_of(roc.fpr[i]), y_of(roc.tpr[i])) for i in drawn_at if roc.tpr[i] >= finest]
@@ -197,11 +197,11 @@ def draw_roc_curve(
         drawing.draw_polygon([*low, *reversed(high)], "pale"),
         drawing.draw_curve([(x_of(finest), y_of(finest)), (x_of(1.0), y_of(1.0))], *_COIN),
         drawing.draw_curve(line, "leak", 2.2),
-        *_curve_ticks(finest, x_of, y_of),
+        *_draw_axes(finest, x_of, y_of),
     ]
     marks = [(rate, share) for rate, share in shares.items() if share and share >= finest]
     drawn += [drawing.draw_dot(x_of(rate), y_of(share), "leak") for rate, share in marks]
-    drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
+    drawn += [_draw_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
     lines = ["Share found at a", "false-alarm rate of"]
     for rate, share in shares.items():
         words = "too few data" if share is None else say.to_percent(share)
@@ -210,7 +210,7 @@ def draw_roc_curve(
     top = _TOP + 10 + 17 * len(lines) + 8
     drawn += _key(right, top, "coin toss", *_COIN)
     if guessed:
-        drawn.append(_cross(right + 10, top + 13))
+        drawn.append(_draw_cross(right + 10, top + 13))
         drawn.append(drawing.draw_text(right + 26, top + 17, "guess, no uploads"))
     limit = f"1 in {say.format_number(round(1.0 / finest))}"
     words = f"Rate of false alarms (smallest with these data: {limit})"
@@ -219,7 +219,7 @@ def draw_roc_curve(
     return drawing.make_svg(_WIDTH, bottom + 42, drawn)
 
 
-def _curve_ticks(finest: float, x_of: AxisScale, y_of: AxisScale) -> Iterator[str]:
+def _draw_axes(finest: float, x_of: AxisScale, y_of: AxisScale) -> Iterator[str]:
     """Yields the SVG elements of both axes, with a tick at every power of ten."""
     left, bottom = x_of(finest), y_of(finest)
     yield drawing.draw_line(left, bottom, x_of(1.0), bottom, "muted", 1)
@@ -232,7 +232,7 @@ def _curve_ticks(finest: float, x_of: AxisScale, y_of: AxisScale) -> Iterator[st
         yield drawing.draw_text(left - 6, y + 4, words, anchor="end")
 
 
-def _cross(x: float, y: float) -> str:
+def _draw_cross(x: float, y: float) -> str:
     """Draws the cross that marks the best guess without the uploads."""
     strokes = ((x - 4, y - 4, x + 4, y + 4), (x - 4, y + 4, x + 4, y - 4))
     return "".join(drawing.draw_line(*ends, "ink", 2) for ends in strokes)

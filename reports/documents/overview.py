@@ -27,10 +27,10 @@ from fedrec_auditor.reports.say.summary import Summary
 # Signs of the lower bound, the claim and the upper bound.
 MARK_SIGNS = "►▼◄"
 _MIN_EPSILON = 0.01  # smaller values are drawn at the left end of the axis
-_GAP, _INFINITE = 14.0, 44.0  # space after the axis, and width of the area of infinity
+_GAP, _INFINITY = 14.0, 44.0  # space after the axis, and width of the area of infinity
 _LETTER = 5.5  # width of a letter in the label of a scope
 _BAR = 100.0  # length of an attack's bar from guessing to certainty
-_VACUOUS = math.log(VACUOUS_GUESS_PROB / (1 - VACUOUS_GUESS_PROB))
+_VACUOUS_EPSILON = math.log(VACUOUS_GUESS_PROB / (1 - VACUOUS_GUESS_PROB))
 _draw_small = partial(drawing.draw_text, size=SMALL_FONT)
 
 
@@ -119,7 +119,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     best = min(above, key=lambda x: (x.row.family == DISTINGUISHERS, -x.advantage), default=None)
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
-        row = replace(row, scope_label=_scope_label(finding))
+        row = replace(row, scope_label=_label_scope(finding))
     if best is not None:
         won, same = best.advantage, finding is None or best.row.vantage is finding.scope.vantage
         attack = best.row.attack if same else f"{best.row.attack} ({best.row.vantage})"
@@ -135,7 +135,7 @@ def make_claim_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
     """Makes one row per judged claim of a system, with distinct labels."""
     rows, labels = list[EpsilonRow](), Counter[str]()
     for finding in findings:
-        label, scope = _scope_label(finding), finding.scope
+        label, scope = _label_scope(finding), finding.scope
         labels[label] += 1
         numbered = f"{label} ({labels[label]})" if labels[label] > 1 else label
         name = f"{say.UNIT_TEXTS[scope.unit]}, {say.HORIZON_TEXTS[scope.horizon]}"
@@ -143,7 +143,7 @@ def make_claim_rows(findings: Sequence[Finding]) -> list[EpsilonRow]:
     return rows
 
 
-def _scope_label(finding: Finding) -> str:
+def _label_scope(finding: Finding) -> str:
     """Returns a short text with the scope of a finding, its delta and its game."""
     delta = say.format_delta(finding.delta) if finding.delta else ""
     return say.join_texts(str(finding.scope).replace(" /", ","), delta, finding.game)
@@ -170,9 +170,9 @@ class _Layout:
     row: float
 
 
-_BROAD = _Layout(1040.0, 292.0, 318.0, 734.0, 14.0, (826.0, 14.0), 38.0)
-_NARROW = _Layout(380.0, 380.0, 12.0, 318.0, 46.0, (12.0, 82.0), 114.0)
-_LADDER = _Layout(440.0, 440.0, 12.0, 378.0, 46.0, (0.0, 0.0), 76.0)
+_BROAD_LAYOUT = _Layout(1040.0, 292.0, 318.0, 734.0, 14.0, (826.0, 14.0), 38.0)
+_NARROW_LAYOUT = _Layout(380.0, 380.0, 12.0, 318.0, 46.0, (12.0, 82.0), 114.0)
+_CLAIM_LAYOUT = _Layout(440.0, 440.0, 12.0, 378.0, 46.0, (0.0, 0.0), 76.0)
 
 
 def draw_overview(
@@ -186,14 +186,14 @@ def draw_overview(
     rows = [make_overview_row(glance) for glance in glances]
     ends = find_axis_exponents([make_overview_row(glance) for glance in among or glances])
     title = f"Epsilon and best attack by system. {'. '.join(row.row_text for row in rows)}."
-    broad = Picture(_draw(rows, _BROAD, ends), title, name="overview", kind="broad")
-    return broad, replace(broad, svg=_draw(rows, _NARROW, ends), kind="narrow")
+    broad = Picture(_draw_chart(rows, _BROAD_LAYOUT, ends), title, name="overview", kind="broad")
+    return broad, replace(broad, svg=_draw_chart(rows, _NARROW_LAYOUT, ends), kind="narrow")
 
 
 def draw_ladder(findings: Sequence[Finding]) -> str:
     """Draws claimed, proved and shown epsilon of each judged claim of a system, on one axis."""
     rows = make_claim_rows(findings)
-    return _draw(rows, _LADDER, find_axis_exponents(rows))
+    return _draw_chart(rows, _CLAIM_LAYOUT, find_axis_exponents(rows))
 
 
 def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
@@ -205,27 +205,27 @@ def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
     return max(min(low, -1), high - 12), high
 
 
-def _draw(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) -> str:
+def _draw_chart(rows: Sequence[EpsilonRow], layout: _Layout, ends: tuple[int, int]) -> str:
     """Draws rows below the labels of their axis."""
     low, high = ends
     place = drawing.make_axis(low, high, layout.start, layout.end, log=True)
-    heads = [(layout.end + _GAP + _INFINITE / 2, "infinite")]
+    heads = [(layout.end + _GAP + _INFINITY / 2, "infinite")]
     for power in range(low, high, max(1, math.ceil((high - low) / 5))):
         label = f"{10.0**power:,g}" if -4 < power < 5 else f"1e{power}"
         heads.append((max(place(10.0**power), 14.0), f"≤ {label}" if power == low else label))
     note = "epsilon; thick line: still possible; grey: guesses 99.9% right"
     drawn = [_draw_small(x, 28, words, anchor="middle") for x, words in heads]
     drawn.append(_draw_small(layout.start, 12, note, muted=True))
-    if layout is _BROAD:
+    if layout is _BROAD_LAYOUT:
         note = "best attack: share of the gap closed"
         drawn.append(_draw_small(layout.bar[0], 12, note, muted=True))
     for number, row in enumerate(rows):
-        parts = list(_row(row, 36 + number * layout.row, place, layout))
+        parts = list(_draw_row(row, 36 + number * layout.row, place, layout))
         drawn.append(drawing.make_titled_group(row.row_text, parts))
     return drawing.make_svg(layout.width, 36 + layout.row * len(rows), drawn)
 
 
-def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
+def _draw_row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
     """Yields the SVG elements of one row: label, marks with their numbers, and attack."""
     judged = say.label_verdict(row.finding) if row.attack_label else ""
     size = FONT_SIZE if row.attack_label else SMALL_FONT
@@ -238,30 +238,30 @@ def _row(row: EpsilonRow, top: float, place: AxisScale, layout: _Layout) -> Iter
     yield drawing.draw_text(0, top + 14, name, bold=True, size=size)
     yield _draw_small(end, top + 14, judged, bold=True, colour=colour, anchor="end")
     yield _draw_small(0, top + 29, scope, muted=True)
-    yield from _epsilons(row, y, place, layout)
+    yield from _draw_epsilons(row, y, place, layout)
     yield _draw_small(layout.start, y + 20, row.epsilons_text, muted=True)
     if row.advantage_percent:
         yield drawing.draw_rectangle(x, bar - 5, _BAR, 10, "shade")
         yield drawing.draw_rectangle(x, bar - 5, _BAR * row.attack_advantage, 10, "leak")
         yield _draw_small(x + _BAR + 8, bar + 4, row.advantage_percent)
         bar += 16
-    words = row.attack_label if layout is _BROAD else f"best attack: {row.attack_label}"
+    words = row.attack_label if layout is _BROAD_LAYOUT else f"best attack: {row.attack_label}"
     if row.attack_label:
         yield _draw_small(x, bar + 4, words, muted=bool(row.advantage_percent))
 
 
-def _epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
+def _draw_epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout) -> Iterator[str]:
     """Yields the SVG elements of the marks of one row, at the height ``y``."""
-    beyond, grey = layout.end + _GAP, place(_VACUOUS)
+    beyond, grey = layout.end + _GAP, place(_VACUOUS_EPSILON)
     lower_x, claim_x, upper_x = (
         None if mark is None else place(mark.epsilon) if mark.epsilon < math.inf else beyond + 22
         for mark in row.drawn_bounds
     )
     yield drawing.draw_rectangle(grey, y - 8, layout.end - grey, 16, "shade")
-    yield drawing.draw_rectangle(beyond, y - 8, _INFINITE, 16, "shade")
+    yield drawing.draw_rectangle(beyond, y - 8, _INFINITY, 16, "shade")
     yield drawing.draw_line(layout.start, y, layout.end, y, "line", 1)
     low = layout.start if lower_x is None else lower_x
-    high = beyond + _INFINITE if upper_x is None else upper_x
+    high = beyond + _INFINITY if upper_x is None else upper_x
     if row.finding is not None and low < min(high, beyond):
         yield drawing.draw_line(low, y, high, y, "muted", 4)
     if claim_x is not None and row.finding and row.finding.verdict is Verdict.VIOLATED:

@@ -46,7 +46,7 @@ from fedrec_auditor.reports.say.metrics import describe_trainings, format_ci, fo
 from fedrec_auditor.reports.say.summary import Summary
 
 # Reason why an attack does not infer an attribute, perhaps from some features only.
-_NOT_INFERRED = re.compile("Inferring (.+?)( from the features “.+”)? is not possible: (.+)")
+_REASON_PATTERN = re.compile("Inferring (.+?)( from the features “.+”)? is not possible: (.+)")
 # Families of attacks that test each risk.
 _RISKS = {
     "Singling out": ("reconstruction", "user-level membership inference"),
@@ -61,9 +61,9 @@ def build_regulator_section(record: Contents, glance: Summary) -> DocSection:
     The answers come from the record alone: first the risks of singling out, linkability and
     inference, then facts about epsilon, and a paragraph to copy.
     """
-    risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
+    risks = [(risk, _describe_risk(record, glance, families)) for risk, families in _RISKS.items()]
     texts = (
-        *_subject(record, glance),
+        *_describe_audit(record, glance),
         glance.verdict_sentences,
         f"Attacks: {glance.attack_details}.",
         *(f"{risk}: {text}" for risk, text in risks),
@@ -72,11 +72,11 @@ def build_regulator_section(record: Contents, glance: Summary) -> DocSection:
     )
     text = Paragraph(" ".join(texts))
     copied = DocSection("Paragraph for a data protection impact assessment", (text,))
-    blocks = (Facts((*risks, *_epsilon(glance))), copied)
+    blocks = (Facts((*risks, *_list_epsilon_facts(glance))), copied)
     return DocSection("Answers for regulators", blocks, is_folded=True, is_html_only=True)
 
 
-def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
+def _describe_risk(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     """Returns a sentence on one risk, from the results of the attacks of some ``families``."""
     # The sentence states the best attack that beat guessing, or the advantage that remains
     # possible.
@@ -95,7 +95,7 @@ def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     return "No attack tested this risk."
 
 
-def _epsilon(glance: Summary) -> Iterator[tuple[str, FactValue]]:
+def _list_epsilon_facts(glance: Summary) -> Iterator[tuple[str, FactValue]]:
     finding = glance.section.headline_finding
     if finding is None:
         yield "Epsilon", "No claim was judged."
@@ -112,7 +112,7 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, FactValue]]:
         yield "Floating point", say.fill_text("note", "floating-point")
 
 
-def _subject(record: Contents, glance: Summary) -> Iterator[str]:
+def _describe_audit(record: Contents, glance: Summary) -> Iterator[str]:
     """Yields sentences on the audited system, the conditions of the audit, and the severity."""
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
@@ -172,11 +172,11 @@ def build_system_document(
         others = tuple(f"{say.make_lower_bound_quantity(x.bound)}" for x in section.other_bounds)
         blocks.append(DocSection("Other lower bounds", (BulletList(others),), is_folded=True))
     if section.attacks:
-        blocks.append(_attacks(glance, make_picture_blocks(curves), alone=alone))
+        blocks.append(_build_attacks(glance, make_picture_blocks(curves), alone=alone))
     if section.skipped and alone:
-        blocks.append(_skipped(section))
+        blocks.append(_build_skipped(section))
     if section.utility:
-        blocks.append(_utility(section))
+        blocks.append(_build_utility(section))
     blocks.append(build_regulator_section(record, glance))
     return DocSection(section.target, tuple(blocks), html_id=glance.html_id if alone else "")
 
@@ -214,13 +214,13 @@ def build_claim_sections(
             facts = make_facts(
                 ("Proved upper bound", say.make_upper_quantity(finding)),
                 ("Shown lower bound", say.make_lower_quantity(finding)),
-                ("Reason", _why(finding)),
+                ("Reason", _shorten_reason(finding)),
                 ("Note", note),
                 ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),
             )
             part = DocSection(
-                say.join_texts(_scope_words(finding), say.describe_game(finding), by="; "),
-                (*guess, facts, *_witness(finding, page=page)),
+                say.join_texts(_describe_scope(finding), say.describe_game(finding), by="; "),
+                (*guess, facts, *_build_witness(finding, page=page)),
                 verdict_label=say.label_verdict(finding),
                 colour_verdict=finding.verdict,
                 is_folded=finding is not worst,
@@ -236,14 +236,14 @@ def build_claim_sections(
         yield DocSection(title, (about, *parts))
 
 
-def _scope_words(finding: Finding) -> str:
+def _describe_scope(finding: Finding) -> str:
     """Describes the scope of a finding, with its adjacency only if it differs from the claim's."""
     claim = finding.claim
     same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
     return f"for {(say.describe_scope if same else say.describe_full_scope)(finding.scope)}"
 
 
-def _why(finding: Finding) -> str:
+def _shorten_reason(finding: Finding) -> str:
     """Returns the part of a verdict's reason that the numbers next to it do not imply."""
     # Empty if they imply the whole reason.
     shown, proof = finding.measured, finding.accounted
@@ -258,7 +258,7 @@ def _why(finding: Finding) -> str:
     return there or differences
 
 
-def _witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
+def _build_witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
     refuted = finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
@@ -268,9 +268,9 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
     yield DocSection(title, (Facts(rows),), is_folded=not refuted)
 
 
-def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocSection:
+def _build_attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocSection:
     """The section on attacks: the results that beat guessing, and a table of all results."""
-    leaking, margin = _varied(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
+    leaking, margin = _order_leaks(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
     but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
     n_small = len(glance.small_leaks)
     few = f" {say.format_count(n_small, 'other result')} beat guessing by less." if n_small else ""
@@ -281,21 +281,21 @@ def _attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> Doc
         )
     ]
     if leaking:
-        blocks.append(make_table(leaking[:_MAX_LEAKS], _LEAKS, "Results that beat guessing"))
+        blocks.append(make_table(leaking[:_MAX_LEAKS], _LEAK_COLUMNS, "Results that beat guessing"))
     if alone and (notes := list_attack_assumptions(glance)):
         blocks.append(DocSection(ATTACK_NOTES_TITLE, (Facts(notes),), is_folded=True))
     blocks += curves
-    blocks.append(_map(glance))
+    blocks.append(_tabulate_results(glance))
     return DocSection("Attacks", tuple(blocks))
 
 
-def _gained(leak: Leak) -> Quantity:
+def _format_result(leak: Leak) -> Quantity:
     row = leak.row
     about = f"{metrics.describe_attack(row)}, “{row.metric}” on {row.n:,} {row.subject}"
     return Quantity(say.capitalize_first(metrics.describe_success(row, row.value)), (about,))
 
 
-def _value(leak: Leak) -> Quantity:
+def _format_value(leak: Leak) -> Quantity:
     row, gain, sure = leak.row, leak.row.gain, say.to_percent(leak.row.confidence)
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
@@ -306,14 +306,14 @@ def _value(leak: Leak) -> Quantity:
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))
 
 
-_LEAKS: dict[str, Callable[[Leak], FactValue]] = {
-    "Result of the attack": _gained,
-    "Value": _value,
+_LEAK_COLUMNS: dict[str, Callable[[Leak], FactValue]] = {
+    "Result of the attack": _format_result,
+    "Value": _format_value,
     "Same measure, guessed without uploads": lambda leak: metrics.format_baselines(leak.row),
 }
 
 
-def _varied(leaking: Sequence[Leak]) -> list[Leak]:
+def _order_leaks(leaking: Sequence[Leak]) -> list[Leak]:
     """Orders leaks (results above guessing) so that one leak of each kind comes first."""
     first: dict[tuple[str, str], Leak] = {}
     for leak in leaking:
@@ -326,13 +326,13 @@ def list_attack_assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
 
     Only attacks that beat guessing are included.
     """
-    rows = [leak.row for leak in _varied(glance.leaks)]
+    rows = [leak.row for leak in _order_leaks(glance.leaks)]
     return merge_equal_texts(
         (row.attack, text) for row in rows for text in split_sentences(row.note) if text
     )
 
 
-def _map(glance: Summary) -> DocSection:
+def _tabulate_results(glance: Summary) -> DocSection:
     """Builds the table of all attack results of a system, with the best guess for comparison."""
     rows, above = glance.section.attacks, (*glance.leaks, *glance.small_leaks)
     over = f" {describe_trainings(rows)}" if rows else ""
@@ -354,7 +354,7 @@ def _map(glance: Summary) -> DocSection:
     return DocSection(title, (make_table(rows, columns, under),), is_folded=True, is_html_only=True)
 
 
-def _skipped(section: Section) -> DocSection:
+def _build_skipped(section: Section) -> DocSection:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     also = f", {len(some)} for some adversaries" if some else ""
     count = len(set(section.attacks_not_run))
@@ -370,7 +370,7 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
     """
     texts, parts = list[tuple[str, str]](), dict[tuple[str, str], list[tuple[str, str]]]()
     for row in skipped:
-        if part := _NOT_INFERRED.fullmatch(row.reason):
+        if part := _REASON_PATTERN.fullmatch(row.reason):
             parts.setdefault((row.attack, part[3]), []).append((part[1], part[2] or ""))
         else:
             texts.append((row.attack, row.reason))
@@ -381,7 +381,7 @@ def list_skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], .
     return merge_equal_texts(texts)
 
 
-_UTILITY: dict[str, Callable[[UtilityRow], FactValue]] = {
+_UTILITY_COLUMNS: dict[str, Callable[[UtilityRow], FactValue]] = {
     "Measure": lambda row: row.metric,
     "Value [confidence interval]": format_value,
     "Value of a recommender without personal data": metrics.describe_baseline,
@@ -392,7 +392,7 @@ _UTILITY: dict[str, Callable[[UtilityRow], FactValue]] = {
 }
 
 
-def _utility(section: Section) -> DocSection:
+def _build_utility(section: Section) -> DocSection:
     groups: dict[tuple[str, float, int], list[UtilityRow]] = {}
     for row in section.utility:
         groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
@@ -403,7 +403,7 @@ def _utility(section: Section) -> DocSection:
             f"Test: {test} ({n:,} test cases). The {sure} confidence intervals account for the "
             f"choice of users, {describe_trainings(rows)}"
         )
-        blocks.append(make_table(rows, _UTILITY, caption))
+        blocks.append(make_table(rows, _UTILITY_COLUMNS, caption))
         for begins in (False, True):  # the conditions of the paper, then the choices of the audit
             notes: dict[str, list[str]] = {}
             for row in rows:
@@ -417,7 +417,7 @@ def _utility(section: Section) -> DocSection:
     return DocSection(title, tuple(blocks), is_folded=True, is_html_only=True)
 
 
-_SYSTEMS: dict[str, Callable[[Summary], FactValue]] = {
+_SYSTEM_COLUMNS: dict[str, Callable[[Summary], FactValue]] = {
     "Severity": lambda glance: glance.assessment.severity_text,
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
@@ -453,19 +453,19 @@ def build_report_document(
         Paragraph(f"{counts} {summary.describe_user_hiding(record)} {in_full}"),
     ]
     blocks += [Facts(tuple(gaps))] if gaps else []
-    blocks += [make_table(summaries, _SYSTEMS)] if summaries else []
+    blocks += [make_table(summaries, _SYSTEM_COLUMNS)] if summaries else []
     blocks += (build_system_document(record, glance, alone=False) for glance in summaries)
     if record.attacks:
-        known = DocSection(ATTACK_NOTES_TITLE, (_by_attack(summaries, list_attack_assumptions),))
-        blocks += [_by_system(record, summaries), known]
+        known = DocSection(ATTACK_NOTES_TITLE, (_merge_notes(summaries, list_attack_assumptions),))
+        blocks += [_tabulate_systems(record, summaries), known]
     if record.skipped:
-        why = _by_attack(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
+        why = _merge_notes(summaries, lambda glance: list_skip_reasons(glance.section.skipped))
         blocks.append(DocSection("Attacks that no adversary or only some could run", (why,)))
     blocks.append(DocSection("Provenance", (Paragraph(", ".join(made)),)))
     return move_repeats_to_notes(DocSection("Privacy audit", tuple(blocks)))
 
 
-def _by_system(record: Contents, summaries: Sequence[Summary]) -> DocSection:
+def _tabulate_systems(record: Contents, summaries: Sequence[Summary]) -> DocSection:
     """Builds the section with a table of attacks (rows) and systems (columns)."""
     # A cell counts the attack's results that beat guessing, and those that were compared with
     # guessing.
@@ -486,7 +486,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> DocSection:
     return DocSection("Results of each attack on each system", (TableBlock(caption, heads, rows),))
 
 
-def _by_attack(
+def _merge_notes(
     summaries: Sequence[Summary], notes_of: Callable[[Summary], Iterable[tuple[str, str]]]
 ) -> Facts:
     """Builds notes on attacks; each sentence occurs once, with the systems that it concerns."""

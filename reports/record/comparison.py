@@ -148,7 +148,7 @@ def make_pairing_key(finding: Finding) -> tuple[Hashable, ...]:
     return (*judged, finding.outside_model, finding.claim.scope)
 
 
-def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
+def _list_differences(record: Contents, baseline: Contents) -> Iterator[str]:
     """Yields a sentence on each difference of the audits' data, plans and versions of packages."""
     now, was = record.provenance, baseline.provenance
     if now.data != was.data:
@@ -159,39 +159,39 @@ def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
     for each in (plan, planned):
         each.pop("targets", None)
     for what, new, old in (("plan", plan, planned), ("versions", now.versions, was.versions)):
-        if entries := _changed_entries(new, old):
+        if entries := _describe_entries(new, old):
             yield f"Differences of the {what}: {entries}."
 
 
-def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
+def _describe_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
     """Returns a text with the entries that differ, and their earlier values."""
     # For lists, the text has the added and the removed items.
     texts = []
     for name in sorted({*now, *was}):
-        new, old = (_entry(part.get(name)) for part in (now, was))
+        new, old = (_simplify(part.get(name)) for part in (now, was))
         if isinstance(new, list) and isinstance(old, list):
-            signs = [f"+{_plain(x)}" for x in new if x not in old]
-            signs += [f"-{_plain(x)}" for x in old if x not in new]
+            signs = [f"+{_format(x)}" for x in new if x not in old]
+            signs += [f"-{_format(x)}" for x in old if x not in new]
             if signs or new != old:
                 texts.append(f"{name} {' '.join(signs) or 'in another order'}")
         elif new != old:
-            texts.append(f"{name} = {_plain(now.get(name))}, was {_plain(was.get(name))}")
+            texts.append(f"{name} = {_format(now.get(name))}, was {_format(was.get(name))}")
     return "; ".join(texts)
 
 
-def _entry(value: Any) -> Any:
+def _simplify(value: Any) -> Any:
     """Converts a value for comparison: empty values and False to None, and a tuple to a list."""
     if value is None or value is False or value in ("", {}, [], ()):
         return None
     return list(value) if isinstance(value, tuple) else value
 
 
-def _plain(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, Mapping) and value:
-        entries = ((name, each) for name, each in value.items() if _entry(each) is not None)
-        return f"({', '.join(f'{name} {_plain(each)}' for name, each in entries)})"
+        entries = ((name, each) for name, each in value.items() if _simplify(each) is not None)
+        return f"({', '.join(f'{name} {_format(each)}' for name, each in entries)})"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_plain, value)) or "none"
+        return ", ".join(map(_format, value)) or "none"
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value in (None, {}) else str(value)
@@ -247,34 +247,34 @@ class _Range:
         return say.describe_lower_bound(self.epsilon) + sure
 
 
-def _epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
+def _compare_epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
     """Yields the changes of epsilon's bounds for each pair of findings (now, before)."""
     for now, old in both:
-        yield from filter(None, (_lower_change(now, old), _upper_change(now, old)))
+        yield from filter(None, (_compare_lower_bound(now, old), _compare_upper_bound(now, old)))
 
 
-def _moved_samples(both: Sequence[tuple[Finding, Finding]]) -> int:
+def _count_noisy_pairs(both: Sequence[tuple[Finding, Finding]]) -> int:
     """Counts the pairs whose sampled lower bounds differ by no more than noise explains."""
     return sum(
         not (after.is_calculated and was.is_calculated)
-        and _differ(after.epsilon, was.epsilon)
-        and _lower_change(now, old) is None
+        and _is_different(after.epsilon, was.epsilon)
+        and _compare_lower_bound(now, old) is None
         for now, old in both
         for after, was in [(_Range.of(now), _Range.of(old))]
     )
 
 
-def _lower_change(now: Finding, old: Finding) -> Change | None:
+def _compare_lower_bound(now: Finding, old: Finding) -> Change | None:
     """The change of the lower bound of epsilon; None without a change."""
     after, was = _Range.of(now), _Range.of(old)
     rose, fell = _exceeds(after.lower, was.upper), _exceeds(was.lower, after.upper)
-    if after.is_calculated and was.is_calculated and _differ(after.epsilon, was.epsilon):
+    if after.is_calculated and was.is_calculated and _is_different(after.epsilon, was.epsilon):
         words = f"was {was.words}"
         rose |= bool(after.lower and was.lower) and after.epsilon > was.epsilon
     elif rose:
-        words = f"while it was {_upper_words(was.upper)}"
+        words = f"while it was {_format_bound(was.upper)}"
     elif fell:
-        words = f"and {_upper_words(after.upper)}, was {was.words}"
+        words = f"and {_format_bound(after.upper)}, was {was.words}"
     else:
         return None
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.NEITHER
@@ -283,20 +283,20 @@ def _lower_change(now: Finding, old: Finding) -> Change | None:
     return Change(trend, ChangedQuantity.LOWER_BOUND, now.target, words, *ends)
 
 
-def _upper_change(now: Finding, old: Finding) -> Change | None:
+def _compare_upper_bound(now: Finding, old: Finding) -> Change | None:
     """The change of the upper bound of epsilon at the findings' delta; None without a change."""
     after, was = (
         proof if proof is not None and proof.delta <= each.delta else None
         for each, proof in ((now, now.accounted), (old, old.accounted))
     )
     epsilon, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
-    moved, if_then = _differ(epsilon, before), say.describe_assumptions(was)
+    moved, if_then = _is_different(epsilon, before), say.describe_assumptions(was)
     if_now = say.describe_assumptions(after)
     if not moved and if_now == if_then:
         return None
     trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.NEITHER
     new_condition = if_now if if_now != if_then else ""
-    texts = (_upper_words(after), new_condition, f"was {_upper_words(was)}", if_then)
+    texts = (_format_bound(after), new_condition, f"was {_format_bound(was)}", if_then)
     words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.describe_judged_scope(now)}."
     return Change(trend, ChangedQuantity.UPPER_BOUND, now.target, words, before, epsilon)
 
@@ -305,14 +305,14 @@ def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:
     """Whether a lower bound refutes an upper bound by more than rounding; False if one is None."""
     if shown is None or upper is None:
         return False
-    return refutes(shown, upper) and _differ(shown.epsilon, upper.epsilon)
+    return refutes(shown, upper) and _is_different(shown.epsilon, upper.epsilon)
 
 
-def _differ(first: float, second: float) -> bool:
+def _is_different(first: float, second: float) -> bool:
     return not math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-12)
 
 
-def _upper_words(bound: Bound | None) -> str:
+def _format_bound(bound: Bound | None) -> str:
     if bound is None or math.isinf(bound.epsilon):
         return "not finite"
     return f"at most {say.format_upper(bound.epsilon)}"
@@ -364,12 +364,12 @@ class Comparison:
         record, baseline = drop_waived(record, gate), drop_waived(baseline, gate)
         both = pair_by_key(record.findings, baseline.findings, make_pairing_key)
         changes = [
-            *_verdicts(record, baseline, gate),
-            *dict.fromkeys(_epsilons(both)),
-            *_attacks(record, baseline, gate),
-            *_claims(record, baseline),
-            *_systems(record, baseline),
-            *_utility(record, baseline),
+            *_compare_verdicts(record, baseline, gate),
+            *dict.fromkeys(_compare_epsilons(both)),
+            *_compare_attacks(record, baseline, gate),
+            *_compare_claims(record, baseline),
+            *_compare_systems(record, baseline),
+            *_compare_utility(record, baseline),
         ]
         now, before = (summarize_systems(each, gate.leak_margin) for each in (record, baseline))
         known = {each.section.target for each in before if not each.leak_assessment.unassessed_text}
@@ -381,9 +381,9 @@ class Comparison:
         changes.sort(key=lambda each: (order.index(each.trend), subjects.index(each.subject)))
         return cls(
             changes=tuple(changes),
-            differences=tuple(_differences(record, baseline)),
-            incomparable=tuple(_uncertain(record, baseline, _moved_samples(both))),
-            n_findings=len(pair_by_key(record.findings, baseline.findings, _judged)),
+            differences=tuple(_list_differences(record, baseline)),
+            incomparable=tuple(_list_gaps(record, baseline, _count_noisy_pairs(both))),
+            n_findings=len(pair_by_key(record.findings, baseline.findings, _finding_key)),
             n_rows=len(_pair_rows(record, baseline)),
             has_claims=bool(record.findings or baseline.findings),
             is_complete=not (record.errors or baseline.errors),
@@ -437,9 +437,9 @@ class Comparison:
         return 0 if self.is_complete and self.has_overlap else INCOMPLETE
 
 
-def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
-    before = index_by_key(baseline.findings, _judged)
-    for key, now in index_by_key(record.findings, _judged).items():
+def _compare_verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
+    before = index_by_key(baseline.findings, _finding_key)
+    for key, now in index_by_key(record.findings, _finding_key).items():
         old, trend, was = before.get(key), Trend.NEITHER, "the claim is not in the baseline."
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.exit_code([now.verdict]) != EXIT_FOUND:
@@ -467,7 +467,7 @@ def _pair_rows(record: Contents, baseline: Contents) -> list[tuple[AttackRow, At
     return pair_by_key(list_rows_with_baseline(record), list_rows_with_baseline(baseline), _row_key)
 
 
-def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
+def _compare_attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     """Yields the changes of leaks by more than noise; also new leaks if the gate fails on leaks."""
     both = _pair_rows(record, baseline)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
@@ -478,23 +478,23 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chang
             words = f"{leak.clause}; the baseline does not have this figure."
             yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
         elif old is not None and correct_lower_limit(row, count) > correct_upper_limit(old, count):
-            yield _moved(row, old, Trend.WORSE if same else Trend.NEITHER)
+            yield _make_change(row, old, Trend.WORSE if same else Trend.NEITHER)
     for leak in find_leaks(baseline, gate.leak_margin):
         row, new = leak.row, now.get(id(leak.row))
         if new is not None and correct_upper_limit(new, count) < correct_lower_limit(row, count):
-            yield _moved(new, row, Trend.BETTER if same else Trend.NEITHER)
+            yield _make_change(new, row, Trend.BETTER if same else Trend.NEITHER)
 
 
-def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
-    words = f"{row.attack} ({row.vantage}) reaches {row.metric} = {_interval(row, old)}"
+def _make_change(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
+    words = f"{row.attack} ({row.vantage}) reaches {row.metric} = {_format_values(row, old)}"
     return Change(trend, ChangedQuantity.ATTACK, row.target, words, old.value, row.value)
 
 
-def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
+def _compare_claims(record: Contents, baseline: Contents) -> Iterator[Change]:
     """Yields the changed claims of the systems that are in both records, with their verdicts."""
-    for target in sorted(_targets(record) & _targets(baseline)):
+    for target in sorted(_list_targets(record) & _list_targets(baseline)):
         now, was = (
-            {_promise(f): f.verdict.label for f in each.findings if f.target == target}
+            {_describe_promise(f): f.verdict.label for f in each.findings if f.target == target}
             for each in (record, baseline)
         )
         texts = [f"it now claims {text} ({now[text]})" for text in sorted(now.keys() - was)]
@@ -503,7 +503,7 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
             yield Change(Trend.NEITHER, ChangedQuantity.CLAIM, target, f"{'; '.join(texts)}.")
 
 
-def _promise(finding: Finding) -> str:
+def _describe_promise(finding: Finding) -> str:
     claim = finding.claim
     promised = f"epsilon {say.format_number(claim.epsilon)} at {say.format_delta(claim.delta)}"
     if math.isinf(claim.epsilon):
@@ -511,8 +511,8 @@ def _promise(finding: Finding) -> str:
     return f"{promised} for {say.describe_scope(claim.scope)}"
 
 
-def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
-    now, was = _targets(record), _targets(baseline)
+def _compare_systems(record: Contents, baseline: Contents) -> Iterator[Change]:
+    now, was = _list_targets(record), _list_targets(baseline)
     for name in sorted(now - was):
         yield Change(Trend.NEITHER, ChangedQuantity.SYSTEM, name, "the system is new.", None, name)
     for name in sorted(was - now):
@@ -520,7 +520,7 @@ def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
         yield Change(Trend.NEITHER, ChangedQuantity.SYSTEM, name, words, name, None)
 
 
-def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
+def _compare_utility(record: Contents, baseline: Contents) -> Iterator[Change]:
     """Yields the changes of utility results. Their trend is neither worse nor better."""
     both = pair_by_key(record.utility, baseline.utility, _utility_key)
     for row, old in both:
@@ -528,17 +528,17 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
         _, high = widen_limits(smaller, len(both), smaller.confidence)
         low, _ = widen_limits(larger, len(both), larger.confidence)
         if high < low:
-            words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
+            words = f"{row.metric} ({row.protocol}) is {_format_values(row, old)}"
             values = (old.value, row.value)
             yield Change(Trend.NEITHER, ChangedQuantity.UTILITY, row.target, words, *values)
 
 
-def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
+def _list_gaps(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
     """Yields sentences on parts that cannot be compared."""
     # ``moved`` is the number of sampled bounds that differ by no more than noise explains.
     findings, rows = baseline.findings, list_rows_with_baseline(baseline)
     lost = {
-        "finding": len(findings) - len(pair_by_key(record.findings, findings, _judged)),
+        "finding": len(findings) - len(pair_by_key(record.findings, findings, _finding_key)),
         "attack result": len(rows)
         - len(pair_by_key(list_rows_with_baseline(record), rows, _row_key)),
     }
@@ -553,15 +553,15 @@ def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str
         yield f"{bounds} moved within the proved limits, which shows no change."
 
 
-def _targets(record: Contents) -> set[str]:
+def _list_targets(record: Contents) -> set[str]:
     return {section.target for section in group_by_system(record)}
 
 
-def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
+def _format_values(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
     return f"{format_value(row)}, was {format_value(old)}."
 
 
-def _judged(finding: Finding) -> Hashable:
+def _finding_key(finding: Finding) -> Hashable:
     return (*make_pairing_key(finding), finding.claim.epsilon, finding.claim.delta)
 
 

@@ -263,10 +263,10 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
         indices = [i for i, each in enumerate(swept.variants) if each.target == target]
         relative = [index for index in indices if index in over_twin]
         if relative:
-            frontiers.append(_frontier(swept, relative, swept.relative))
+            frontiers.append(_make_frontier(swept, relative, swept.relative))
         alone = [index for index in indices if index in measured - over_twin]
         if set(alone) - twins:
-            frontiers.append(_frontier(swept, alone, swept.overall))
+            frontiers.append(_make_frontier(swept, alone, swept.overall))
     return tuple(frontiers)
 
 
@@ -282,7 +282,7 @@ def describe_unmeasured(swept: SweepContents) -> str:
     return f"Utility not measured: {', '.join(dict.fromkeys(names))}." if names else ""
 
 
-def _frontier(
+def _make_frontier(
     swept: SweepContents, places: Sequence[int], utility: Sequence[AllTrainingsRow]
 ) -> Frontier:
     """Makes the frontier of the variants at the indices ``places``.
@@ -292,12 +292,12 @@ def _frontier(
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
     figure = select_headline_utility(rows)
-    chosen = {row.variant: row for row in rows if _same(row, figure)}
+    chosen = {row.variant: row for row in rows if _match(row, figure)}
     twins = [swept.variants[place].twin for place in places] if relative else []
     beside = {
         row.variant: row
         for row in swept.overall
-        if row.kind == "utility" and row.variant in twins and _same(row, figure)
+        if row.kind == "utility" and row.variant in twins and _match(row, figure)
     }
     whole = {"value": 1.0, "ci_low": 1.0, "ci_high": 1.0, "next_low": None, "next_high": None}
     chosen |= {place: row.model_copy(update=whole) for place, row in beside.items()}
@@ -311,12 +311,12 @@ def _frontier(
     widest = min(direct, key=lambda row: EPSILON_KINDS.index(row.kind), default=None)
     scope = "" if widest is None else widest.view
     views = (row.view for row in bounds if row.variant in {*places, *twins})
-    wider = next((view for view in views if _is_whole(view) and view != scope), "")
+    wider = next((view for view in views if _is_user_level(view) and view != scope), "")
 
     def epsilons(place: int, view: str) -> dict[str, float]:
         return {r.kind: r.value for r in bounds if (r.variant, r.view) == (place, view)}
 
-    levels = _levels(list((beside if relative else chosen).values()), relative)
+    levels = _list_levels(list((beside if relative else chosen).values()), relative)
     return Frontier(
         target=swept.variants[places[0]].target,
         utility_metric=figure.metric,
@@ -326,9 +326,9 @@ def _frontier(
         user_scope=wider,
         points=tuple(
             SweepPoint(
-                name=_name(swept.variants[place], place in beside, len(beside) > 1),
+                name=_make_label(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
-                gain=next((r for r in gains if r.variant == place and _same(r, strongest)), None),
+                gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
                 epsilons=epsilons(place, scope),
                 user_epsilons=epsilons(place, wider or scope),
                 is_noiseless=place in beside,
@@ -340,17 +340,17 @@ def _frontier(
     )
 
 
-def _is_whole(view: str) -> bool:
+def _is_user_level(view: str) -> bool:
     """Whether the scope in the text ``view`` is a whole user over a training, for the server."""
     parts = view.partition(SCOPE_DELTA_SEPARATOR)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
 
-def _same(row: NumberRow, other: NumberRow | None) -> bool:
+def _match(row: NumberRow, other: NumberRow | None) -> bool:
     return other is not None and (row.metric, row.view) == (other.metric, other.view)
 
 
-def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
+def _make_label(variant: VariantRow, unprotected: bool, several: bool) -> str:
     """Returns the label of a variant: its swept settings, and "without noise" if it has none."""
     swept = variant.swept or (variant.settings if unprotected and several else {})
     words = [f"{name.removeprefix(f'{variant.target}.')}={value}" for name, value in swept.items()]
@@ -359,7 +359,7 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
     return ", ".join(words) or ("as given" if variant.settings else "as printed")
 
 
-def _levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
+def _list_levels(rows: Sequence[AllTrainingsRow], relative: bool) -> Iterator[BaselineUtility]:
     """Yields the utility of simple recommenders: popularity and random, or two kinds of means."""
     # The means are those of users and items, and of all ratings. If ``relative``, ``rows`` are
     # those of the systems without noise, and each level is divided by their utility, so that larger
@@ -382,8 +382,8 @@ def select_headline_utility(rows: Sequence[NumberRow]) -> NumberRow:
 
     The cutoff is the k of a metric such as HR@k.
     """
-    return [row for row in rows if _kind(row) == _kind(rows[0])][-1]
+    return [row for row in rows if _make_key(row) == _make_key(rows[0])][-1]
 
 
-def _kind(row: NumberRow) -> tuple[str, str, int]:
+def _make_key(row: NumberRow) -> tuple[str, str, int]:
     return row.metric.partition("@")[0], row.view, row.variant

@@ -100,7 +100,7 @@ def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
     beating = [
         leak
         for target in dict.fromkeys(row.target for row in tried)
-        for leak in _of_system([row for row in tried if row.target == target], margin)
+        for leak in _iter_leaks([row for row in tried if row.target == target], margin)
     ]
     return tuple(sorted(beating, key=lambda leak: -leak.advantage))
 
@@ -131,9 +131,9 @@ def find_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
     return tuple(leak for leak in rank_leaks(record, margin) if not leak.is_small)
 
 
-def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
+def _iter_leaks(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
     """Yields the attack results among the ``rows`` of one system that beat guessing."""
-    beating, much = _rejected(rows, 0.0), _rejected(rows, margin)
+    beating, much = _reject_by_holm(rows, 0.0), _reject_by_holm(rows, margin)
     for row in rows:
         if id(row) in beating:
             baseline, little = row.baseline or 0.0, id(row) not in much
@@ -143,7 +143,7 @@ def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
             yield Leak(row, baseline, low, len(rows), little)
 
 
-def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
+def _reject_by_holm(rows: Sequence[AttackRow], margin: float) -> set[int]:
     """Returns the ``id`` of each row that is shown to exceed ``margin``, by Holm's procedure."""
     rejected: set[int] = set()
     tested = sorted(((_p_value(row, margin), row) for row in rows), key=lambda pair: pair[0])
@@ -216,10 +216,10 @@ class _Figure:
 
         The value is treated as a binomial share.
         """
-        value, low, bar = map(self._share, (self.value, self.low, bar))
+        value, low, bar = map(self._to_share, (self.value, self.low, bar))
         if value <= bar:
             return 1.0
-        size = _size(value, low, self.failing)
+        size = _effective_size(value, low, self.failing)
         if math.isinf(size):
             return 0.0
         from scipy.special import betainc
@@ -227,28 +227,28 @@ class _Figure:
         return float(betainc(value * size, (1.0 - value) * size + 1.0, max(bar, 0.0)))
 
     def low_of(self, rows: int) -> float:
-        value, low = self._share(self.value), self._share(self.low)
-        return self._figure(_moved(value, low, self.failing, rows))
+        value, low = self._to_share(self.value), self._to_share(self.low)
+        return self._to_figure(_widen_limit(value, low, self.failing, rows))
 
     def high_of(self, rows: int) -> float:
-        value, high = self._share(self.value), self._share(self.high)
-        return self._figure(1.0 - _moved(1.0 - value, 1.0 - high, self.failing, rows))
+        value, high = self._to_share(self.value), self._to_share(self.high)
+        return self._to_figure(1.0 - _widen_limit(1.0 - value, 1.0 - high, self.failing, rows))
 
-    def _share(self, figure: float) -> float:
+    def _to_share(self, figure: float) -> float:
         return min((figure - self.minimum) / (1.0 - self.minimum), 1.0)
 
-    def _figure(self, share: float) -> float:
+    def _to_figure(self, share: float) -> float:
         return self.minimum + share * (1.0 - self.minimum)
 
 
-def _moved(value: float, low: float, failing: float, rows: int) -> float:
+def _widen_limit(value: float, low: float, failing: float, rows: int) -> float:
     """Returns the lower limit of a share at error ``failing / rows``, from that at ``failing``."""
     if rows <= 1 or low >= value or failing <= 0.0:
         return min(low, value)
-    return min(low, _limit(value, _size(value, low, failing), failing / rows))
+    return min(low, _exact_limit(value, _effective_size(value, low, failing), failing / rows))
 
 
-def _limit(value: float, size: float, failing: float) -> float:
+def _exact_limit(value: float, size: float, failing: float) -> float:
     """Returns the exact lower limit of a share ``value`` of ``size`` subjects."""
     # ``failing`` is the probability with which the limit fails.
     from scipy.special import betaincinv
@@ -257,7 +257,7 @@ def _limit(value: float, size: float, failing: float) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def _size(value: float, low: float, failing: float) -> float:
+def _effective_size(value: float, low: float, failing: float) -> float:
     """Returns the number of subjects for which a share ``value`` has the lower limit ``low``."""
     # ``failing`` is the probability with which the limit fails.
     if low >= value or failing <= 0.0:
@@ -265,7 +265,7 @@ def _size(value: float, low: float, failing: float) -> float:
     smaller, larger = map(math.log, _SIZES)
     for _ in range(60):
         middle = 0.5 * (smaller + larger)
-        if _limit(value, math.exp(middle), failing) < low:
+        if _exact_limit(value, math.exp(middle), failing) < low:
             smaller = middle
         else:
             larger = middle
@@ -447,11 +447,11 @@ def assess_leak(section: Section, leaks: Sequence[Leak]) -> SeverityAssessment:
         level = Severity.HIGH
     else:
         level = Severity.MEDIUM if leaks or guessed >= MIN_GUESS_RATE_FOR_MEDIUM else Severity.LOW
-    why = _unassessed(section)
+    why = _explain_gap(section)
     return SeverityAssessment(level, f"leak ({why})" if why else "")
 
 
-def _unassessed(section: Section) -> str:
+def _explain_gap(section: Section) -> str:
     """Returns the reason why the attacks that ran cannot exclude a leak; "" if they suffice."""
     counts, unplayed = section.message_counts, len(section.attacks_not_run)
     if counts is not None and 2 * counts.n_unusable > counts.sent:

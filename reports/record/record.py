@@ -221,7 +221,7 @@ class Sweep(SweepContents):
         import pyarrow.csv
         import pyarrow.parquet
 
-        place, rows = Path(directory), self._table()
+        place, rows = Path(directory), self._make_table()
         separated, columns = io.BytesIO(), io.BytesIO()
         pyarrow.csv.write_csv(rows, separated)
         pyarrow.parquet.write_table(rows, columns)
@@ -257,7 +257,7 @@ class Sweep(SweepContents):
         """Renders the record of the sweep as one self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
-            "kind": [kind for kind in frontier.QUANTITY_KIND_LABELS if self._of(kind)],
+            "kind": [kind for kind in frontier.QUANTITY_KIND_LABELS if self._list_numbers(kind)],
             "metric": list(dict.fromkeys(row.metric for row in self.overall)),
         }
         page = fill_template(
@@ -271,7 +271,7 @@ class Sweep(SweepContents):
             missing=frontier.describe_unmeasured(self),
             filters=filters,
             frontier=frontier,
-            tables=[(kind, self._of(kind)) for kind in filters["kind"]],
+            tables=[(kind, self._list_numbers(kind)) for kind in filters["kind"]],
         )
         return say.replace_unsafe_chars(page)
 
@@ -280,9 +280,9 @@ class Sweep(SweepContents):
 
         The table has one row per number, and one column per swept setting.
         """
-        return _make_frame(self._table().to_pylist())
+        return _make_frame(self._make_table().to_pylist())
 
-    def _of(self, kind: str) -> list[tuple[str, frontier.AllTrainingsRow]]:
+    def _list_numbers(self, kind: str) -> list[tuple[str, frontier.AllTrainingsRow]]:
         """Returns pairs (name of the variant, number) of one ``kind`` over all trainings."""
         return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 
@@ -295,7 +295,7 @@ class Sweep(SweepContents):
         swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())
         return f"{variant.target} {swept}" if swept else variant.target
 
-    def _table(self) -> pyarrow.Table:
+    def _make_table(self) -> pyarrow.Table:
         import pyarrow
 
         axes = list(self.axes)

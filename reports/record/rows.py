@@ -458,7 +458,7 @@ class Provenance(Row):
     machine: dict[str, str | int | float]
 
 
-def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
+def _check_depth(plan: dict[str, Any]) -> dict[str, Any]:
     """Returns the plan; raises ValueError if it is nested too deeply for renderers."""
     layer: list[Any] = [plan]
     for _ in range(_DEEPEST):
@@ -489,7 +489,7 @@ class Contents(Row):
     """
 
     schema_version: Literal[5] = RECORD_SCHEMA_VERSION
-    plan: Annotated[dict[str, Any], AfterValidator(_shallow)]
+    plan: Annotated[dict[str, Any], AfterValidator(_check_depth)]
     provenance: Provenance
     findings: tuple[Finding, ...]
     measurements: tuple[Measurement, ...]

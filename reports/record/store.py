@@ -60,7 +60,7 @@ def encode_record(record: Contents) -> bytes:
     computed again from the rows and compared.
     """
     data = to_json(record.model_dump(mode="python"))
-    data["severity"] = _severity(record)
+    data["severity"] = _derive_severity(record)
     data["$schema"] = RECORD_SCHEMA_URN
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return (say.escape_controls(text) + "\n").encode()
@@ -153,7 +153,7 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
             f"({error.strerror or error}). Make one with `auditor run --out DIR`."
         ) from error
     try:
-        raw = json.loads(content, parse_constant=_refuse, object_hook=_attributed)
+        raw = json.loads(content, parse_constant=_refuse, object_hook=_add_basis)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"Expected {path} to be valid JSON, got an error ({error}). Run the audit again."
@@ -174,13 +174,13 @@ def read_record(location: Path, kind: type[RecordType]) -> RecordType:
         place = ".".join(map(str, first["loc"]))
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         why = f"{place}: {first['msg']}{more}"
-        raise _edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error
+        raise _make_edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error
     except IncompleteError as error:
         why = f"NaN ({str(error).partition('. ')[0]})"
-        raise _edit_error(f"a record without NaN in {path}", got=why, how=_DAMAGED) from error
+        raise _make_edit_error(f"a record without NaN in {path}", got=why, how=_DAMAGED) from error
     except (ArithmeticError, RecursionError) as error:
         why = f"numbers that cannot be computed with ({error})"
-        raise _edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error
+        raise _make_edit_error(f"a valid record in {path}", got=why, how=_DAMAGED) from error
     _check_verdicts(record, path)
     _check_severity(stored, record, path)
     return record
@@ -247,14 +247,14 @@ def lock_directory(directory: Path) -> Iterator[None]:
         lock.release()
 
 
-def _attributed(values: dict[str, Any]) -> dict[str, Any]:
+def _add_basis(values: dict[str, Any]) -> dict[str, Any]:
     """Returns a JSON object; a stored claim without a basis gets the basis "unknown"."""
     if {"epsilon", "scope", "statement"} <= values.keys():
         values.setdefault("basis", Basis.UNKNOWN)
     return values
 
 
-def _edit_error(expected: str, got: str, how: str = "edited") -> InputError:
+def _make_edit_error(expected: str, got: str, how: str = "edited") -> InputError:
     """Returns the error for a file whose content differs from that written by the auditor."""
     return InputError(f"Expected {expected}, got {got}. The file was {how}. Run the audit again.")
 
@@ -268,13 +268,13 @@ def _check_verdicts(record: Contents, path: Path) -> None:
             raise InputError(f"In {path}, {place}: {error}") from error
         if (again.verdict, again.is_vacuous) != (finding.verdict, finding.vacuous):
             place += f" of {path}"
-            raise _edit_error(
+            raise _make_edit_error(
                 f"verdict {again.verdict} in {place}, from its claim, proof and measurement",
                 got=f"{finding.verdict} (vacuous={finding.vacuous})",
             )
 
 
-def _severity(record: Contents) -> dict[str, Any]:
+def _derive_severity(record: Contents) -> dict[str, Any]:
     """Returns the version of the severity rule, each system's severity, and unassessed parts."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
     gaps = {name: one.unassessed_text for name, one in assessments.items() if one.unassessed_text}
@@ -290,9 +290,9 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
     # A severity that was stored under another rule is not checked.
     if not isinstance(stored, dict) or stored.get("rule") != SEVERITY_RULE_VERSION:
         return
-    derived = _severity(record)
+    derived = _derive_severity(record)
     if stored != derived:
-        raise _edit_error(f"severity {derived} in {path}, from its rows", got=str(stored))
+        raise _make_edit_error(f"severity {derived} in {path}, from its rows", got=str(stored))
 
 
 def to_json(value: Any, place: str = "") -> Any:

@@ -157,7 +157,7 @@ def format_finding_upper(finding: Finding, *, exactly: bool = False) -> str:
     The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
     """
     assert finding.accounted is not None
-    beside = _epsilons(finding.claim, finding.measured)
+    beside = _list_epsilons(finding.claim, finding.measured)
     return format_upper_bound(finding.accounted, beside, exactly=exactly)
 
 
@@ -168,11 +168,11 @@ def format_finding_lower(finding: Finding, *, exactly: bool = False) -> str:
     The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have a lower bound.
     """
     assert finding.measured is not None
-    beside = _epsilons(finding.claim, finding.accounted)
+    beside = _list_epsilons(finding.claim, finding.accounted)
     return format_lower_bound(finding.measured, beside, exactly=exactly)
 
 
-def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
+def _list_epsilons(*bounds: Bound | Claim | None) -> list[float]:
     return [bound.epsilon for bound in bounds if bound is not None]
 
 
@@ -375,15 +375,15 @@ def format_4_digits(value: float) -> str:
 
 def format_lower_4_digits(value: float) -> str:
     """Formats a lower bound with 4 significant digits, rounded down."""
-    return format_4_digits(round_to_digits(value, math.floor, _digits(value)))
+    return format_4_digits(round_to_digits(value, math.floor, _count_digits(value)))
 
 
 def format_upper_4_digits(value: float) -> str:
     """Formats an upper bound with 4 significant digits, rounded up."""
-    return format_4_digits(round_to_digits(value, math.ceil, _digits(value)))
+    return format_4_digits(round_to_digits(value, math.ceil, _count_digits(value)))
 
 
-def _digits(value: float) -> int:
+def _count_digits(value: float) -> int:
     return len(f"{value:.0f}") if 1e4 <= abs(value) < 1e9 else 4
 
 
@@ -419,11 +419,11 @@ def format_settings(settings: Mapping[str, object]) -> str:
                 flat[name if key == "name" else f"{name}.{key}"] = given
         else:
             flat[name] = value
-    words = [f"--set {shlex.quote(f'{name}={_plain(value)}')}" for name, value in flat.items()]
+    words = [f"--set {shlex.quote(f'{name}={_to_text(value)}')}" for name, value in flat.items()]
     return " ".join(words)
 
 
-def _plain(value: object) -> str:
+def _to_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -450,7 +450,7 @@ def make_upper_quantity(finding: Finding) -> Quantity:
     endless = math.isinf(proof.epsilon)
     value = "no finite epsilon is proved"
     value = value if endless else f"epsilon ≤ {format_finding_upper(finding, exactly=True)}"
-    return Quantity(value, _support(proof, finding.scope, ""))
+    return Quantity(value, _list_support(proof, finding.scope, ""))
 
 
 def make_lower_quantity(finding: Finding) -> Quantity:
@@ -458,7 +458,7 @@ def make_lower_quantity(finding: Finding) -> Quantity:
 
     The value is "none" without a lower bound.
     """
-    beside = _epsilons(finding.claim, finding.accounted)
+    beside = _list_epsilons(finding.claim, finding.accounted)
     return make_lower_bound_quantity(finding.measured, finding.scope, beside)
 
 
@@ -476,10 +476,10 @@ def make_lower_bound_quantity(
         return Quantity("none")
     text = format_lower_bound(bound, beside, exactly=True)
     value = f"epsilon {'is infinite' if math.isinf(bound.epsilon) else f'≥ {text}'}"
-    return Quantity(value, _support(bound, scope, describe_evidence(bound)))
+    return Quantity(value, _list_support(bound, scope, describe_evidence(bound)))
 
 
-def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
+def _list_support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
     own = "" if bound.scope == scope else f"holds for {describe_full_scope(bound.scope)}"
     texts = (format_delta(bound.delta), sure, f"method: {bound.source}", own)
     return tuple(filter(None, (*texts, describe_assumptions(bound))))

@@ -112,17 +112,17 @@ def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
     scopes = dict.fromkeys([f.scope for f in judged] + [bound.scope for bound in bounds])
     if not scopes:
         return None
-    every = [_in_scope(scope, judged, bounds) for scope in sorted(scopes, key=_width, reverse=True)]
+    every = [_collect(scope, judged, bounds) for scope in sorted(scopes, key=_width, reverse=True)]
     widest, largest = every[0], max(every, key=_shown_epsilon)
     first = (widest, largest) if _shown_epsilon(largest) > _shown_epsilon(widest) else (widest,)
     return Exposure(
         main_bounds=first,
         other_bounds=tuple(each for each in every if each not in first),
-        cell_tone=_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
+        cell_tone=_choose_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
     )
 
 
-def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> BoundsInScope:
+def _collect(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> BoundsInScope:
     proofs = [finding.accounted for finding in judged if finding.scope == scope]
     finite = [proof for proof in proofs if proof is not None and math.isfinite(proof.epsilon)]
     covered = [bound for bound in bounds if scope.covers(bound.scope)]
@@ -143,7 +143,7 @@ def _shown_epsilon(within: BoundsInScope) -> float:
     return -1.0 if within.lower_bound is None else within.lower_bound.epsilon
 
 
-def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
+def _choose_tone(findings: list[Finding], shown: Bound | None) -> Tone:
     """Returns the colour of the table cell for one adversary, from the bounds of epsilon."""
     # The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is
     # calm if every proof forbids right guesses 90% of the time.

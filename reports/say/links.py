@@ -8,7 +8,7 @@ from importlib.metadata import metadata
 
 
 @cache
-def _site() -> str:
+def _find_site() -> str:
     """Returns the web address of the documentation in the package's metadata; "" without one."""
     urls = metadata("fedrec-auditor").get_all("Project-URL") or []
     by_label = dict(re.split(r",\s*", url, maxsplit=1) for url in urls)
@@ -17,4 +17,4 @@ def _site() -> str:
 
 def find_rule_address(rule: str) -> str:
     """Returns the web address that explains a verdict or rule; "" without a documentation site."""
-    return _site() and f"{_site()}/verdicts/#{rule.lower().replace(' ', '-')}"
+    return _find_site() and f"{_find_site()}/verdicts/#{rule.lower().replace(' ', '-')}"

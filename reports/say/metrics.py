@@ -95,12 +95,12 @@ def describe_result(row: AttackRow) -> str:
     gained = describe_success(row, row.value)
     if row.baseline is None:
         return gained
-    return f"{gained} (a guess without uploads: {_figure(row, row.baseline)})"
+    return f"{gained} (a guess without uploads: {_format_figure(row, row.baseline)})"
 
 
 def describe_success(row: AttackRow, value: float) -> str:
     """Describes in a clause the success of an attack whose metric has the given ``value``."""
-    share, plain = _share(value), format_short(value)
+    share, plain = _to_text(value), format_short(value)
     if row.metric in _GOT:
         return _GOT[row.metric].format(share=share, value=plain)
     if row.family in _AREAS and row.metric == "AUC":
@@ -108,7 +108,7 @@ def describe_success(row: AttackRow, value: float) -> str:
     alarms = re.match(r"TPR at FPR ([\d.]+)$", row.metric)
     if row.family in _FOUND and alarms is not None:
         members = _FOUND[row.family].format(share=share)
-        return f"{members} at a false-alarm rate of {_share(float(alarms[1]))}"
+        return f"{members} at a false-alarm rate of {_to_text(float(alarms[1]))}"
     attribute = _ATTRIBUTE.match(row.metric)
     if attribute is None:
         return f"the attack reaches {row.metric} = {plain}"
@@ -119,14 +119,14 @@ def describe_success(row: AttackRow, value: float) -> str:
     return f"the attacker reads the {name} of {round(value * row.n):,} of {row.n:,} senders {how}"
 
 
-def _figure(row: AttackRow, value: float) -> str:
+def _format_figure(row: AttackRow, value: float) -> str:
     """Formats a value of the row's metric; in percent if ``describe_success`` uses percent."""
     is_rate = row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
     in_percent = is_rate or "{share}" in _GOT.get(row.metric, "") or "for certain" in row.metric
-    return _share(value) if in_percent else format_short(value)
+    return _to_text(value) if in_percent else format_short(value)
 
 
-def _share(value: float) -> str:
+def _to_text(value: float) -> str:
     return to_percent(value) if 0.0 <= value <= 1.0 else format_short(value)
 
 
@@ -156,12 +156,12 @@ def describe_spread(row: AttackRow) -> str:
     at |= {"most": most, "sure": sure, "success": success, "attack": attack}
     spread = say.fill_text("note", "spread", **at)
     if users.sure is not None:
-        spread += f" The {success} is at least 0.9 for {_share(users.sure.value)} of the users."
+        spread += f" The {success} is at least 0.9 for {_to_text(users.sure.value)} of the users."
     chance = " With few tested items per user, some differences are due to chance."
-    return f"{spread}{chance if row.family in _AREAS else ''}{_unequal(users)}"
+    return f"{spread}{chance if row.family in _AREAS else ''}{_describe_groups(users)}"
 
 
-def _unequal(users: UsersRow) -> str:
+def _describe_groups(users: UsersRow) -> str:
     """Returns a sentence on the most and the least exposed group; "" if their intervals overlap."""
     named = [(m, f"“{name}” ({by}), {format_value(m)}") for by, name, m in users.group_means]
     if not named:
@@ -192,7 +192,7 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
 
     This is so if its whole interval, corrected for the number of ``rows``, is on the better side.
     """
-    return any(_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
+    return any(_is_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
 
 def compute_widening(confidence: float, rows: int) -> float:
@@ -266,10 +266,10 @@ def describe_utility(section: Section, record: Contents) -> str:
     ]
     protocol = PHRASES["protocol"].get(row.protocol, row.protocol)
     line = (
-        f"{_measure(row)} is {format_value(row)} (test: {protocol}; {describe_trainings([row])})"
+        f"{_explain(row)} is {format_value(row)} (test: {protocol}; {describe_trainings([row])})"
         f"{under}. For comparison, {row.metric} is {', '.join(beside)}."
     )
-    return f"{line} {_verdict(section)[1]}".strip()
+    return f"{line} {_judge_utility(section)[1]}".strip()
 
 
 def format_trained_rounds(section: Section) -> str:
@@ -284,27 +284,27 @@ def describe_shortfall(section: Section) -> str:
 
     The text is "" if the utility beats both.
     """
-    row, (level, verdict) = select_headline_row(section.utility), _verdict(section)
+    row, (level, verdict) = select_headline_row(section.utility), _judge_utility(section)
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
-    figures = f"{_measure(row)} is {format_short(row.value)} for the system, and"
+    figures = f"{_explain(row)} is {format_short(row.value)} for the system, and"
     return f"{figures} {format_short(value)} by {_RECOMMENDERS.get(level, level)}. {verdict}"
 
 
-def _measure(row: UtilityRow) -> str:
+def _explain(row: UtilityRow) -> str:
     """Returns the metric of a row with its meaning in parentheses."""
     text: str = PHRASES["measure"].get(row.metric.partition("@")[0], "{metric}")
     return text.format(metric=row.metric, cutoff=row.metric.partition("@")[2])
 
 
-def _verdict(section: Section) -> tuple[str, str]:
+def _judge_utility(section: Section) -> tuple[str, str]:
     """Returns the name of what utility does not beat (guessing or baseline), and a sentence."""
     # Two empty texts if the utility beats both.
     rows = section.utility
-    gaps = [_gap(row, row.baseline, len(rows)) for row in rows if row.baseline is not None]
+    gaps = [_compute_gap(row, row.baseline, len(rows)) for row in rows if row.baseline is not None]
     if not beats_guessing(rows):
-        than, sure = "guessing", not any(_better(row, row.value, row.value) for row in rows)
+        than, sure = "guessing", not any(_is_better(row, row.value, row.value) for row in rows)
         finding = section.headline_finding
         promises = finding is not None and 0.0 < finding.claim.epsilon < math.inf
         so, unsure = f"the recommendations are useless{' at this epsilon' if promises else ''}", ""
@@ -327,7 +327,7 @@ def _verdict(section: Section) -> tuple[str, str]:
     return than, f"The system is not {not_text}."
 
 
-def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
+def _compute_gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
     """Returns the advantage of a result over its baseline: lower limit, estimate, upper limit."""
     # The limits of all ``rows`` figures hold together. The advantage is positive if the figure is
     # better.
@@ -336,5 +336,5 @@ def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, 
     return (-high, -gap.value, -low) if row.metric in ERROR_METRICS else (low, gap.value, high)
 
 
-def _better(row: UtilityRow, low: float, high: float) -> bool:
+def _is_better(row: UtilityRow, low: float, high: float) -> bool:
     return high < row.random if row.metric in ERROR_METRICS else low > row.random

@@ -29,7 +29,7 @@ def advise(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: st
         return " ".join((*alarms, say.fill_text("advice", "as-data" if leaks else "state"), *open_))
     if finding.verdict is Verdict.UNSOUND:
         return say.fill_text("advice", "bug")
-    advice, reach = _TODO[finding.verdict](section, finding), _reach(section, finding)
+    advice, reach = _TODO[finding.verdict](section, finding), _warn_of_reach(section, finding)
     wrong = [*alarms, *reach]
     parts = [advice, *wrong] if finding.verdict is Verdict.VIOLATED else [*wrong, advice]
     if section.is_quick and "claim epsilon" in advice.lower():
@@ -37,7 +37,7 @@ def advise(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: st
     return say.join_texts(*parts, *open_, by=" ")
 
 
-def _proved(section: Section, finding: Finding) -> Bound | None:
+def _find_proof(section: Section, finding: Finding) -> Bound | None:
     """Returns the upper bound that may be claimed in the finding's scope for all users, or None."""
     # Such a delta is at most the claim's delta or 1 / users: at a larger delta the claim may fail
     # for some user.
@@ -54,7 +54,7 @@ def _proved(section: Section, finding: Finding) -> Bound | None:
     )
 
 
-def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") -> str:
+def _describe(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") -> str:
     """Returns a phrase with an epsilon and its delta, scope, adjacency and assumptions."""
     # epsilon: the epsilon as text; by default that of ``proof``.
     # instead: the claimed epsilon that the phrase replaces; empty if none.
@@ -79,7 +79,7 @@ def _is_shorter(proved: Finding, refuted: Finding) -> bool:
     )
 
 
-def _ways(section: Section, finding: Finding) -> Iterator[str]:
+def _list_ways(section: Section, finding: Finding) -> Iterator[str]:
     """Yields phrases of advice on a claim that is refuted or not proved, the best first."""
     # Each names a repair of the system with which the claim holds, or another claim that holds.
     claimed = say.format_short(finding.claim.epsilon)
@@ -93,41 +93,41 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     )
     if repaired:
         yield f"change the settings to {repaired}, with which the claim is proved"
-    proof = _proved(section, finding)
+    proof = _find_proof(section, finding)
     if proof is not None and not is_vacuous(proof):
         instead = claimed if finding.verdict is Verdict.VIOLATED else ""
-        yield f"claim {_statement(proof, finding.scope, instead=instead)}"
+        yield f"claim {_describe(proof, finding.scope, instead=instead)}"
     elsewhere = next((f for f in section.violated if f.repair), None)
     if elsewhere is not None and not repaired:
         there, here = elsewhere.scope, finding.scope
-        scopes = f"{_difference(there, here)}, but not {_difference(here, there)}"
+        scopes = f"{_contrast(there, here)}, but not {_contrast(here, there)}"
         yield f"change the settings to {elsewhere.repair}, with which the claim is proved {scopes}"
 
 
-def _of_violated(section: Section, finding: Finding) -> str:
-    ways = ["withdraw the claim", *_ways(section, finding)]
+def _advise_violated(section: Section, finding: Finding) -> str:
+    ways = ["withdraw the claim", *_list_ways(section, finding)]
     delta = finding.holds_at
     if delta is not None and section.n_users and delta < 1.0 / section.n_users:
         claimed, new = say.format_short(finding.claim.epsilon), say.format_upper(delta)
         ways.append(f"keep epsilon {claimed}, but claim it at delta {new}")
-    return _or(ways) + _proved_at_all(section, finding)
+    return _join_options(ways) + _explain_proof(section, finding)
 
 
-def _of_unproved(section: Section, finding: Finding) -> str:
-    ways = list(_ways(section, finding)) or ["claim no epsilon"]
+def _advise_unproved(section: Section, finding: Finding) -> str:
+    ways = list(_list_ways(section, finding)) or ["claim no epsilon"]
     proof = f"supply the missing proof of epsilon {say.format_short(finding.claim.epsilon)}"
-    return _or([*ways, proof]) + _proved_at_all(section, finding)
+    return _join_options([*ways, proof]) + _explain_proof(section, finding)
 
 
-def _or(ways: Sequence[str]) -> str:
+def _join_options(ways: Sequence[str]) -> str:
     options = (f"Option {i}: {way}." for i, way in enumerate(ways, 1))
     return " ".join(options) if len(ways) > 1 else f"{say.capitalize_first(ways[0])}."
 
 
-def _proved_at_all(section: Section, finding: Finding) -> str:
+def _explain_proof(section: Section, finding: Finding) -> str:
     """Returns a sentence on why no epsilon can be claimed, or on how to obtain one."""
     # Empty if there is nothing to add.
-    proof = _proved(section, finding)
+    proof = _find_proof(section, finding)
     if proof is not None:
         most = say.format_upper(proof.epsilon)
         little = f" The proved epsilon, {most}, is so large that it guarantees almost nothing."
@@ -138,27 +138,27 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
     return f" {say.fill_text('advice', 'proof')}"
 
 
-def _of_upheld(section: Section, finding: Finding) -> str:
-    claim, proof = finding.claim.epsilon, _proved(section, finding)
+def _advise_upheld(section: Section, finding: Finding) -> str:
+    claim, proof = finding.claim.epsilon, _find_proof(section, finding)
     little = f"Reduce epsilon: an epsilon of {say.format_short(claim)} guarantees almost nothing"
     if proof is not None and proof.epsilon < 0.9 * claim:
         if is_vacuous(proof):
             return f"{little}, and the proved upper bound is too large as well."
-        return f"You may claim {_statement(proof, finding.scope, instead=say.format_short(claim))}."
+        return f"You may claim {_describe(proof, finding.scope, instead=say.format_short(claim))}."
     if finding.vacuous:
         return f"{little}."
     if proof is None:
         return "Quote the claim only together with its scope and its delta."
-    statement = _statement(proof, finding.scope, say.format_finding_upper(finding))
+    statement = _describe(proof, finding.scope, say.format_finding_upper(finding))
     return f"Quote the claim only with its whole scope: {statement}."
 
 
-def _reach(section: Section, finding: Finding) -> Iterator[str]:
+def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
     """Yields a warning if epsilon is larger in a scope that the claim does not cover."""
     reach = section.worst_uncovered_finding
     if reach is None or reach is finding or not (reach.lower_bound or reach.accounted):
         return
-    proof, where = reach.accounted, _difference(reach.scope, finding.scope)
+    proof, where = reach.accounted, _contrast(reach.scope, finding.scope)
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
         if reach.lower_bound is not None:
@@ -176,7 +176,7 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
     yield f"Do not use the claim {where}: this epsilon is {known}."
 
 
-def _difference(scope: Scope, other: Scope) -> str:
+def _contrast(scope: Scope, other: Scope) -> str:
     """Names the parts of ``scope`` (unit, horizon, vantage) that differ from ``other``."""
     # If none of these differs, the adjacency in words.
     words, others = (
@@ -189,18 +189,18 @@ def _difference(scope: Scope, other: Scope) -> str:
     return f"for {named}" if not different or different[0] == words[0] else named
 
 
-def _of_unclaimed(section: Section, finding: Finding) -> str:
-    proof = _proved(section, finding)
+def _advise_unclaimed(section: Section, finding: Finding) -> str:
+    proof = _find_proof(section, finding)
     if proof is not None and not is_vacuous(proof):
-        return f"You may claim {_statement(proof, finding.scope)}."
-    return say.fill_text("advice", "as-data") + _proved_at_all(section, finding)
+        return f"You may claim {_describe(proof, finding.scope)}."
+    return say.fill_text("advice", "as-data") + _explain_proof(section, finding)
 
 
 _TODO: dict[Verdict, Callable[[Section, Finding], str]] = {
-    Verdict.VIOLATED: _of_violated,
+    Verdict.VIOLATED: _advise_violated,
     Verdict.INCONCLUSIVE: lambda _, f: say.fill_text("advice", "more" if f.measured else "test"),
-    Verdict.UNSUBSTANTIATED: _of_unproved,
-    Verdict.CONSISTENT: _of_upheld,
-    Verdict.NO_CLAIM: _of_unclaimed,
+    Verdict.UNSUBSTANTIATED: _advise_unproved,
+    Verdict.CONSISTENT: _advise_upheld,
+    Verdict.NO_CLAIM: _advise_unclaimed,
     Verdict.INCOMPARABLE: lambda *_: say.fill_text("advice", "scope"),
 }

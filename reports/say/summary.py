@@ -130,7 +130,7 @@ class Summary:
             text, sure = say.format_finding_lower(finding), say.describe_confidence(bound)
             times = bound.epsilon / claim if refuted and claim else math.inf
             more = f"{say.format_lower(times)} times the claim; " if math.isfinite(times) else ""
-            lower = f"{_limit(bound, text)} ({more}{sure})"
+            lower = f"{_format_limit(bound, text)} ({more}{sure})"
             if proved == f"at most {text} ({how})":
                 lower, proved = f"{text} ({more}{sure} and {how})", ""
         claimed = f"{say.EPSILON_LABEL_BY_BASIS[basis]} epsilon: at most {say.format_short(claim)}"
@@ -166,7 +166,7 @@ class Summary:
     @property
     def attack_result(self) -> str:
         """Clause on the result of the attacks, with a warning if most messages are unusable."""
-        return say.join_texts(self._won, self._also, self.message_warning, by="; ")
+        return say.join_texts(self._main_result, self._other_results, self.message_warning, by="; ")
 
     @property
     def attack_details(self) -> str:
@@ -195,7 +195,7 @@ class Summary:
         return say.capitalize_first(metrics.describe_shortfall(self.section))
 
     @property
-    def _won(self) -> str:
+    def _main_result(self) -> str:
         if self.leaks:
             return metrics.describe_result(self.leaks[0].row)
         if not self.n_results:
@@ -215,10 +215,10 @@ class Summary:
         return f"{tested}attacks learn little more than a guess: {won} ({basis})"
 
     @property
-    def _also(self) -> str:
+    def _other_results(self) -> str:
         """Clause on further quantities that attacks infer better than guessing; may be empty."""
         others = [*dict.fromkeys(metrics.describe_inferred(leak.row) for leak in self.leaks)][1:]
-        return f"attacks also infer {_listed(others)} better than guessing" if others else ""
+        return f"attacks also infer {_join_words(others)} better than guessing" if others else ""
 
     @property
     def best_attack_text(self) -> str:
@@ -243,14 +243,14 @@ class Summary:
 
         The clause is empty if ``claim_phrase`` has a lower bound that is as large.
         """
-        return _shown_words(self._largest)
+        return _describe_bound(self._unquoted_bound)
 
     @property
     def advice(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
         high = [x.row for x in self.leaks if x.advantage >= MIN_ADVANTAGE_FOR_HIGH]
         much = [row for row in high if row.family != DISTINGUISHERS]
-        alarms, objects = [], _listed([*dict.fromkeys(map(metrics.describe_inferred, much))])
+        alarms, objects = [], _join_words([*dict.fromkeys(map(metrics.describe_inferred, much))])
         if find_max_advantage(self.leaks) >= MIN_ADVANTAGE_FOR_CRITICAL:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
@@ -275,16 +275,16 @@ class Summary:
         """Line with the severity, the verdict, the attacks' result and the lower bound."""
         leak = f"leak: {self.leak_assessment.severity_text.lower()}"
         severity = f"{self.assessment.severity_text}; claim: {self.verdict}; {leak}"
-        shown = _shown_words(_most_shown(self.section))
+        shown = _describe_bound(_max_lower_bound(self.section))
         texts = say.join_texts(severity, self.attack_result, shown, by="; ")
         return f"{self.section.target}: {texts}"
 
     @property
-    def _largest(self) -> Bound | None:
+    def _unquoted_bound(self) -> Bound | None:
         """Largest lower bound in any scope; None if the headline finding has one as large."""
         finding = self.section.headline_finding
         quoted = finding.lower_bound if finding is not None and self.claim_phrase else None
-        bound = _most_shown(self.section)
+        bound = _max_lower_bound(self.section)
         return None if bound and quoted and bound.epsilon <= quoted.epsilon else bound
 
 
@@ -300,12 +300,12 @@ def summarize_systems(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> 
     summaries = []
     for section in group_by_system(record):
         rows = [row for row in tried if row.target == section.target]
-        above = sorted((x for x in beating if x.row.target == section.target), key=_harm)
+        above = sorted((x for x in beating if x.row.target == section.target), key=_make_harm_key)
         leaks = tuple(leak for leak in above if not leak.is_small)
         little = tuple(leak for leak in above if leak.is_small)
         page = places[section.target].section_id
         summaries.append(Summary(section, page, len(rows), leaks, little, describe_max_gain(rows)))
-    return tuple(sorted(summaries, key=_order))
+    return tuple(sorted(summaries, key=_make_order_key))
 
 
 def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
@@ -342,13 +342,13 @@ def describe_user_hiding(record: Contents) -> str:
     whole training. A guess at one bit of the data is then right less than 99.9% of the time.
     """
     parts = group_by_system(record)
-    count = sum(any(map(_hides, section.findings)) for section in parts)
+    count = sum(any(map(_hides_user, section.findings)) for section in parts)
     systems = say.format_count(len(parts), "system")
     some = f"{count or 'None'} of {systems} {'has' if count < 2 else 'have'}"
     return f"{some} a proof that training hides all data of a user from the server (epsilon < 6.9)."
 
 
-def _hides(finding: Finding) -> bool:
+def _hides_user(finding: Finding) -> bool:
     """Whether a proof without assumptions keeps guesses at a user's bit below 99.9% right."""
     # The proof must be for a whole user over the training, against the server.
     scope, proof = finding.scope, finding.accounted
@@ -361,20 +361,20 @@ def _hides(finding: Finding) -> bool:
     return not refuted and not is_vacuous(proof)
 
 
-def _order(glance: Summary) -> tuple[int, int, float, float]:
+def _make_order_key(glance: Summary) -> tuple[int, int, float, float]:
     finding = glance.section.headline_finding
     tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
-    bound = _most_shown(glance.section)
+    bound = _max_lower_bound(glance.section)
     shown = 0.0 if bound is None else bound.epsilon
     return glance.severity.rank, tier, -find_max_advantage(glance.leaks), -shown
 
 
-def _most_shown(section: Section) -> Bound | None:
+def _max_lower_bound(section: Section) -> Bound | None:
     """Returns the largest lower bound of a system's epsilon in any scope; None without one."""
     return max(list_lower_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
-def _harm(leak: Leak) -> tuple[bool, int, int, float]:
+def _make_harm_key(leak: Leak) -> tuple[bool, int, int, float]:
     """Returns the sort key of a leak: the most harmful first, and distinguishers last."""
     # Advantages are compared by their step (critical, high), then families of attacks by their
     # harm, then advantages exactly. A distinguisher guesses which of two worst-case inputs was
@@ -385,20 +385,20 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     return family == DISTINGUISHERS, -step, place, -leak.advantage
 
 
-def _limit(shown: Bound, words: str) -> str:
+def _format_limit(shown: Bound, words: str) -> str:
     return "infinite" if math.isinf(shown.epsilon) else f"at least {words}"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def _about(bound: Bound) -> str:
+def _format_scope(bound: Bound) -> str:
     return f"for {say.UNIT_TEXTS[bound.scope.unit]}, {say.ADVERSARY_PHRASES[bound.scope.vantage]}"
 
 
-def _shown_words(bound: Bound | None) -> str:
+def _describe_bound(bound: Bound | None) -> str:
     if bound is None:
         return ""
     shown = f"{say.describe_lower_bound(bound.epsilon)} ({say.describe_confidence(bound)})"
-    return f"epsilon is {shown} {_about(bound)}"
+    return f"epsilon is {shown} {_format_scope(bound)}"

@@ -106,26 +106,26 @@ def render_sarif(
             "ruleId": result.rule,
             "ruleIndex": rules.index(result.rule),
             "level": _RULES[result.rule][0],
-            "message": {"text": _inert(result.message)},
+            "message": {"text": _escape_text(result.message)},
             "locations": [
-                {"logicalLocations": [_module(result.target)], "physicalLocation": physical}
+                {"logicalLocations": [_make_location(result.target)], "physicalLocation": physical}
             ],
-            "partialFingerprints": {"audit/v1": _mark(result)},
-            **({"suppressions": [_suppression(result.waiver)]} if result.waiver else {}),
+            "partialFingerprints": {"audit/v1": _hash_result(result)},
+            **({"suppressions": [_make_suppression(result.waiver)]} if result.waiver else {}),
         }
-        for result in _results(record, gate, checks)
+        for result in _list_results(record, gate, checks)
     ]
     invocation: dict[str, Any] = {"executionSuccessful": not record.errors}
     if record.errors:
         invocation["toolExecutionNotifications"] = [
-            {"level": "error", "message": {"text": _inert(error)}} for error in record.errors
+            {"level": "error", "message": {"text": _escape_text(error)}} for error in record.errors
         ]
     run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
     log = {"$schema": SARIF_SCHEMA_URL, "version": "2.1.0", "runs": [run]}
     return (json.dumps(log, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
+def _list_results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
     """Yields the SARIF results: everything that breaks a rule, whether or not the gate fails it."""
     for finding in record.findings:
         if finding.verdict in SARIF_LEVEL_BY_VERDICT:
@@ -152,20 +152,20 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
             yield _Result(_CHECK, check.target, check.check, f"{check.check}: {check.reason}")
 
 
-def _module(target: str) -> dict[str, str]:
+def _make_location(target: str) -> dict[str, str]:
     return {"fullyQualifiedName": say.replace_unsafe_chars(target), "kind": "module"}
 
 
-def _suppression(waiver: str) -> dict[str, str]:
-    return {"kind": "external", "justification": _inert(waiver)}
+def _make_suppression(waiver: str) -> dict[str, str]:
+    return {"kind": "external", "justification": _escape_text(waiver)}
 
 
-def _mark(result: _Result) -> str:
+def _hash_result(result: _Result) -> str:
     identity = "\n".join((result.rule, result.target, result.name))
     return hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()
 
 
-def _inert(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Escapes ``text`` for a SARIF message, in which braces and ``[a](b)`` have a meaning."""
     return say.replace_unsafe_chars(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
 
@@ -188,12 +188,12 @@ def render_junit(
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
-    for name, value in _properties(record):
+    for name, value in _list_properties(record):
         fields = {"name": say.replace_unsafe_chars(name), "value": say.replace_unsafe_chars(value)}
         ET.SubElement(properties, "property", fields)
     kinds: Counter[str] = Counter()
     names: Counter[tuple[str, str]] = Counter()
-    for case_row in _cases(record, gate, checks):
+    for case_row in _list_cases(record, gate, checks):
         kinds[case_row.kind] += 1
         names[case_row.target, case_row.name] += 1
         count = names[case_row.target, case_row.name]
@@ -217,7 +217,7 @@ def render_junit(
     return content + b"\n"
 
 
-def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
+def _list_cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
     """Yields the JUnit test cases: everything that was examined, with its outcome by the gate."""
     for finding in record.findings:
         code, verdict, kind = gate.exit_code([finding.verdict]), finding.verdict, ""
@@ -230,7 +230,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         rule = "" if kind == "skipped" else str(verdict)
         name = f"epsilon {say.format_number(finding.claim.epsilon)} [{finding.scope}]"
         message = waiver or f"{verdict}: {finding.reason}"
-        yield _Result(rule, finding.target, name, message, kind, "\n".join(_lines(finding)))
+        yield _Result(rule, finding.target, name, message, kind, "\n".join(_describe(finding)))
     kinds = {True: "failure", None: "skipped", False: ""}
     for row in checks:
         rule = _CHECK if row.failed else ""
@@ -253,7 +253,7 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         yield _Result("INCOMPLETE", "audit", f"completed {position}", error, "error")
 
 
-def _lines(finding: Finding) -> Iterator[str]:
+def _describe(finding: Finding) -> Iterator[str]:
     flag = say.label_vacuous(finding)
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
@@ -262,7 +262,7 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield f"Lower bound: {say.make_lower_quantity(finding)}"
 
 
-def _properties(record: Contents) -> Iterator[tuple[str, str]]:
+def _list_properties(record: Contents) -> Iterator[tuple[str, str]]:
     provenance, data = record.provenance, record.provenance.data
     yield "seed", str(provenance.seed)
     if data is not None:

@@ -45,7 +45,7 @@ def format_csv_table(record: record_rows.Contents, name: str) -> str:
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     if name == "attacks":
-        rows = [*_attack_figures(record)]
+        rows = [*_list_attack_figures(record)]
     elif name == "advantages":
         advantages = compute_max_advantages(record)
         rows = [{"attack": attack} | by_system for attack, by_system in advantages.items()]
@@ -58,27 +58,27 @@ def format_csv_table(record: record_rows.Contents, name: str) -> str:
                 if not part.is_claimed_in_scope:
                     row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
     columns = rows[0] if rows else ()
-    names = [column for column in columns if not any(_curve(row[column]) for row in rows)]
+    names = [column for column in columns if not any(_is_curve(row[column]) for row in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_plain(column) for column in names] or ["target"])
-    writer.writerows([_plain(row[column]) for column in names] for row in rows)
+    writer.writerow([_format_cell(column) for column in names] or ["target"])
+    writer.writerows([_format_cell(row[column]) for column in names] for row in rows)
     return text.getvalue()
 
 
-def _attack_figures(record: record_rows.Contents) -> Iterator[dict[str, Any]]:
+def _list_attack_figures(record: record_rows.Contents) -> Iterator[dict[str, Any]]:
     """Yields the numbers of all attack rows, with the fields of their row and their interval."""
     for row in record.attacks:
         fields = row.model_dump(mode="python", exclude={"roc"})
         figures = {"value": {end: fields.pop(end) for end in _INTERVAL}}
         for name in ("gain", "baselines", "from_interactions", "further", "users"):
             figures[name] = fields.pop(name)
-        for figure, interval in _figures(figures):
+        for figure, interval in _flatten(figures):
             ends = dict.fromkeys(_INTERVAL) | interval
             yield dict(record_rows.walk_leaves(fields)) | {"figure": figure} | ends
 
 
-def _figures(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def _flatten(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the dotted name of each number in nested mappings, and its value and interval."""
     for name, value in part.items():
         if isinstance(value, float):
@@ -86,14 +86,14 @@ def _figures(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, di
         elif isinstance(value, Mapping) and value.keys() == {*_INTERVAL}:
             yield f"{above}{name}", dict(value)
         elif isinstance(value, Mapping):
-            yield from _figures(value, f"{above}{name}.")
+            yield from _flatten(value, f"{above}{name}.")
 
 
-def _curve(value: Any) -> bool:
+def _is_curve(value: Any) -> bool:
     return isinstance(value, tuple) and any(isinstance(each, float) for each in value)
 
 
-def _plain(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     if isinstance(value, tuple):
         value = "; ".join(map(str, value))
     elif isinstance(value, dict):

@@ -34,11 +34,11 @@ _FOLDER = Path(__file__).parent / "templates"
 
 def fill_template(name: str, **values: Any) -> str:
     """Returns the template ``name`` filled with ``values``; equal values give equal bytes."""
-    return _environment().get_template(name).render(**values)
+    return _make_environment().get_template(name).render(**values)
 
 
 @cache
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -77,20 +77,20 @@ def format_plan(plan: Mapping[str, Any]) -> str:
     quick = true
     targets = ["fcf"]
     """
-    return "\n".join(f"{_key(k)} = {_value(v)}" for k, v in sorted(plan.items()) if v is not None)
+    return "\n".join(f"{_quote(k)} = {_dump(v)}" for k, v in sorted(plan.items()) if v is not None)
 
 
-def _key(name: str) -> str:
+def _quote(name: str) -> str:
     bare = name.isascii() and name.replace("-", "a").replace("_", "a").isalnum()
-    return name if bare else _value(name)
+    return name if bare else _dump(name)
 
 
-def _value(value: Any) -> str:
+def _dump(value: Any) -> str:
     if isinstance(value, Mapping):
-        entries = (f"{_key(k)} = {_value(v)}" for k, v in sorted(value.items()) if v is not None)
+        entries = (f"{_quote(k)} = {_dump(v)}" for k, v in sorted(value.items()) if v is not None)
         return "{" + ", ".join(entries) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_dump, value)) + "]"
     if isinstance(value, float):
         return repr(value)
     return say.escape_controls(json.dumps(value, ensure_ascii=False))

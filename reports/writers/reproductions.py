@@ -9,7 +9,7 @@ from fedrec_auditor.reports.record.rows import ReproducedRow, Row
 from fedrec_auditor.reports.record.store import write_atomically
 
 _TITLE = "# Figures of the papers, and our measurements"
-_READ = (
+_INTRO = (
     "Each system has its default settings unless a note says otherwise; one seed, 95% intervals. "
     "The F1 of attackers in column `our value` is the macro average; column `further` has others."
 )
@@ -78,7 +78,7 @@ def render_results(whole: RunResults) -> str:
 
     A section has remarks, one row per number, and the reasons for differences.
     """
-    text = [_TITLE, f"Written by `{whole.command}`. {_READ}"]
+    text = [_TITLE, f"Written by `{whole.command}`. {_INTRO}"]
     if whole.quick:
         text.append(
             "**Quick run: the trainings are cut short and the repetitions are few. No figure is "
@@ -88,7 +88,7 @@ def render_results(whole: RunResults) -> str:
         text.append(f"## {page.name}")
         text.append(f"{page.paper}.")
         text += [f"- {line}" for line in page.remarks]
-        text.append("\n".join([_HEAD, *map(_line, page.rows)]))
+        text.append("\n".join([_HEAD, *map(_format_row, page.rows)]))
         notes: dict[str, dict[str, None]] = {}
         for row in page.rows:
             if row.note:
@@ -98,7 +98,7 @@ def render_results(whole: RunResults) -> str:
     return "\n\n".join(text) + "\n"
 
 
-def _line(row: ReproducedRow) -> str:
+def _format_row(row: ReproducedRow) -> str:
     printed = "" if row.printed is None else f"{row.printed:.4g}"
     ours = f"{row.value:.3f}"
     if row.ci_low is not None and row.ci_high is not None:

@@ -52,7 +52,7 @@ _STYLES: dict[LabelEnum, str] = {
 # Number of columns by which the blocks of a section are indented below its title.
 BLOCK_INDENT = 2
 # Minimum width of a fact's name in columns.
-_LABEL = 16
+_LABEL_WIDTH = 16
 
 
 def print_blocks(part: document.DocSection, console: Console, indent: int = 0) -> None:
@@ -68,8 +68,8 @@ def print_blocks(part: document.DocSection, console: Console, indent: int = 0) -
             print_paragraphs(console, block.texts, "-", indent=indent)
         elif isinstance(block, document.Facts):
             for name, said in block.rows:
-                label = f"{f'{say.make_printable(name)}:':<{_LABEL}}"
-                hang = min(_LABEL + 1, get_console_width(console) // 4)
+                label = f"{f'{say.make_printable(name)}:':<{_LABEL_WIDTH}}"
+                hang = min(_LABEL_WIDTH + 1, get_console_width(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, document.TableBlock):
             for first, *rest in block.rows:
@@ -127,7 +127,7 @@ def format_findings(findings: Sequence[Finding], width: int) -> str:
 
 
 # Names of the facts of an entry that the list of entries shows.
-_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Correct number")
+_BRIEF_FACTS = ("Claim", "Reading", "Claimed", "Derived", "Correct number")
 
 
 def print_catalogue(
@@ -148,7 +148,7 @@ def print_catalogue(
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
-            print_blocks(document.DocSection(title, tuple(map(_brief, group))), console, 2)
+            print_blocks(document.DocSection(title, tuple(map(_shorten_entry, group))), console, 2)
             console.print()
     texts = [catalogue.describe_label_counts(selected)] if selected else []
     if only:
@@ -160,10 +160,10 @@ def print_catalogue(
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
-def _brief(row: catalogue.CatalogueRow) -> document.DocSection:
+def _shorten_entry(row: catalogue.CatalogueRow) -> document.DocSection:
     whole = catalogue.build_entry_section(row)
     (facts,) = (block for block in whole.blocks if isinstance(block, document.Facts))
-    rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
+    rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF_FACTS)
     return document.DocSection(
         whole.title, (document.Facts(rows),), colour_verdict=whole.colour_verdict
     )
@@ -183,7 +183,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
-            rows.append((point.name, *map(_sweep_figure, (point.utility, point.gain)), *epsilons))
+            rows.append((point.name, *map(_format_figure, (point.utility, point.gain)), *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for text in heads:
             table.add_column(text, overflow="fold")
@@ -203,7 +203,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         console.print(Text(say.make_printable(line)))
 
 
-def _sweep_figure(row: frontier.AllTrainingsRow | None) -> str:
+def _format_figure(row: frontier.AllTrainingsRow | None) -> str:
     if row is None:
         return "-"
     value = say.format_short(row.value)
@@ -228,7 +228,7 @@ _INDENT = 4
 # Number of columns of an attack's bar from guessing to certainty.
 _BAR = 11
 # Maximum width to which names of systems are padded.
-_NAME = 20
+_MAX_NAME = 20
 
 
 def print_audit(record: Contents, console: Console) -> None:
@@ -242,8 +242,8 @@ def print_audit(record: Contents, console: Console) -> None:
     """
     print_line(console, format_title(record), style="bold")
     summaries = summarize_systems(record)
-    _render_glances(summaries, console)
-    _render_overview(summaries, console)
+    _print_summaries(summaries, console)
+    _print_overview(summaries, console)
     print_hanging(console, describe_verdict_counts(record))
     unplayed = {section.target: len(section.attacks_not_run) for section in group_by_system(record)}
     if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
@@ -266,7 +266,7 @@ def print_advantages(record: Contents, console: Console) -> None:
     for name in next(iter(rows.values()), ()):
         table.add_column(Text(say.make_printable(name)), overflow="fold", min_width=4)
     for attack, by_system in rows.items():
-        table.add_row(Text(say.make_printable(attack)), *map(_share_text, by_system.values()))
+        table.add_row(Text(say.make_printable(attack)), *map(_format_share, by_system.values()))
     console.print(table)
     print_hanging(
         console,
@@ -276,7 +276,7 @@ def print_advantages(record: Contents, console: Console) -> None:
     )
 
 
-def _share_text(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     if share is None:
         return "-"
     return "<1%" if 0.0 < share < 0.01 else f"{math.floor(100 * share)}%"
@@ -374,14 +374,14 @@ def format_title(record: Contents) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
+def _print_summaries(summaries: Sequence[Summary], console: Console) -> None:
     """Prints the summaries of systems: one head line each, with further lines below it."""
     from rich.cells import cell_len
     from rich.text import Text
 
     names = [say.make_printable(glance.section.target) for glance in summaries]
     width = get_console_width(console)
-    room = min(max(map(cell_len, names), default=0), _NAME)
+    room = min(max(map(cell_len, names), default=0), _MAX_NAME)
     levels = max((len(glance.assessment.severity_text) for glance in summaries), default=0)
     for glance, name in zip(summaries, names, strict=True):
         level = glance.assessment.severity_text
@@ -395,7 +395,7 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
         print_paragraphs(console, filter(None, texts), "", indent=_INDENT)
 
 
-def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
+def _print_overview(summaries: Sequence[Summary], console: Console) -> None:
     """Prints one axis of epsilon with a row of characters per system, and a bar per best attack."""
     from rich.cells import cell_len, set_cell_size
 
@@ -411,7 +411,7 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
             scale = f"{scale:<{at}}{label}"
     print_text(console, f"{'epsilon':<{room}} {scale:<{length}}│∞ best attack", "bold")
     for name, row in zip(names, rows, strict=True):
-        track, bar = _track(row, place, length), "█" * int(_BAR * row.attack_advantage)
+        track, bar = _draw_track(row, place, length), "█" * int(_BAR * row.attack_advantage)
         print_text(console, f"{set_cell_size(name, room)} {track} {bar}".rstrip())
         scope = row.finding and f"epsilon for {say.describe_judged_scope(row.finding)}"
         epsilons = say.join_texts(scope or "", row.epsilons_text, by=": ")
@@ -419,7 +419,7 @@ def _render_overview(summaries: Sequence[Summary], console: Console) -> None:
     print_hanging(console, say.fill_text("caption", "track"))
 
 
-def _track(row: EpsilonRow, place: AxisScale, length: int) -> str:
+def _draw_track(row: EpsilonRow, place: AxisScale, length: int) -> str:
     """Returns a row's marks on an axis of ``length`` columns, with a last column for infinity.
 
     Every mark has its own column, and marks have the order of their epsilons; equal epsilons have

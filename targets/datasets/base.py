@@ -267,10 +267,10 @@ class Filter(Checked):
                 f"{self.min_item} or more in {interactions.name}, got none. Lower min_user or "
                 "min_item."
             )
-        return _part(interactions, np.flatnonzero(users), items)
+        return _take_part(interactions, np.flatnonzero(users), items)
 
 
-def _part(
+def _take_part(
     interactions: Interactions, users: NDArray[np.int64], items: NDArray[np.bool_]
 ) -> Interactions:
     """Returns the part of the data with some users (row indices) and some items (flags)."""

@@ -77,13 +77,13 @@ class Ml1m(MovieLens):
         )
         alone = layout == LAYOUT_WITHOUT_RATINGS
         columns, genre_names = joined.MOVIELENS_RATING_COLUMNS, joined.MOVIELENS_GENRES
-        pairs = _pairs(source) if alone else InteractionRows.read(rated, columns)
+        pairs = _read_pairs(source) if alone else InteractionRows.read(rated, columns)
         name = f"{self.name} (pairs only)" if alone else self.name
         genres = joined.make_genre_parser(2, genre_names)
         return joined.join_files(name, pairs, people, ATTRIBUTE_COLUMNS, films, genres, genre_names)
 
 
-def _pairs(source: DataFiles) -> InteractionRows:
+def _read_pairs(source: DataFiles) -> InteractionRows:
     """Reads the user-movie pairs in the columns userID and movieID of interactions.parquet."""
     place = source.describe_file(LAYOUT_WITHOUT_RATINGS[0])
     data = copy_to_arrow(b"".join(source.read_blocks(LAYOUT_WITHOUT_RATINGS[0], in_memory=True)))

@@ -105,10 +105,10 @@ class Synthetic(Checked):
         """Draws the interactions; InputError if a ``path`` is given, because no file is read."""
         if path is not None:
             raise InputError(f"Expected no path for synthetic data, got {path}. Omit the path.")
-        truth, choice, clock = self.draw_truth(), self._rng(1), self._rng(2)
+        truth, choice, clock = self.draw_truth(), self._make_rng(1), self._make_rng(2)
         starts = range(0, self.n_users, USERS_PER_CHUNK)
         chunks = (np.arange(at, min(at + USERS_PER_CHUNK, self.n_users)) for at in starts)
-        chosen = np.concatenate([self._choose(truth, users, choice) for users in chunks])
+        chosen = np.concatenate([self._draw_items(truth, users, choice) for users in chunks])
         user = np.repeat(np.arange(self.n_users), truth.n_choices)
         match = self.taste * (truth.user_taste[user] == truth.item_taste[chosen])
         stars = np.clip(np.rint(clock.normal(3.0 + match, 1.0)), 1, 5).astype(np.float32)
@@ -136,7 +136,7 @@ class Synthetic(Checked):
 
         The parameters depend only on the settings of this object, which include the seed.
         """
-        rng = self._rng(0)
+        rng = self._make_rng(0)
         low, high = min(5, self.n_items), max(5, self.n_items // 2)
         attributes = {
             name: Attribute(
@@ -173,7 +173,7 @@ class Synthetic(Checked):
         weights = np.exp(LOG_WEIGHT_PER_MATCH * matches) * truth.popularity
         return np.asarray(weights, dtype=np.float32)
 
-    def _choose(
+    def _draw_items(
         self, truth: SyntheticTruth, users: NDArray[np.int64], rng: Generator
     ) -> NDArray[np.int64]:
         """Draws the items of ``users`` without replacement; returns their indices, user by user.
@@ -187,5 +187,5 @@ class Synthetic(Checked):
         order = np.argsort(arrivals, axis=1)
         return order[np.arange(self.n_items) < truth.n_choices[users, None]]
 
-    def _rng(self, stream: int) -> Generator:
+    def _make_rng(self, stream: int) -> Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stream,)))

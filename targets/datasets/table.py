@@ -130,11 +130,11 @@ class Table:
         again = chosen["user"] in users or chosen["item"] in items
         if isinstance(file, table_file.TextTable) and unsure and again:
             raise table_file.make_header_error(file, HEADER_IS_ROW_ADVICE)
-        notes = [*_unread(there, chosen, columns, path.name, unsure)]
+        notes = [*_note_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
             times, read = to_unix_seconds(pairs.timestamps, path.name)
             pairs, notes = replace(pairs, timestamps=times), [*notes, *read]
-        pairs, read = _without_zeros(pairs, zeros, path)
+        pairs, read = _drop_zeros(pairs, zeros, path)
         notes += read
         ratings, stamps = pairs.select_latest()
         if repeated := len(pairs.ratings) - ratings.nnz:
@@ -154,7 +154,7 @@ class Table:
         )
 
 
-def _without_zeros(
+def _drop_zeros(
     pairs: InteractionRows, zeros: str | None, path: Path
 ) -> tuple[InteractionRows, tuple[str, ...]]:
     """Drops the rows with a rating of 0 (unless ``zeros`` is "rating"); also returns a note."""
@@ -218,7 +218,7 @@ def find_columns(
     return {role: name for role, name in chosen.items() if name is not None}
 
 
-def _unread(
+def _note_unread(
     names: Sequence[str],
     chosen: Mapping[str, str],
     columns: Mapping[str, str],

@@ -97,13 +97,13 @@ class ComputedNumber(NumberDescription):
         )
 
 
-def _several(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     """Returns ``value`` if it is a list, and otherwise a list with this single value."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 # One or several names; in TOML a text or a list of texts.
-NameOrNames = Annotated[tuple[str, ...], BeforeValidator(_several)]
+NameOrNames = Annotated[tuple[str, ...], BeforeValidator(_to_list)]
 
 
 class NoteSentence(TomlTable):
@@ -192,7 +192,7 @@ class PaperEntry(TomlTable):
     curve: bool = False
     of: NameOrNames = ()
     when: Mapping[str, Any] = {}
-    note: Annotated[tuple[str | NoteSentence, ...], BeforeValidator(_several)] = ()
+    note: Annotated[tuple[str | NoteSentence, ...], BeforeValidator(_to_list)] = ()
     kind: StatementKind = StatementKind.PRIVACY
     basis: Basis = Basis.PRINTED
     settings: Mapping[str, Any] = {}
@@ -219,7 +219,7 @@ class PaperEntry(TomlTable):
 
     def applies_to(self, name: str, system: Claimant) -> bool:
         """Whether the statement is about the system ``name``, and ``system`` has its settings."""
-        return name in self.system and _holds(self.when, system)
+        return name in self.system and _has_settings(self.when, system)
 
     def make_claim(
         self, title: str, name_values: NameValues, judged_delta: float | str | None = None
@@ -262,7 +262,7 @@ class PaperEntry(TomlTable):
         notes = (
             sentence if isinstance(sentence, str) else sentence.text
             for sentence in self.note
-            if isinstance(sentence, str) or _holds(sentence.when, name_values.system)
+            if isinstance(sentence, str) or _has_settings(sentence.when, name_values.system)
         )
         curve = partial(name_values.evaluate, stating_entry.epsilon or 0.0) if self.curve else None
         return ScopedClaim(
@@ -317,7 +317,7 @@ class NameValues:
         return text.format_map(self)
 
 
-def _holds(when: Mapping[str, Any], system: Claimant) -> bool:
+def _has_settings(when: Mapping[str, Any], system: Claimant) -> bool:
     """Whether the system has the settings ``when``; a list allows any of its values."""
     return all(
         getattr(system, name) in (value if isinstance(value, list) else [value])

@@ -69,7 +69,7 @@ class PrintedTable(TomlTable):
     attribute: str = ""
 
     @model_validator(mode="after")
-    def _is_rectangular(self) -> PrintedTable:
+    def _check_widths(self) -> PrintedTable:
         for name, row in self.rows.items():
             if len(row) != len(self.columns):
                 at = f"{self.place}, row {name!r}"
@@ -328,7 +328,7 @@ class Paper:
     @staticmethod
     def load(package: str) -> Paper:
         """Reads the TOML files of a paper in a Python package; InputError if a file is invalid."""
-        return _read(package)
+        return _read_paper(package)
 
     @property
     def name(self) -> str:
@@ -377,7 +377,7 @@ class Paper:
         return tuple(
             entry.rescope_claim(stating.make_claim(title, words, entry.delta), words, stating)
             for entry in self.entries
-            if entry.applies_to(name, system) and (stating := self._stating(entry, name, system))
+            if entry.applies_to(name, system) and (stating := self._find_entry(entry, name, system))
         )
 
     def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
@@ -389,16 +389,16 @@ class Paper:
         of another statement or of the system has a narrower scope than ``entry``, its own basis is
         kept. Raises InputError if the statement makes no claim.
         """
-        scoped = self._scoped(entry, system, population)
+        scoped = self._scope(entry, system, population)
         claim = scoped.claim
         speaks = entry.epsilon is not None or claim.scope.covers(scoped.scope)
         return replace(scoped, claim=replace(claim, basis=entry.basis)) if speaks else scoped
 
-    def _scoped(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
-        if entry.repeats and self._declares(self.get_entry(entry.repeats)):
-            return self._scoped(self.get_entry(entry.repeats), system, population)
+    def _scope(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
+        if entry.repeats and self._has_epsilon(self.get_entry(entry.repeats)):
+            return self._scope(self.get_entry(entry.repeats), system, population)
         words = NameValues(system, population)
-        if stating := self._stating(entry, entry.system[0], system):
+        if stating := self._find_entry(entry, entry.system[0], system):
             claim = stating.make_claim(self.heading.title, words, entry.delta)
             return entry.rescope_claim(claim, words, stating)
         delta = None if entry.delta is None else words.evaluate(entry.delta)
@@ -418,10 +418,10 @@ class Paper:
             return words.fill_text(entry.statement)
         return entry.make_claim(self.heading.title, words).statement
 
-    def _declares(self, entry: PaperEntry) -> bool:
+    def _has_epsilon(self, entry: PaperEntry) -> bool:
         return entry.epsilon is not None or bool(entry.of)
 
-    def _stating(self, entry: PaperEntry, name: str, system: Claimant) -> PaperEntry | None:
+    def _find_entry(self, entry: PaperEntry, name: str, system: Claimant) -> PaperEntry | None:
         """Returns the entry that states the epsilon which ``entry`` claims; None without one."""
         if entry.epsilon is not None:
             return entry
@@ -438,7 +438,7 @@ class Paper:
         if not entry.computed:
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
             return tuple(each.model_copy(update={"basis": entry.basis}) for each in stated)
-        pairs = tuple(self._numbers(entry.computed))
+        pairs = tuple(self._call_numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
                 f"Expected {len(pairs)} descriptions (one per number) in entry {entry.number} or a "
@@ -454,9 +454,9 @@ class Paper:
         such table.
         """
         declared = self.printed_numbers.epsilons
-        return () if declared is None else tuple(self._numbers(declared.entries))
+        return () if declared is None else tuple(self._call_numbers(declared.entries))
 
-    def _numbers(self, name: str) -> Iterable[Any]:
+    def _call_numbers(self, name: str) -> Iterable[Any]:
         """Calls the function ``name`` in the paper's module ``numbers``, and returns its result."""
         made: Iterable[Any] = getattr(importlib.import_module(f"{self.package}.numbers"), name)()
         return made
@@ -487,27 +487,27 @@ def find_paper(module: str) -> Paper | None:
     """Returns the paper whose package contains the Python module ``module``; None without one."""
     package = module
     while package := package.rpartition(".")[0]:
-        if _has(package, CLAIMS_FILE):
+        if _has_file(package, CLAIMS_FILE):
             return Paper.load(package)
     return None
 
 
 @functools.cache
-def _read(package: str) -> Paper:
-    claims = _parsed(package, CLAIMS_FILE, ClaimsFile)
-    printed = _parsed_or_empty(package, PRINTED_FILE, PrintedNumbers)
-    composed = _parsed_or_empty(package, SYSTEMS_FILE, SystemsFile)
+def _read_paper(package: str) -> Paper:
+    claims = _parse_file(package, CLAIMS_FILE, ClaimsFile)
+    printed = _parse_optional(package, PRINTED_FILE, PrintedNumbers)
+    composed = _parse_optional(package, SYSTEMS_FILE, SystemsFile)
     return Paper(package, claims.paper, claims.claim, printed, composed)
 
 
-def _has(package: str, name: str) -> bool:
+def _has_file(package: str, name: str) -> bool:
     return (files(package) / name).is_file()
 
 
 _Kind = TypeVar("_Kind", bound=TomlTable)
 
 
-def _parsed(package: str, name: str, kind: type[_Kind]) -> _Kind:
+def _parse_file(package: str, name: str, kind: type[_Kind]) -> _Kind:
     """Returns the content of a TOML file; InputError with its path and the first error in it."""
     path = files(package) / name
     try:
@@ -516,5 +516,5 @@ def _parsed(package: str, name: str, kind: type[_Kind]) -> _Kind:
         raise InputError(f"Expected a paper's declarations in {path}, got: {error}") from error
 
 
-def _parsed_or_empty(package: str, name: str, kind: type[_Kind]) -> _Kind:
-    return _parsed(package, name, kind) if _has(package, name) else kind()
+def _parse_optional(package: str, name: str, kind: type[_Kind]) -> _Kind:
+    return _parse_file(package, name, kind) if _has_file(package, name) else kind()

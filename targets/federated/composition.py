@@ -203,11 +203,11 @@ class ComposedSystem(System):
                     note=note,
                     unstated_quantity=promise.unstated_part,
                 )
-                for scope, delta, note in (own, *self._wider(promise, population))
+                for scope, delta, note in (own, *self._widen_scopes(promise, population))
             ]
         return tuple(claims)
 
-    def _wider(
+    def _widen_scopes(
         self, promise: RoundClaim, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
         """Yields the wider scopes in which a reader may assume that a claim holds, each with delta
@@ -268,7 +268,7 @@ class ComposedSystem(System):
             return None
         randomizer: Mechanism | None = None
         if scope.unit is Unit.COORDINATE:
-            randomizer = self._weakest()[0]
+            randomizer = self._find_weakest()[0]
         elif scope.unit in (Unit.USER, Unit.REPORT):
             randomizer = self.protection.get_upload_randomizer(self.count_entries(population))
         visible = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
@@ -312,18 +312,18 @@ class ComposedSystem(System):
         counts = self.count_entries(population)
         entry, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         if entry:
-            mechanism, spent = self._weakest()
+            mechanism, spent = self._find_weakest()
         else:
             mechanism = protection.get_upload_randomizer(counts)
             spent = protection.get_upload_epsilon(counts)
         if mechanism is None:
             return dp.NonPrivateDpEvent()
-        one = _charged(mechanism, spent, once=not training)
+        one = _make_event(mechanism, spent, once=not training)
         if not entry and self.route.vantage.sees_all_of(scope.vantage):
             one = self.route.get_event(one, spent, self.count_senders(population.n_users))
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
-    def _weakest(self) -> tuple[Mechanism | None, float]:
+    def _find_weakest(self) -> tuple[Mechanism | None, float]:
         """Returns randomizer and epsilon of one entry in the group with the largest epsilon.
 
         A group is one of the groups of the model's arrays. The randomizer is None if at least one
@@ -335,7 +335,7 @@ class ComposedSystem(System):
         return None if None in entries else entries[spent.index(largest)], largest
 
 
-def _charged(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
+def _make_event(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
     """Returns the accounting event of a mechanism, simplified if this hardly raises epsilon.
 
     ``mechanism``: the randomizer.

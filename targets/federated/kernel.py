@@ -125,7 +125,7 @@ class DeviceData(NamedTuple):
 
 
 @_vectorized
-def _move(
+def _step_adam(
     p: F32, g: F32, m: F32, v: F32, rate: np.float32, scale: np.float32, tiny: np.float32
 ) -> None:
     """Takes one step of Adam: updates the parameters ``p`` and their moments ``m`` and ``v`` by the
@@ -142,14 +142,14 @@ def _move(
 
 
 @_vectorized
-def _descend(p: F32, g: F32, rate: np.float32) -> None:
+def _step_sgd(p: F32, g: F32, rate: np.float32) -> None:
     """Takes one step of gradient descent: updates the parameters ``p`` by their gradients ``g``."""
     for k in range(len(p)):
         p[k] -= rate * g[k]
 
 
 @_part
-def _look_up(
+def _gather_rows(
     z: F32, mean: F32, own: F32, positive: BoolArray, visit: Int32Array, part: np.float32
 ) -> None:
     """Copies the item rows of a minibatch into ``z``, and computes the mean of the device's own
@@ -169,7 +169,7 @@ def _look_up(
 
 
 @_part
-def _gradient_rows(
+def _sum_row_gradients(
     d_rows: F32,
     dz: F32,
     d_mean: F32,
@@ -239,7 +239,7 @@ def _train(
             visit = order[epoch, start : min(start + settings.batch, size)]
             b = len(visit)
             share = np.float32(b) / np.float32(size)
-            _look_up(z, mean, own, positive, visit, part)
+            _gather_rows(z, mean, own, positive, visit, part)
             multiply_vector(z_u, e, features)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
             embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbour_use)
@@ -259,20 +259,20 @@ def _train(
             for h in range(d):
                 for k in range(len(features)):
                     g.feature_weights[h, k] = d_z_u[h] * features[k]
-            _gradient_rows(d_rows, dz, d_mean, drawn, positive, visit, part, share)
+            _sum_row_gradients(d_rows, dz, d_mean, drawn, positive, visit, part, share)
             if has_term:
                 for k in range(len(g.flat)):
                     g.flat[k] += share * term.flat[k]
             if not settings.is_adam:
-                _descend(p.flat, g.flat, settings.learning_rate)
-                _descend(own.ravel(), row_state[0], settings.learning_rate)
+                _step_sgd(p.flat, g.flat, settings.learning_rate)
+                _step_sgd(own.ravel(), row_state[0], settings.learning_rate)
                 continue
             decay_1 *= BETA_1
             decay_2 *= BETA_2
             step = np.float32(settings.learning_rate / (1 - decay_1))
             scale, tiny = np.float32(1 / np.sqrt(1 - decay_2)), np.float32(ADAM_EPS)
-            _move(p.flat, g.flat, moments[0], moments[1], step, scale, tiny)
-            _move(own.ravel(), row_state[0], row_state[1], row_state[2], step, scale, tiny)
+            _step_adam(p.flat, g.flat, moments[0], moments[1], step, scale, tiny)
+            _step_adam(own.ravel(), row_state[0], row_state[1], row_state[2], step, scale, tiny)
 
 
 @jit_compile(fastmath=REORDERED_MATH_FLAGS)

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 _BLOCK = 1 << 24  # numbers in memory per block of scores
 
 
-def _learning(
+def _make_tuned_values(
     *, server_rate: float, rounds: int, epochs: int, learning_rate: float, **learner: float
 ) -> Mapping[str, Any]:
     """Returns the settings of a ``ComposedSystem``, and of its learner, with which the model
@@ -73,7 +73,7 @@ class _EmbeddingLearner(Checked):
 
     neighbours: ClassVar[NeighbourUse]
     has_mlp: ClassVar[bool]
-    tuned_values: ClassVar[Mapping[str, Any]] = _learning(
+    tuned_values: ClassVar[Mapping[str, Any]] = _make_tuned_values(
         server_rate=0.05, rounds=40, epochs=1, learning_rate=0.05, dimension=16
     )
 
@@ -123,7 +123,7 @@ class _EmbeddingLearner(Checked):
         devices. Raises InputError if the shapes of the broadcast do not fit, or if
         ``local.linear_term_scales`` names an unknown component.
         """
-        model = self._received(broadcast, clients)
+        model = self._read_model(broadcast, clients)
         unknown = sorted(set(local.linear_term_scales) - set(model))
         if unknown:
             raise InputError(
@@ -147,7 +147,7 @@ class _EmbeddingLearner(Checked):
         Memory: with an MLP, 64 MiB in addition to the result.
         """
         user = self.compute_user_vectors(model, clients)
-        model = self._received(model, clients)
+        model = self._read_model(model, clients)
         items = model["item"]
         if not self.has_mlp:
             return np.asarray(user @ items.T)
@@ -163,7 +163,7 @@ class _EmbeddingLearner(Checked):
 
     def compute_user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         """Computes the embedding of each of n users, which scores items, float32 (n, d)."""
-        model = self._received(model, clients)
+        model = self._read_model(model, clients)
         features = clients.features.astype(np.float32)
         if clients.user_embeddings is None:
             user = features @ model["user.E"].T
@@ -177,7 +177,7 @@ class _EmbeddingLearner(Checked):
         user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
         return np.asarray(np.maximum(user, 0))
 
-    def _received(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
+    def _read_model(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
         """Returns the broadcast as float32 arrays, with zeros as "user.E" if devices keep "user.E".
 
         Raises InputError if the shapes do not fit.
@@ -223,7 +223,7 @@ class GcnLearner(_EmbeddingLearner):
 
     neighbours = NeighbourUse.CONVOLVED
     has_mlp = True
-    tuned_values = _learning(
+    tuned_values = _make_tuned_values(
         server_rate=0.02, rounds=180, epochs=1, learning_rate=0.02, dimension=16, init_scale=0.2
     )
 
@@ -285,6 +285,6 @@ class NcfLearner(_EmbeddingLearner):
 
     neighbours = NeighbourUse.IGNORED
     has_mlp = True
-    tuned_values = _learning(
+    tuned_values = _make_tuned_values(
         server_rate=0.1, rounds=60, epochs=2, learning_rate=0.03, dimension=16, init_scale=0.3
     )

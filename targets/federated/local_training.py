@@ -74,7 +74,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
         own = np.zeros((end - start, n_items), dtype=np.bool_)
         items = table.indices[table.indptr[start] : table.indptr[end]]
         own[np.repeat(np.arange(end - start), held), items] = True
-        keys = _keys(Streams(streams.seeds[block]), n_items)
+        keys = _draw_keys(Streams(streams.seeds[block]), n_items)
         keys[own] = ~np.uint64(0)  # the largest key
         wanted = np.minimum(negatives * held, n_items - held)
         ranked = np.sort(keys, axis=1)
@@ -102,7 +102,7 @@ def draw_visit_orders(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.i
     followed by the remaining positions from sizes[i] on, which are not used, in ascending order.
     """
     width = int(sizes.max(initial=0))
-    keys = _keys(streams.derive(2 * epoch + 1), width)
+    keys = _draw_keys(streams.derive(2 * epoch + 1), width)
     padding = np.arange(width) >= sizes[:, None]
     keys[padding] |= ~_LOW
     keys.sort(axis=1)
@@ -160,7 +160,7 @@ def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: 
     return streams.derive(2 * list(shapes).index(name) + 2)
 
 
-def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
+def _draw_keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     """Draws distinct random sort keys, shape (n, count); the low bits of each key are its
     column.
     """
@@ -270,14 +270,14 @@ def train_devices(
     one block of devices. Between epochs, ``local.epoch_noise`` is applied to all parameters and
     trained rows. The noise of untrained rows is drawn again whenever they are read.
     """
-    work = _work(model, clients, local, int(neighbours), has_mlp, is_squared)
+    work = _make_job(model, clients, local, int(neighbours), has_mlp, is_squared)
     if local.epoch_noise:
         for epoch in range(local.epochs):
             if epoch:
-                _disturb(work, epoch - 1)
-            _run(work, range(epoch, epoch + 1), compute)
+                _add_epoch_noise(work, epoch - 1)
+            _run_epochs(work, range(epoch, epoch + 1), compute)
     else:
-        _run(work, range(local.epochs), compute)
+        _run_epochs(work, range(local.epochs), compute)
     out: dict[str, Component] = {
         name: Dense(values, Payload.MODEL, local.learning_rate)
         for name, values in split_params(work.tables.dense_params, work.shapes).items()
@@ -293,11 +293,11 @@ def train_devices(
     )
     out["item"] = rows
     if "item" in local.epoch_noise:
-        out["item"] = components.OverlaidTables(_disturbed(work, rows), rows)
+        out["item"] = components.OverlaidTables(_make_noisy_table(work, rows), rows)
     return {name: out[name] for name in model}
 
 
-def _work(
+def _make_job(
     model: dict[str, NDArray[np.float32]],
     clients: Clients,
     local: LocalSettings,
@@ -321,7 +321,7 @@ def _work(
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
         dense_params=np.repeat(first[None], len(clients), axis=0),
         item_rows=model["item"][examples.item_ids],
-        linear_coefficients=_linear_term(objective, local, shapes, dense),
+        linear_coefficients=_join_linear_terms(objective, local, shapes, dense),
         linear_row_coefficients=draw_row_coefficients(objective, local, shapes, examples),
     )
     if clients.user_embeddings is not None:
@@ -349,7 +349,7 @@ def _work(
     )
 
 
-def _linear_term(
+def _join_linear_terms(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], dense: list[str]
 ) -> NDArray[np.float32]:
     if not set(local.linear_term_scales) & set(dense):
@@ -367,7 +367,7 @@ def _epoch_streams(work: TrainingJob, name: str, epoch: int) -> Streams:
     return work.streams.derive(_NOISE + epoch).derive(list(work.shapes).index(name))
 
 
-def _disturb(work: TrainingJob, epoch: int) -> None:
+def _add_epoch_noise(work: TrainingJob, epoch: int) -> None:
     """Applies the noise at the end of ``epoch`` to all parameters and to the trained item rows, in
     place.
     """
@@ -382,7 +382,7 @@ def _disturb(work: TrainingJob, epoch: int) -> None:
         )
 
 
-def _disturbed(work: TrainingJob, rows: SparseRows) -> Component:
+def _make_noisy_table(work: TrainingJob, rows: SparseRows) -> Component:
     """Returns the broadcast item table with the noise of all epochs except the last, without any
     training.
     """
@@ -394,7 +394,7 @@ def _disturbed(work: TrainingJob, rows: SparseRows) -> Component:
     return table
 
 
-def _run(work: TrainingJob, epochs: range, compute: Machine) -> None:
+def _run_epochs(work: TrainingJob, epochs: range, compute: Machine) -> None:
     """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.federated import kernel
 

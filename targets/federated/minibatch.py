@@ -301,7 +301,7 @@ def compute_loss_slopes(logit: F32, positive: BoolArray, visit: Int32Array, squa
 
 
 @_part
-def _outer(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None:
+def _backpropagate(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None:
     """Computes gradient = out (x) vector, and back = matrix^T out."""
     back[:] = 0
     for i in range(len(out)):
@@ -348,7 +348,7 @@ def compute_mlp_gradients(
         g.mlp_tail[h] = to_first
     np.dot(hidden.T, p.item_half_weights.T, dz)
     np.dot(z.T, hidden.T, g.item_half_weights)
-    _outer(g.user_half_weights, d_user, p.user_half_weights, d_first, user)
+    _backpropagate(g.user_half_weights, d_user, p.user_half_weights, d_first, user)
 
 
 @_part
@@ -382,5 +382,5 @@ def backprop_embedding(
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k]
-    _outer(g.outer_weights, d_z_u, p.outer_weights, d_user, inner)
-    _outer(g.mean_row_weights, d_mean, p.mean_row_weights, d_z_u, mean)
+    _backpropagate(g.outer_weights, d_z_u, p.outer_weights, d_user, inner)
+    _backpropagate(g.mean_row_weights, d_mean, p.mean_row_weights, d_z_u, mean)

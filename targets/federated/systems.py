@@ -116,11 +116,11 @@ def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
         batch=32,
     )
     if isinstance(system.protection, NoiseProtection):
-        return _entry(small, system.protection.get_group_noise("item"))
-    return _row(small)
+        return _design_entry_pair(small, system.protection.get_group_noise("item"))
+    return _design_row_pair(small)
 
 
-def _entry(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
+def _design_entry_pair(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
     """Returns two users whose training moves the row of item 0 far up, or far down.
 
     The first user has only item 0, and the second user only item 1. The malicious broadcast gives
@@ -133,7 +133,7 @@ def _entry(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ..
     # server that cannot choose the rate would move the entry by less than the noise hides.
     small = replace(small, optimizer="sgd")
     profiles = Interactions.create(np.eye(2), name="game")
-    broadcast = _pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
+    broadcast = _design_model(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
     if broadcast is None:
         return ()
     pair = DesignedPair(
@@ -150,7 +150,7 @@ def _entry(small: ComposedSystem, noise: ClippedNoise) -> tuple[DesignedPair, ..
     return (pair,)
 
 
-def _pushing(small: ComposedSystem, profiles: Interactions, slope: float) -> Broadcast | None:
+def _design_model(small: ComposedSystem, profiles: Interactions, slope: float) -> Broadcast | None:
     """Returns a model of dimension 1 with scores of 0, whose derivative by item rows is ``slope``.
 
     None if the score is a product with a vector that the device keeps.
@@ -172,7 +172,7 @@ def _pushing(small: ComposedSystem, profiles: Interactions, slope: float) -> Bro
     return model
 
 
-def _row(small: ComposedSystem) -> tuple[DesignedPair, ...]:
+def _design_row_pair(small: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns two users who both have item 1; only the first user also has item 0.
 
     The first user always trains the row of item 0. The second user trains it only if item 0 is
@@ -232,7 +232,7 @@ class FederatedSystem(ComposedSystem):
 
         This is Algorithm 1 of Zhang et al. The users of each round are drawn at random by ``rng``.
         """
-        everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
+        everyone = self._make_devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.init_model(everyone.data_sizes, rng)
         model = {name: model[name] for name in self.get_upload_shapes(everyone.data_sizes)}
         senders = self.count_senders(interactions.n_users)
@@ -248,7 +248,7 @@ class FederatedSystem(ComposedSystem):
             uploads = Uploads(users, sent)
             del sent, own
             yield Round(broadcast=model, uploads=uploads)
-            model = _finite(self.update_model(model, uploads, moments), number + 1)
+            model = _check_finite(self.update_model(model, uploads, moments), number + 1)
             del uploads  # frees memory before the next round's uploads are made
         kept = everyone.user_embeddings
         scored = model if kept is None else {**model, _OWN: kept}
@@ -274,7 +274,7 @@ class FederatedSystem(ComposedSystem):
                 "Expected the arrays of a model as the broadcast, got none. Give those of the "
                 "learner's init_model."
             )
-        clients = self._devices(request.profiles, request.streams, request.sender_rows)
+        clients = self._make_devices(request.profiles, request.streams, request.sender_rows)
         return self._send(clients, request.broadcast, request.compute)[0]
 
     def update_model(self, model: Broadcast, uploads: Uploads, adam: FedAdam) -> Broadcast:
@@ -321,7 +321,7 @@ class FederatedSystem(ComposedSystem):
         )
         return self.protection.adapt_training(plain, shapes)
 
-    def _devices(
+    def _make_devices(
         self, interactions: Interactions, streams: Streams, users: Ints | None = None
     ) -> Clients:
         """Returns the devices of ``users``, with data prepared by the protection.
@@ -353,7 +353,7 @@ class FederatedSystem(ComposedSystem):
         return self.protection.protect(trained, broadcast, devices), own
 
 
-def _finite(model: Broadcast, number: int) -> Broadcast:
+def _check_finite(model: Broadcast, number: int) -> Broadcast:
     if not all(np.isfinite(part).all() for part in model.values()):
         raise InputError(
             f"Expected a model of finite numbers, got nan or inf after round {number} of the "
@@ -379,7 +379,7 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
         for name, declared in paper.composed_systems.system.items():
             if declared.type == kind:
                 try:
-                    return _made(paper, name, module)
+                    return _make_class(paper, name, module)
                 except (InputError, ImportError, KeyError, TypeError) as error:
                     raise InputError(
                         f"Expected known parts and settings in the system {name!r}, got "
@@ -390,14 +390,14 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
     return build
 
 
-def _made(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
+def _make_class(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
     declared = paper.composed_systems.system[name]
     kinds = get_field_types(FederatedSystem)
     known = {field.name: kinds[field.name] for field in fields(FederatedSystem)}
     made = make_dataclass(
         declared.type,
         [
-            (key, known[key], _part(key, value) if key in _PARTS else value)
+            (key, known[key], _make_part(key, value) if key in _PARTS else value)
             for key, value in declared.settings.items()
         ],
         bases=(FederatedSystem,),
@@ -416,7 +416,7 @@ def _made(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
     return made
 
 
-def _part(kind: str, given: Any) -> Any:
+def _make_part(kind: str, given: Any) -> Any:
     """Returns the learner, protection or route (``kind``) that a TOML value describes.
 
     ``given`` is its name, or a table of its name and settings.

@@ -42,7 +42,7 @@ class Clipped:
 
     def __new__(cls, mechanism: Mechanism) -> Self:
         """Creates a ``Clipped``, of a subclass with a privacy curve if ``mechanism`` has one."""
-        kind = _Curved if isinstance(mechanism, PrivacyCurve) else Clipped
+        kind = _ClippedCurve if isinstance(mechanism, PrivacyCurve) else Clipped
         # ``replace`` may call one class to make an instance of the other class, which Python
         # would not initialise.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism)
@@ -93,7 +93,7 @@ class Clipped:
         return np.asarray(np.clip(self.domain.check(value), inner.low, inner.high))
 
 
-class _Curved(Clipped):
+class _ClippedCurve(Clipped):
     __slots__ = ()
     __qualname__ = "Clipped"
 
@@ -128,7 +128,7 @@ class Product(bases.Repetition):
         inner = self.mechanism.domain
         return replace(inner, shape=(self.count, *inner.shape))
 
-    def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _insert_axis(self, values: NDArray[Any]) -> NDArray[Any]:
         return values
 
     def worst_case(self) -> WorstCase | None:
@@ -172,7 +172,7 @@ class Repeated(bases.Repetition):
         """Set of inputs of the inner mechanism."""
         return self.mechanism.domain
 
-    def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _insert_axis(self, values: NDArray[Any]) -> NDArray[Any]:
         return np.expand_dims(values, values.ndim - len(self.domain.shape))
 
 
@@ -230,8 +230,8 @@ class Shuffled(bases.SignedUnitMechanism):
         count, vector = np.asarray(output), self.domain.check(value)[..., None]
         return np.asarray(
             np.logaddexp(
-                self._report.log_prob([0, 1], vector) + self._others(count - 1),
-                self._report.log_prob([0, 0], vector) + self._others(count),
+                self._report.log_prob([0, 1], vector) + self._others_log_prob(count - 1),
+                self._report.log_prob([0, 0], vector) + self._others_log_prob(count),
             )
         )
 
@@ -243,7 +243,7 @@ class Shuffled(bases.SignedUnitMechanism):
         left out (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included,
         because they have the largest privacy loss.
         """
-        outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._likely()
+        outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._list_likely()
         return WorstCase(
             inputs=np.array([1.0, -1.0]),
             outputs=outputs,
@@ -256,7 +256,7 @@ class Shuffled(bases.SignedUnitMechanism):
         """Returns the accounting event of one shuffle of one binary report per user."""
         return dp.ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
 
-    def _others(self, count: NDArray[Any]) -> NDArray[np.float64]:
+    def _others_log_prob(self, count: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the log-probability that ``count`` of the other users send a positive report.
 
         Above a million users, the logarithm of the probability is computed, because differences of
@@ -271,7 +271,7 @@ class Shuffled(bases.SignedUnitMechanism):
         found[rare] = others.logpmf(count[rare])
         return np.asarray(found)
 
-    def _likely(self) -> NDArray[np.int64]:
+    def _list_likely(self) -> NDArray[np.int64]:
         """Returns the numbers of positive reports that are not extremely improbable, and 0 and
         ``n_users``.
         """

@@ -79,7 +79,7 @@ class DiscreteGaussian(GridNoise):
         """
         return dp.ZCDpEvent((self.sensitivity_steps * self.step / self.sigma) ** 2 / 2.0)
 
-    def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    def _draw_noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         sigma = self.sigma / self.step
         scale = math.floor(sigma) + 1
         out, pending = np.zeros(size, dtype=np.int64), np.arange(size)
@@ -98,10 +98,10 @@ class DiscreteGaussian(GridNoise):
 
     def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
         sigma = self.sigma / self.step
-        return np.asarray(-0.5 * (steps / sigma) ** 2 - _log_total(sigma))
+        return np.asarray(-0.5 * (steps / sigma) ** 2 - _log_normalizer(sigma))
 
 
-def _log_total(sigma: float) -> float:
+def _log_normalizer(sigma: float) -> float:
     """Returns ln of the sum of e^(-k^2/(2 sigma^2)) over all integers k.
 
     Poisson summation is used if sigma >= 1.
@@ -183,7 +183,7 @@ class DiscreteLaplace(PureDpMixin, GridNoise):
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)
 
-    def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    def _draw_noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         return draw_laplace(Fraction(self.scale) / Fraction(self.step), rng, size)
 
     def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:

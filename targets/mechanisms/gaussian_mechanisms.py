@@ -176,7 +176,7 @@ class RevealedGaussian(Checked):
         """
         values = self.domain.expand_batch(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
-        sums = noise * self.noise_multiplier + values[..., None] * self._drawn(marks)
+        sums = noise * self.noise_multiplier + values[..., None] * self._is_drawn(marks)
         return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -186,7 +186,7 @@ class RevealedGaussian(Checked):
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
-        center = values[..., None] * self._drawn(marks)
+        center = values[..., None] * self._is_drawn(marks)
         normal = scipy.stats.norm
         each = normal.logpdf(sums, center, self.noise_multiplier) + normal.logpdf(marks)
         return np.asarray(each.sum(axis=-1))
@@ -217,7 +217,7 @@ class RevealedGaussian(Checked):
         step = dp.RevealedSamplingDpEvent(self.sampling_probability, noise)
         return dp.SelfComposedDpEvent(step, self.count)
 
-    def _drawn(self, marks: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _is_drawn(self, marks: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.asarray(marks < scipy.stats.norm.ppf(self.sampling_probability))
 
 
@@ -283,7 +283,7 @@ class SampledGaussian(Checked):
         values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.rounds)
         drawn = rng.binomial(self.local_steps, self.sampling_probability, shape)
-        return np.asarray(rng.standard_normal(shape) + drawn * self._shift(values)[..., None])
+        return np.asarray(rng.standard_normal(shape) + drawn * self._get_shift(values)[..., None])
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of the sums in ``output`` given ``value``.
@@ -291,8 +291,8 @@ class SampledGaussian(Checked):
         ``value`` is 1 if the unit is present, else 0. The two arguments broadcast.
         """
         outputs = np.asarray(output, dtype=np.float64)
-        shift = self._shift(self.domain.check(value))[..., None]
-        return np.asarray(_log_mixture(outputs, shift, *self._draws).sum(axis=-1))
+        shift = self._get_shift(self.domain.check(value))[..., None]
+        return np.asarray(_log_mixture(outputs, shift, *self._draw_counts).sum(axis=-1))
 
     def worst_case(self) -> None:
         """Returns None, because the privacy loss is unbounded."""
@@ -303,8 +303,8 @@ class SampledGaussian(Checked):
 
         The two inputs are the presence and the absence of the protected unit (a user or a row).
         """
-        up, down, rate = 1.0 / self._unit, self.opposite / self._unit, self.sampling_probability
-        return _composed(up, down, rate, self.local_steps, self.rounds).compute_delta(epsilon)
+        up, down, rate = 1.0 / self._sigma, self.opposite / self._sigma, self.sampling_probability
+        return _compose_rounds(up, down, rate, self.local_steps, self.rounds).compute_delta(epsilon)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event for an adversary who also sees in which steps the unit is
@@ -318,18 +318,18 @@ class SampledGaussian(Checked):
         return dp.SelfComposedDpEvent(step, self.rounds * self.local_steps)
 
     @property
-    def _unit(self) -> float:
+    def _sigma(self) -> float:
         return self.noise_multiplier * math.sqrt(self.local_steps)
 
     @property
-    def _draws(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        return _draws(self.local_steps, self.sampling_probability)
+    def _draw_counts(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return _tabulate_draws(self.local_steps, self.sampling_probability)
 
-    def _shift(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray(np.where(values > 0, 1.0, -self.opposite) / self._unit)
+    def _get_shift(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(np.where(values > 0, 1.0, -self.opposite) / self._sigma)
 
 
-def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _tabulate_draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Returns the possible numbers of draws of the unit in a round, and their log-probabilities."""
     counts = np.arange(steps + 1)
     return counts, scipy.stats.binom.logpmf(counts, steps, rate)
@@ -350,13 +350,13 @@ def _log_mixture(
 
 
 @lru_cache(maxsize=8)
-def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> LowerCurve:
+def _compose_rounds(up: float, down: float, rate: float, steps: int, rounds: int) -> LowerCurve:
     """Computes a lower bound of the privacy curve of all rounds, with one output per cell of sums.
 
     The two inputs are the presence of the unit, which shifts a sum by ``up`` per draw, and its
     absence, which shifts the sum by -``down``.
     """
-    counts, log_weights = _draws(steps, rate)
+    counts, log_weights = _tabulate_draws(steps, rate)
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
     there = _log_masses(edges, up, counts, log_weights)

@@ -79,7 +79,7 @@ class Laplace(bases.IntervalMechanism, bases.LaplaceNoise):
 
 _FINE = 2**20
 _DIGITS = 2**30
-_MOST_STEPS = 2**16
+_MAX_STEPS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +119,9 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
                 f"Expected -bound <= low < high <= bound, got low={self.low!r}, "
                 f"high={self.high!r}, bound={self.bound!r}. Give low < high, within the bound."
             )
-        if not self.bound / self.grid_step <= _MOST_STEPS:
+        if not self.bound / self.grid_step <= _MAX_STEPS:
             raise InputError(
-                f"Expected bound of at most {_MOST_STEPS} steps of {self.grid_step:g}, got "
+                f"Expected bound of at most {_MAX_STEPS} steps of {self.grid_step:g}, got "
                 f"bound={self.bound!r}. Lower the bound; noise of this scale does not reach it."
             )
 
@@ -144,11 +144,11 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
         The draws follow the distribution of ``log_prob`` exactly.
         """
         values = self.domain.expand_batch(value, size)
-        cell, offset = (part.ravel() for part in self._cell(values))
+        cell, offset = (part.ravel() for part in self._find_cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
         gap = (_FINE // 2 - side * offset) * _DIGITS
-        left = draw_bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
-        steps = 1 + draw_geometric(self._scale / _DIGITS, rng, int(left.sum()))
+        left = draw_bernoulli_exp(gap, _FINE * self._integer_scale.numerator, rng, values.size)
+        steps = 1 + draw_geometric(self._integer_scale / _DIGITS, rng, int(left.sum()))
         cell[left] += side[left] * steps
         out = np.clip(cell, -self._max_steps, self._max_steps) * self.grid_step
         return np.asarray(out.reshape(values.shape))
@@ -160,8 +160,8 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
         bound].
         """
         out = np.asarray(output, dtype=np.float64) / self.grid_step
-        cell, offset = self._cell(self.domain.check(value))
-        rate = _DIGITS / float(self._scale)
+        cell, offset = self._find_cell(self.domain.check(value))
+        rate = _DIGITS / float(self._integer_scale)
         at, moved = offset / _FINE, out - cell
         side = np.where(moved < 0, -1.0, 1.0)
         # ln P(the output lies on this side, at this distance or farther away).
@@ -192,7 +192,7 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
         )
 
     @property
-    def _scale(self) -> Fraction:
+    def _integer_scale(self) -> Fraction:
         """``scale`` in units of 2^-30 of a step of the grid, rounded up to an integer."""
         return Fraction(math.ceil(Fraction(self.scale) / Fraction(self.grid_step) * _DIGITS))
 
@@ -201,7 +201,7 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
         """Largest output, in steps of the grid."""
         return math.ceil(self.bound / self.grid_step)
 
-    def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _find_cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the index of the nearest grid point, and the entry's offset from this point.
 
         The offset is in units of 2^-20 of a step.

@@ -80,12 +80,12 @@ class BitFlip(BitMechanism):
         random double does. The probability of an output differs from p or q by less than 4.4e-19,
         because rates are rounded up to a multiple of 2^-61.
         """
-        bits = self._bits(value)
+        bits = self._to_bits(value)
         shape = bits.shape if size is None else size
         bits = Domain(low=0, high=1).expand_batch(bits, shape).ravel()
         words = rng.integers(0, 2**64, size=-(-len(bits) // 8), dtype=np.uint64)
         noise = words.view(np.uint8)[: len(bits)]
-        return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
+        return self._flip_bits(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
     def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
         """Draws the reported bits of n clients with one random stream per client, bool (n, M).
@@ -98,7 +98,7 @@ class BitFlip(BitMechanism):
         The output of a client therefore depends only on its bits and its seed. Memory beyond the
         result is about 3 bytes per bit: pass clients in blocks.
         """
-        bits = self._bits(value)
+        bits = self._to_bits(value)
         width = bits.shape[1]
         noise = streams.draw_words(-(-width // 8)).astype("<u8", copy=False).view(np.uint8)
 
@@ -109,11 +109,11 @@ class BitFlip(BitMechanism):
             words = streams.take(clients).derive(1).draw_words(int(counts.max()))
             return convert_to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
 
-        return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
+        return self._flip_bits(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(output | value); -inf for an impossible output."""
-        out, bits = np.asarray(output), self._bits(value)
+        out, bits = np.asarray(output), self._to_bits(value)
         one = np.where(bits, _log(self.p), _log(self.q))
         zero = np.where(bits, _log1m(self.p), _log1m(self.q))
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
@@ -139,7 +139,7 @@ class BitFlip(BitMechanism):
             return dp.RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
         return dp.BitFlipDpEvent(self.p, self.q)
 
-    def _flip(
+    def _flip_bits(
         self,
         bits: NDArray[np.bool_],
         noise: NDArray[np.uint8],
@@ -157,7 +157,7 @@ class BitFlip(BitMechanism):
         out[ties] = rest(ties) < share
         return out
 
-    def _bits(self, value: ArrayLike) -> NDArray[np.bool_]:
+    def _to_bits(self, value: ArrayLike) -> NDArray[np.bool_]:
         array = np.asarray(value)
         return array if array.dtype == bool else self.domain.check(array).astype(bool)
 
@@ -285,7 +285,7 @@ class OneCoordinate(Checked):
         chosen = np.where(possible, index, 0).astype(np.int64)[..., None]
         vectors = np.broadcast_to(vectors, (*shape, self.dimension))
         at = np.take_along_axis(vectors, chosen, axis=-1)[..., 0]
-        rate = self._rate(np.where(bit == 1, at, -at))
+        rate = self._compute_rate(np.where(bit == 1, at, -at))
         return np.where(possible, np.log(rate) - math.log(self.dimension), -np.inf)
 
     def worst_case(self) -> WorstCase:
@@ -311,7 +311,7 @@ class OneCoordinate(Checked):
         """
         return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
-    def _rate(self, entries: ArrayLike) -> NDArray[np.float64]:
+    def _compute_rate(self, entries: ArrayLike) -> NDArray[np.float64]:
         """Returns P(bit = 1) for each of ``entries``.
 
         The probability is computed as a mixture of those at the entries 1 and -1, which loses no
@@ -394,13 +394,13 @@ class Ternary(bases.NumberMechanism):
         ``values``: the numbers, in [-bound, bound].
         ``uniform``: one draw in (0, 1) per number.
         """
-        plus, nonzero = self._chances(values)
+        plus, nonzero = self._get_chances(values)
         return np.where(uniform < plus, self.size, np.where(uniform < nonzero, -self.size, 0.0))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(``output`` | ``value``); -inf for an impossible output."""
         out = np.asarray(output, dtype=np.float64)
-        plus, nonzero = self._chances(self.domain.check(value))
+        plus, nonzero = self._get_chances(self.domain.check(value))
         zero = np.where(out == 0.0, 1.0 - nonzero, 0.0)
         chance = np.where(out == self.size, plus, np.where(out == -self.size, nonzero - plus, zero))
         with np.errstate(divide="ignore"):
@@ -425,7 +425,7 @@ class Ternary(bases.NumberMechanism):
             noise = 1.0 - self.min_delta / self.share
         return dp.RevealedSamplingDpEvent(nonzero, dp.RandomizedResponseDpEvent(noise, 2))
 
-    def _chances(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _get_chances(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns the probability of the report +size, and that of any report other than 0."""
         shift = np.asarray(values, dtype=np.float64) / self.size
         if self.share:
@@ -467,30 +467,30 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
         """Probability with which the output is drawn independently of the input: e^(-epsilon/2),
         rounded up.
         """
-        return bases.compute_noise_probability(self.epsilon, _CELLS, self._near)
+        return bases.compute_noise_probability(self.epsilon, _CELLS, self._n_near)
 
     @property
     def magnitude(self) -> float:
         """Largest absolute value C of an output."""
-        return _CELLS / (_CELLS - self._near) / (1.0 - self.noise_probability)
+        return _CELLS / (_CELLS - self._n_near) / (1.0 - self.noise_probability)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws outputs with exact probabilities, float64 of shape ``size``.
 
         An output is the middle of one of 2^48 cells of the range.
         """
-        first = self._first(self.domain.expand_batch(value, size))
+        first = self._find_first_cell(self.domain.expand_batch(value, size))
         anywhere = draw_bernoulli(self.noise_probability, rng, first.shape)
-        near = first + rng.integers(0, self._near, first.shape)
-        return self._middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
+        near = first + rng.integers(0, self._n_near, first.shape)
+        return self._find_middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` given ``value``; -inf beyond ``magnitude``."""
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
-        first = self._first(self.domain.check(value))
-        near = (cell >= first) & (cell <= first + self._near)
+        first = self._find_first_cell(self.domain.check(value))
+        near = (cell >= first) & (cell <= first + self._n_near)
         low, width = self.noise_probability / _CELLS, 2.0 * self.magnitude / _CELLS
-        high = low + (1.0 - self.noise_probability) / self._near
+        high = low + (1.0 - self.noise_probability) / self._n_near
         inside = (cell >= 0) & (cell <= _CELLS)
         density = np.where(near, math.log(high / width), math.log(low / width))
         return np.where(inside, density, -np.inf)
@@ -503,8 +503,8 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
         No pair of inputs has a larger delta: if two intervals overlap, only the part of one
         interval outside the other counts.
         """
-        near = 1.0 - self.noise_probability * (1.0 - self._near / _CELLS)
-        own = math.log(near / self._near) - math.log(self.noise_probability / _CELLS)
+        near = 1.0 - self.noise_probability * (1.0 - self._n_near / _CELLS)
+        own = math.log(near / self._n_near) - math.log(self.noise_probability / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))
 
     def worst_case(self) -> WorstCase:
@@ -513,18 +513,18 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
         The inputs are -1 and 1. The outputs are one point of each of the three intervals on which
         both densities are constant.
         """
-        reach = self._near / 2
+        reach = self._n_near / 2
         middles = np.array([reach, _CELLS / 2, _CELLS - reach])
-        return WorstCase(inputs=np.array([-1.0, 1.0]), outputs=self._middle(middles))
+        return WorstCase(inputs=np.array([-1.0, 1.0]), outputs=self._find_middle(middles))
 
     @property
-    def _near(self) -> int:
+    def _n_near(self) -> int:
         """Number of cells of the interval [l, r]: the share 1/(e^(epsilon/2) + 1) of all cells."""
         return round(_CELLS / (math.exp(self.epsilon / 2.0) + 1.0))
 
-    def _first(self, value: NDArray[Any]) -> NDArray[np.int64]:
+    def _find_first_cell(self, value: NDArray[Any]) -> NDArray[np.int64]:
         """Returns the index of the first cell of the interval [l, r], for each input."""
-        return np.asarray(np.rint((_CELLS - self._near) * ((1.0 + value) / 2.0)), dtype=np.int64)
+        return np.asarray(np.rint((_CELLS - self._n_near) * ((1.0 + value) / 2.0)), dtype=np.int64)
 
-    def _middle(self, cell: NDArray[Any]) -> NDArray[np.float64]:
+    def _find_middle(self, cell: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray((2.0 * cell + (1.0 - _CELLS)) / _CELLS * self.magnitude)

@@ -88,8 +88,8 @@ class RecordedMessages(Component):
                 out[index] = sent.values
                 continue
             if file.layouts[self.name].form is PartForm.MOVED_ROWS:
-                out[index] = self._base(file)
-            rows = self._within(sent.row_indices, file)
+                out[index] = self._get_base(file)
+            rows = self._check(sent.row_indices, file)
             out[np.repeat(index, sent.row_counts), rows] = sent.values
         return out
 
@@ -104,7 +104,7 @@ class RecordedMessages(Component):
         for index, file, sent in self.read_by_file(clients):
             if file.layouts[self.name].form is PartForm.SENT_ROWS:
                 out[index] = False
-                out[np.repeat(index, sent.row_counts), self._within(sent.row_indices, file)] = True
+                out[np.repeat(index, sent.row_counts), self._check(sent.row_indices, file)] = True
         return out
 
     def sum_all(self) -> NDArray[Any]:
@@ -137,7 +137,7 @@ class RecordedMessages(Component):
                 check_lists(self.kind, sent.values, self.n_items, self.name, str(file.path))
                 yield index, file, sent
 
-    def _base(self, file: MessageFile) -> NDArray[Any] | int:
+    def _get_base(self, file: MessageFile) -> NDArray[Any] | int:
         """Returns the values of rows that messages omit: the broadcast for a model, otherwise 0."""
         if self.kind is not Payload.MODEL:
             return 0
@@ -148,7 +148,7 @@ class RecordedMessages(Component):
             )
         return base
 
-    def _within(self, ids: Ints, file: MessageFile) -> Ints:
+    def _check(self, ids: Ints, file: MessageFile) -> Ints:
         if len(ids) and int(ids.max()) >= self.shape[0]:
             raise InputError(
                 f"Expected row numbers of {self.name!r} below {self.shape[0]} in {file.path}, got "
@@ -284,23 +284,23 @@ class RecordedSystem(System):
             model: Broadcast | None = each.broadcast
             if each.broadcast is not None and (memory := memory - each.broadcast.nbytes) >= 0:
                 model = dict(each.broadcast)
-            clear = self._uploads(each, each.cleartext, model, None) if each.cleartext else None
-            yield Round(model, self._sent(each, model), clear)
+            clear = self._read_files(each, each.cleartext, model, None) if each.cleartext else None
+            yield Round(model, self._read_uploads(each, model), clear)
         release: Broadcast | None = self.recording.release
         if self.rounds < len(self.recording.rounds):
             release = self.recording.rounds[self.rounds].broadcast
         return TrainingResult(None if release is None else dict(release), {}, self.user_vectors)
 
-    def _sent(self, recorded: RecordedRound, model: Broadcast | None) -> Uploads:
+    def _read_uploads(self, recorded: RecordedRound, model: Broadcast | None) -> Uploads:
         sums = recorded.aggregate
         if recorded.uploads or sums is None:
-            return self._uploads(recorded, recorded.uploads, model, sums)
+            return self._read_files(recorded, recorded.uploads, model, sums)
         senders = sums.senders
-        users = np.zeros(0, np.int64) if senders is None else np.sort(self._places(senders))
-        parts = {name: self._summed(name, sums, len(users)) for name in self._ordered(sums)}
+        users = np.zeros(0, np.int64) if senders is None else np.sort(self._find_rows(senders))
+        parts = {name: self._read_sum(name, sums, len(users)) for name in self._sort_names(sums)}
         return Uploads(users, parts)
 
-    def _ordered(self, names: Iterable[str]) -> list[str]:
+    def _sort_names(self, names: Iterable[str]) -> list[str]:
         """Sorts names of message parts: first those in the manifest, in its order, then by name.
 
         Some attacks depend on this order.
@@ -308,7 +308,7 @@ class RecordedSystem(System):
         known = list(self.recording.manifest.components)
         return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
-    def _summed(self, name: str, sums: ArrayFile, count: int) -> Component:
+    def _read_sum(self, name: str, sums: ArrayFile, count: int) -> Component:
         """Returns the part ``name`` of ``count`` messages, of which only the sum was recorded."""
         place = self.recording.path / MANIFEST_FILE
         part = self.recording.manifest.find_part(name, str(place))
@@ -316,7 +316,7 @@ class RecordedSystem(System):
         nowhere = np.zeros(count, np.int64)
         return RecordedMessages(name, (), nowhere, nowhere, part.kind, part.rate, shape, None, sums)
 
-    def _uploads(
+    def _read_files(
         self,
         recorded: RecordedRound,
         files: Sequence[MessageFile],
@@ -333,7 +333,7 @@ class RecordedSystem(System):
         whose = np.arange(len(which))
         named = [file.senders for file in files if file.senders is not None]
         if named:
-            whose = self._places(np.concatenate(named))
+            whose = self._find_rows(np.concatenate(named))
         known = np.flatnonzero(
             (whose >= 0)
             & np.concatenate([np.ones(0, np.bool_), *(file.is_finite for file in files)])
@@ -348,16 +348,16 @@ class RecordedSystem(System):
                 f"{self.recording.path}, got two of {sender!s:.60}. Put one into another round."
             )
         components = {
-            name: self._component(name, files, which[order], place[order], model, sums)
-            for name in self._ordered(files[0].layouts if files else ())
+            name: self._read_part(name, files, which[order], place[order], model, sums)
+            for name in self._sort_names(files[0].layouts if files else ())
         }
         return Uploads(users, MappingProxyType(components))
 
-    def _places(self, senders: NDArray[Any]) -> NDArray[np.int64]:
+    def _find_rows(self, senders: NDArray[Any]) -> NDArray[np.int64]:
         """Returns the rows of senders in the data; -1 for senders that the data do not contain."""
         return self.sender_rows[np.searchsorted(self.recording.senders, senders)]
 
-    def _component(
+    def _read_part(
         self,
         name: str,
         files: Sequence[MessageFile],
@@ -373,7 +373,7 @@ class RecordedSystem(System):
                     f"the components {', '.join(sorted(files[0].layouts))}, as in {files[0].path}",
                     got=", ".join(sorted(file.layouts)),
                 )
-        shape = _shape(name, part, files, model)
+        shape = _find_shape(name, part, files, model)
         n_items = self.n_required_items
         made = RecordedMessages(
             name, tuple(files), which, place, part.kind, part.rate, shape, model, sums, n_items
@@ -381,7 +381,7 @@ class RecordedSystem(System):
         if part.kind in LIST_KINDS:
             for _ in made.read_by_file(np.arange(len(made))):
                 pass  # each message is checked when it is read
-        return _reports(made, part) if part.kind is Payload.REPORTS else made
+        return _load_reports(made, part) if part.kind is Payload.REPORTS else made
 
     def make_messages(self, request: UploadRequest) -> NoReturn:
         """Raises InputError, because recorded clients cannot send new messages."""
@@ -393,7 +393,7 @@ class RecordedSystem(System):
         raise systems.NoScoresError(reason)
 
 
-def _shape(
+def _find_shape(
     name: str, part: RecordedPart, files: Sequence[MessageFile], model: Broadcast | None
 ) -> tuple[int, ...]:
     """Returns the shape of the part ``name`` in a full message.
@@ -426,7 +426,7 @@ def _shape(
     return shape
 
 
-def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
+def _load_reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
     """Loads recorded reports into memory; a report holds signs of randomly chosen coordinates."""
     assert part.magnitude is not None
     assert part.shape is not None

@@ -45,7 +45,7 @@ _Size = Annotated[int, Field(ge=0, lt=2**31)]
 _Code = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-def _titled(value: str) -> str:
+def _check_title(value: str) -> str:
     if not SYSTEM_NAME_REGEX.fullmatch(value):
         raise ValueError(f"expected a name of {SYSTEM_NAME_RULE}")
     return value
@@ -71,7 +71,7 @@ class RecordedPart(BaseModel):
     magnitude: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> RecordedPart:
+    def _check_reports(self) -> RecordedPart:
         if self.kind is Payload.REPORTS and not (
             self.magnitude and self.shape and len(self.shape) == 2
         ):
@@ -105,7 +105,7 @@ class Manifest(BaseModel):
 
     format: Literal["fedrec-auditor recording"] = "fedrec-auditor recording"
     version: Literal[1] = 1
-    algorithm: Annotated[str, AfterValidator(_titled)]
+    algorithm: Annotated[str, AfterValidator(_check_title)]
     n_items: Annotated[int, Field(ge=1, lt=2**31)]
     items: tuple[int, ...] | tuple[str, ...] | None = None
     components: Mapping[str, RecordedPart] = Field(
@@ -118,7 +118,7 @@ class Manifest(BaseModel):
     channel: Mapping[str, float | str] | None = None
 
     @model_validator(mode="after")
-    def _consistent(self) -> Manifest:
+    def _check_manifest(self) -> Manifest:
         if self.items is not None:
             if len(self.items) != self.n_items:
                 raise ValueError(f"expected {self.n_items} items (n_items), got {len(self.items)}")
@@ -129,7 +129,7 @@ class Manifest(BaseModel):
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
                 raise ValueError(f"expected rows with {self.n_items} lists (n_items) of one length")
         if self.channel is not None:
-            _channel(self.channel)
+            _make_channel(self.channel)
         return self
 
     @classmethod
@@ -210,7 +210,7 @@ class Manifest(BaseModel):
     @property
     def noise_channel(self) -> NoiseChannel | None:
         """Public distribution of the clients' randomizer; None if the manifest states none."""
-        return None if self.channel is None else _channel(self.channel)
+        return None if self.channel is None else _make_channel(self.channel)
 
 
 def describe_channel(channel: NoiseChannel | None) -> dict[str, float | str] | None:
@@ -224,7 +224,7 @@ def describe_channel(channel: NoiseChannel | None) -> dict[str, float | str] | N
     return None
 
 
-def _channel(values: Mapping[str, float | str]) -> NoiseChannel:
+def _make_channel(values: Mapping[str, float | str]) -> NoiseChannel:
     given: dict[str, Any] = dict(values)
     kind = _CHANNELS.get(str(given.pop("name", None)))
     if kind is None:
@@ -315,16 +315,16 @@ class Recording:
         release: ArrayFile | None = None
         truth: Path | None = None
         rounds: list[RecordedRound] = []
-        for entry in _entries(path, digest):
-            role = _role(entry)
+        for entry in _iter_entries(path, digest):
+            role = _get_role(entry)
             if entry.name == TRUTH_FILE:
                 truth = entry
             elif role == RELEASE_STEM:
-                release = _once(release, entry)
+                release = _open_once(release, entry)
             elif entry.name == ROUNDS_FOLDER:
                 check_folder(entry, "the folder of rounds")
-                for folder in _entries(entry, digest):
-                    rounds.append(_round(folder, digest, memory))
+                for folder in _iter_entries(entry, digest):
+                    rounds.append(_read_round(folder, digest, memory))
                     memory -= rounds[-1].index_nbytes
             elif entry.name != MANIFEST_FILE:
                 release_file = f"{RELEASE_STEM}.safetensors"
@@ -420,17 +420,17 @@ class Recording:
                     f"{silent[0]!s:.40}, sent no message of finite numbers and are left out."
                 )
         rounds = (
-            replace(each, broadcast=_finite(each.broadcast), aggregate=_finite(each.aggregate))
+            replace(each, broadcast=_keep_finite(each.broadcast), aggregate=_keep_finite(each.aggregate))
             for each in self.rounds
         )
-        return replace(self, rounds=tuple(rounds), release=_finite(self.release)), tuple(notes)
+        return replace(self, rounds=tuple(rounds), release=_keep_finite(self.release)), tuple(notes)
 
 
-def _finite(stored: ArrayFile | None) -> ArrayFile | None:
+def _keep_finite(stored: ArrayFile | None) -> ArrayFile | None:
     return stored if stored is not None and stored.is_finite else None
 
 
-def _entries(folder: Path, digest: Any) -> Iterator[Path]:
+def _iter_entries(folder: Path, digest: Any) -> Iterator[Path]:
     """Yields the entries of a folder, sorted by name, and adds them to ``digest``.
 
     Names that begin with a dot belong to drafts, which are left out.
@@ -442,12 +442,12 @@ def _entries(folder: Path, digest: Any) -> Iterator[Path]:
             yield entry
 
 
-def _role(entry: Path) -> str:
+def _get_role(entry: Path) -> str:
     """Returns the file's name up to a hyphen, without suffix; "" if the format is not known."""
     return entry.stem.partition("-")[0] if entry.suffix in READER_BY_SUFFIX else ""
 
 
-def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
+def _read_round(folder: Path, digest: Any, memory: float) -> RecordedRound:
     if not (folder.name.isascii() and folder.name.isdecimal() and len(folder.name) < 10):
         raise InputError(
             f"Expected a round's number as the name of a folder, got {str(folder)!r}. Rename it."
@@ -456,8 +456,8 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
     broadcast: ArrayFile | None = None
     aggregate: ArrayFile | None = None
     messages: dict[str, list[MessageFile]] = {UPLOADS_STEM: [], CLEARTEXT_STEM: []}
-    for entry in _entries(folder, digest):
-        role = _role(entry)
+    for entry in _iter_entries(folder, digest):
+        role = _get_role(entry)
         if role in messages:
             messages[role].append(MessageFile(entry))
             memory -= messages[role][-1].index_nbytes
@@ -467,9 +467,9 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
                     "Remove rounds, or allow more memory by --memory."
                 )
         elif role == BROADCAST_STEM:
-            broadcast = _once(broadcast, entry)
+            broadcast = _open_once(broadcast, entry)
         elif role == AGGREGATE_STEM:
-            aggregate = _once(aggregate, entry)
+            aggregate = _open_once(aggregate, entry)
         else:
             raise InputError(
                 f"Expected only files {BROADCAST_STEM}, {UPLOADS_STEM}-*, {CLEARTEXT_STEM}-* or "
@@ -485,7 +485,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
     )
 
 
-def _once(before: ArrayFile | None, entry: Path) -> ArrayFile:
+def _open_once(before: ArrayFile | None, entry: Path) -> ArrayFile:
     if before is not None:
         raise InputError(
             f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove it."

@@ -73,7 +73,7 @@ class GroundTruth:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-            return cls._of(arrays, path)
+            return cls._from_arrays(arrays, path)
         except InputError:
             raise
         except Exception as error:
@@ -83,7 +83,7 @@ class GroundTruth:
             ) from error
 
     @classmethod
-    def _of(cls, arrays: dict[str, NDArray[Any]], path: Path) -> GroundTruth:
+    def _from_arrays(cls, arrays: dict[str, NDArray[Any]], path: Path) -> GroundTruth:
         users, items = (arrays[name].astype(np.int64) for name in ("users", "items"))
         indptr, indices, values = (arrays[name] for name in _TABLE)
         ratings = sparse.csr_array((values, indices, indptr), shape=(len(users), len(items)))
@@ -187,7 +187,7 @@ class RecordingWriter:
         (self.path / recording.ROUNDS_FOLDER).mkdir(parents=True, exist_ok=True)
         draft = self.path / f".{secrets.token_hex(8)}"
         draft.write_text(self.manifest.to_json(), encoding="utf-8")
-        is_first = _placed(draft, self.path / recording.MANIFEST_FILE)
+        is_first = _place_file(draft, self.path / recording.MANIFEST_FILE)
         if not is_first and Manifest.read(self.path) != self.manifest:
             raise InputError(
                 f"Expected no other recording at {self.path}, got one with other settings. Give "
@@ -206,9 +206,9 @@ class RecordingWriter:
         self._round.mkdir(exist_ok=True)
         self._broadcast = None
         if broadcast is not None:
-            model = {name: _array(name, value) for name, value in broadcast.items()}
+            model = {name: _to_array(name, value) for name, value in broadcast.items()}
             self._broadcast = model
-            self._write(self._round, recording.BROADCAST_STEM, model)
+            self._write_file(self._round, recording.BROADCAST_STEM, model)
 
     def upload(self, sender: SenderNameOrNumber, arrays: Mapping[str, Any]) -> None:
         """Writes the message of one sender in the current round.
@@ -223,11 +223,11 @@ class RecordingWriter:
         written: _Arrays = {}
         for part, value in arrays.items():
             if isinstance(value, tuple):
-                ids, values = (_array(part, each) for each in value)
-                written |= _partial(part, PartForm.SENT_ROWS, values, ids, np.array([len(ids)]))
+                ids, values = (_to_array(part, each) for each in value)
+                written |= _pack_rows(part, PartForm.SENT_ROWS, values, ids, np.array([len(ids)]))
             else:
-                written |= self._packed(part, _array(part, value)[None], None)
-        self._messages(f"{recording.UPLOADS_STEM}-{name}", written, [sender])
+                written |= self._pack(part, _to_array(part, value)[None], None)
+        self._write_messages(f"{recording.UPLOADS_STEM}-{name}", written, [sender])
 
     def uploads(
         self,
@@ -255,13 +255,13 @@ class RecordingWriter:
                     ids, signs = part.coordinates[block], np.where(part.is_positive[block], 1, -1)
                     counts = np.full(len(block), ids.shape[1])
                     values = signs.astype(np.int8).ravel()
-                    written |= _partial(name, PartForm.SENT_ROWS, values, ids.ravel(), counts)
+                    written |= _pack_rows(name, PartForm.SENT_ROWS, values, ids.ravel(), counts)
                 else:
-                    written |= self._packed(name, part.to_dense(block), part.flag_sent_rows(block))
+                    written |= self._pack(name, part.to_dense(block), part.flag_sent_rows(block))
             self._files += 1
             stem = recording.CLEARTEXT_STEM if clear else recording.UPLOADS_STEM
             stem = f"{stem}-{self._files:06}"
-            self._messages(stem, written, None if senders is None else senders[block])
+            self._write_messages(stem, written, None if senders is None else senders[block])
 
     def aggregate(
         self,
@@ -273,8 +273,8 @@ class RecordingWriter:
         sums: sum of each named part over all messages, by the part's name
         senders: clients whose messages are in the sums; None if they are not known
         """
-        written = {name: _array(name, value) for name, value in sums.items()}
-        self._messages(recording.AGGREGATE_STEM, written, senders)
+        written = {name: _to_array(name, value) for name, value in sums.items()}
+        self._write_messages(recording.AGGREGATE_STEM, written, senders)
 
     def close(self, release: Mapping[str, Any] | None = None) -> None:
         """Ends the recording, and writes the model that was published at the end, if it is given.
@@ -282,8 +282,8 @@ class RecordingWriter:
         ``release`` is this model, as a dictionary of arrays by name; None if it is not recorded.
         """
         if release is not None:
-            model = {name: _array(name, value) for name, value in release.items()}
-            self._write(self.path, recording.RELEASE_STEM, model)
+            model = {name: _to_array(name, value) for name, value in release.items()}
+            self._write_file(self.path, recording.RELEASE_STEM, model)
 
     def __enter__(self) -> Self:
         return self
@@ -296,7 +296,7 @@ class RecordingWriter:
     ) -> None:
         self.close()
 
-    def _packed(self, name: str, values: NDArray[Any], sent: NDArray[np.bool_] | None) -> _Arrays:
+    def _pack(self, name: str, values: NDArray[Any], sent: NDArray[np.bool_] | None) -> _Arrays:
         """Returns the arrays by which a file stores messages: all numbers, or some rows of tables.
 
         name: name of the part
@@ -307,7 +307,7 @@ class RecordingWriter:
         """
         part = self.manifest.find_part(name, "the settings of the recording")
         if sent is not None and values.ndim > 1 and not sent.all():
-            return _partial(
+            return _pack_rows(
                 name, PartForm.SENT_ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1)
             )
         base = (self._broadcast or {}).get(name) if part.kind is Payload.MODEL else None
@@ -315,15 +315,15 @@ class RecordingWriter:
             moved = (values != base).any(axis=2)
             if moved.mean() < _FEW and base.dtype == values.dtype:
                 ids = np.nonzero(moved)[1]
-                return _partial(name, PartForm.MOVED_ROWS, values[moved], ids, moved.sum(axis=1))
+                return _pack_rows(name, PartForm.MOVED_ROWS, values[moved], ids, moved.sum(axis=1))
         return {name: values}
 
-    def _messages(self, stem: str, written: _Arrays, senders: Any) -> None:
+    def _write_messages(self, stem: str, written: _Arrays, senders: Any) -> None:
         if self._round is None:
             raise InputError("Expected a round that has begun, got none. Call round(number) first.")
-        self._write(self._round, stem, written, senders)
+        self._write_file(self._round, stem, written, senders)
 
-    def _write(self, folder: Path, stem: str, written: _Arrays, senders: Any = None) -> None:
+    def _write_file(self, folder: Path, stem: str, written: _Arrays, senders: Any = None) -> None:
         from safetensors.numpy import save_file
 
         arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in written.items()}
@@ -336,14 +336,14 @@ class RecordingWriter:
                 metadata = {SENDERS_NAME: json.dumps([str(each) for each in senders])}
         draft = folder / f".{secrets.token_hex(8)}"
         save_file(arrays, draft, metadata=metadata)
-        if not _placed(draft, folder / f"{stem}.safetensors"):
+        if not _place_file(draft, folder / f"{stem}.safetensors"):
             raise InputError(
                 f"Expected one file {stem} in {folder}, got a second one. Begin the next round, "
                 "and write one message per sender and round."
             )
 
 
-def _partial(name: str, form: PartForm, values: NDArray[Any], ids: Ints, counts: Ints) -> _Arrays:
+def _pack_rows(name: str, form: PartForm, values: NDArray[Any], ids: Ints, counts: Ints) -> _Arrays:
     return {
         name: values,
         f"{name}:{form}": ids.astype(np.int64),
@@ -351,7 +351,7 @@ def _partial(name: str, form: PartForm, values: NDArray[Any], ids: Ints, counts:
     }
 
 
-def _array(name: str, value: Any) -> NDArray[Any]:
+def _to_array(name: str, value: Any) -> NDArray[Any]:
     """Converts ``value`` to an array; InputError if it has no numbers, or an invalid ``name``."""
     if not name or ":" in name or name == SENDERS_NAME:
         raise InputError(
@@ -366,7 +366,7 @@ def _array(name: str, value: Any) -> NDArray[Any]:
     return array
 
 
-def _placed(draft: Path, path: Path) -> bool:
+def _place_file(draft: Path, path: Path) -> bool:
     """Moves the file ``draft`` to ``path``; returns False if a file exists there, else True."""
     try:
         os.link(draft, path)

@@ -30,7 +30,7 @@ def check_file(path: Path, max_size: float, what: str) -> None:
 
     A link is not a regular file. ``what`` is the name of the file in error messages.
     """
-    _check(path, what, stat.S_ISREG, "file")
+    _check_path(path, what, stat.S_ISREG, "file")
     if (size := path.stat().st_size) > max_size:
         raise InputError(
             f"Expected {what} of at most {max_size:,.0f} bytes at {path}, got {size:,}. Split it."
@@ -42,10 +42,10 @@ def check_folder(path: Path, what: str) -> None:
 
     ``what`` is the name of the folder in error messages.
     """
-    _check(path, what, stat.S_ISDIR, "folder")
+    _check_path(path, what, stat.S_ISDIR, "folder")
 
 
-def _check(path: Path, what: str, fits: object, noun: str) -> None:
+def _check_path(path: Path, what: str, fits: object, noun: str) -> None:
     try:
         mode = os.lstat(path).st_mode
     except (OSError, ValueError) as error:
@@ -130,7 +130,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
         except InputError:
             raise
         except Exception as error:
-            raise self._broken(error) from error
+            raise self._make_broken_error(error) from error
         if len(heads) > MAX_ARRAYS_PER_FILE:
             raise InputError(
                 f"Expected at most {MAX_ARRAYS_PER_FILE:,} arrays in {self.path}, "
@@ -148,12 +148,12 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
         damaged.
         """
         try:
-            with self._opened() as read:
+            with self._open() as read:
                 yield read
         except InputError:
             raise
         except Exception as error:
-            raise self._broken(error) from error
+            raise self._make_broken_error(error) from error
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Reads the whole array ``name``; float16 becomes float32.
@@ -193,7 +193,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
         """
         return self.per_message_arrays.get(SENDERS_NAME)
 
-    def _indexes(self, name: str) -> bool:
+    def _is_index(self, name: str) -> bool:
         """Whether the array ``name`` has one entry per message and is read on opening."""
         return name == SENDERS_NAME or name.endswith(f":{COUNTS_SUFFIX}")
 
@@ -201,9 +201,9 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]: ...
 
     @abstractmethod
-    def _opened(self) -> Any: ...
+    def _open(self) -> Any: ...
 
-    def _broken(self, error: Exception) -> InputError:
+    def _make_broken_error(self, error: Exception) -> InputError:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         return InputError(
             f"Expected a complete file of arrays at {self.path}, got: {why}. Write it anew."
@@ -226,12 +226,12 @@ class SafetensorsFile(ArrayFile):
                         f"{part.get_dtype()}. Save this array as float32."
                     )
                 heads[name] = ArrayInfo(tuple(part.get_shape()), np.dtype(dtype))
-                if self._indexes(name):
+                if self._is_index(name):
                     index[name] = np.asarray(file.get_tensor(name))
             header = (file.metadata() or {}).get(SENDERS_NAME)
-        return heads, index if header is None else index | {SENDERS_NAME: self._listed(header)}
+        return heads, index if header is None else index | {SENDERS_NAME: self._to_senders(header)}
 
-    def _listed(self, header: str) -> NDArray[np.str_]:
+    def _to_senders(self, header: str) -> NDArray[np.str_]:
         names = json.loads(header)
         if not (isinstance(names, list) and all(isinstance(each, str) for each in names)):
             raise InputError(
@@ -243,7 +243,7 @@ class SafetensorsFile(ArrayFile):
         return np.array(names, dtype=np.str_)
 
     @contextmanager
-    def _opened(self) -> Iterator[RowSliceReader]:
+    def _open(self) -> Iterator[RowSliceReader]:
         from safetensors import safe_open
 
         with ExitStack() as stack:
@@ -285,7 +285,7 @@ class NpzFile(ArrayFile):
                 if self.only_names and name not in self.only_names:
                     continue
                 with archive.open(info) as file:
-                    head, start = _header(file)
+                    head, start = _read_header(file)
                     if head.dtype.kind not in ("biufUS" if name in self.text_names else "biuf"):
                         raise ValueError(f"array {name!r} of {head.dtype}, which are not numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
@@ -295,25 +295,25 @@ class NpzFile(ArrayFile):
                     if head.is_fortran:  # to read a few rows, all rows have to be read
                         elements = max(self.n_fortran_elements, math.prod(head.shape))
                         object.__setattr__(self, "n_fortran_elements", elements)
-                    if self._indexes(name):
+                    if self._is_index(name):
                         if size > (limit := self.max_index_bytes):
                             raise ValueError(f"{size:,} bytes of {name!r}, above limit {limit:,}")
-                        index[name] = _slice(file, head, slice(None))
+                        index[name] = _read_slice(file, head, slice(None))
         return heads, index
 
     @contextmanager
-    def _opened(self) -> Iterator[RowSliceReader]:
+    def _open(self) -> Iterator[RowSliceReader]:
         with zipfile.ZipFile(self.path) as archive:
 
             def read(name: str, rows: slice) -> NDArray[Any]:
                 with archive.open(f"{name}.npy") as file:
-                    _header(file)
-                    return _slice(file, self.headers[name], rows)
+                    _read_header(file)
+                    return _read_slice(file, self.headers[name], rows)
 
             yield read
 
 
-def _header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
+def _read_header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
     """Returns an array's shape and data type, and the offset of its first number in the file.
 
     Raises ValueError for arrays of objects.
@@ -330,7 +330,7 @@ def _header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
     return ArrayInfo(tuple(shape), dtype, fortran and len(shape) > 1), file.tell()
 
 
-def _slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
+def _read_slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
     """Reads rows of the array whose numbers begin at the file's position.
 
     In Fortran order, the whole array is read.
@@ -484,7 +484,7 @@ class MessageFile:
             layouts[name] = PartLayout(form, head.dtype, head.shape[1:])
             sizes[name] = head.shape[0]
             if form is not PartForm.FULL:
-                starts[name] = self._starts(tensors, name, form)
+                starts[name] = self._find_starts(tensors, name, form)
                 sizes[name] = len(starts[name]) - 1
         if len(set(sizes.values())) != 1:
             raise self.make_error("one message per sender in each part", got=f"counts {sizes}")
@@ -512,7 +512,7 @@ class MessageFile:
         If ``ordered``, the rows of each message are sorted by index, and InputError is raised if a
         message has the same row twice. Otherwise they have the order of the file.
         """
-        pieces = self._read(name, places)
+        pieces = self._read_part(name, places)
         if not ordered:
             return pieces
         whose = np.repeat(np.arange(len(pieces.row_counts)), pieces.row_counts)
@@ -536,7 +536,7 @@ class MessageFile:
         for name, layout in self.layouts.items():
             for block in iter_blocks(self.n_messages, self.count_min_elements(name), _BLOCK):
                 places = np.arange(block.start, block.stop)
-                pieces = self._read(name, places)
+                pieces = self._read_part(name, places)
                 whose = (
                     places if layout.form is PartForm.FULL else np.repeat(places, pieces.row_counts)
                 )
@@ -551,7 +551,7 @@ class MessageFile:
         """
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
 
-    def _starts(self, tensors: ArrayFile, name: str, form: PartForm) -> NDArray[np.int64]:
+    def _find_starts(self, tensors: ArrayFile, name: str, form: PartForm) -> NDArray[np.int64]:
         heads = tensors.headers
         counts, ids = heads.get(f"{name}:{COUNTS_SUFFIX}"), heads[f"{name}:{form}"]
         if counts is None or any(
@@ -566,12 +566,12 @@ class MessageFile:
             raise self.make_error(f"counts >= 0 of {name!r} that add up to its {total} rows", got)
         return np.concatenate([[0], np.cumsum(each)])
 
-    def _read(self, name: str, places: Ints) -> StoredPart:
+    def _read_part(self, name: str, places: Ints) -> StoredPart:
         layout = self.layouts[name]
         starts = self.row_starts.get(name, np.arange(self.n_messages + 1))
         values, ids = [np.zeros((0, *layout.shape), layout.dtype)], [np.zeros(0, np.int64)]
         with self.arrays.open_slices() as read:
-            for first, last in _runs(places):
+            for first, last in _find_runs(places):
                 rows = slice(int(starts[first]), int(starts[last]))
                 values.append(read(name, rows))
                 if layout.form is not PartForm.FULL:
@@ -582,7 +582,7 @@ class MessageFile:
         return StoredPart(together, np.concatenate(ids), np.diff(starts)[places])
 
 
-def _runs(places: Ints) -> Iterator[tuple[int, int]]:
+def _find_runs(places: Ints) -> Iterator[tuple[int, int]]:
     """Yields runs of consecutive numbers in ``places``: first number, and last number plus one."""
     cuts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
     for start, stop in pairwise(cuts):

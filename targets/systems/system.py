@@ -133,18 +133,18 @@ class System(Checked, Target, ABC):
         The name is the class attribute ``called`` if it exists. Otherwise it is the file's name, or
         the class's name in a file ``*_systems.py``.
         """
-        return _called(type(self))
+        return _get_name(type(self))
 
     @property
     def paper(self) -> str:
         """Title of the paper that describes the system."""
-        paper, _ = self._described()
+        paper, _ = self._find_paper_and_name()
         return paper.heading.title
 
     @property
     def reported_metrics(self) -> tuple[base.ReportedMetric, ...]:
         """Utility values that the paper prints for this system, such as HR@10."""
-        paper, name = self._described()
+        paper, name = self._find_paper_and_name()
         return paper.get_reported_metrics(name)
 
     @property
@@ -212,7 +212,7 @@ class System(Checked, Target, ABC):
         own scope, and again for each further scope for which a reader might take it. ``population``
         has the numbers of users and items, on which an epsilon may depend.
         """
-        paper, name = self._described()
+        paper, name = self._find_paper_and_name()
         return paper.get_claims(name, self, population)
 
     def run(
@@ -326,7 +326,7 @@ class System(Checked, Target, ABC):
         """
 
     @classmethod
-    def _described(cls) -> tuple[Paper, str]:
+    def _find_paper_and_name(cls) -> tuple[Paper, str]:
         """Returns the paper in whose folder the class is defined, and the class's name.
 
         For a class outside the folders of papers, the paper and the name are those of its nearest
@@ -334,14 +334,14 @@ class System(Checked, Target, ABC):
         """
         for kind in cls.__mro__:
             if (paper := find_paper(kind.__module__)) is not None:
-                return paper, _called(kind)
+                return paper, _get_name(kind)
         raise InputError(
             f"Expected the class {cls.__name__} to define paper, reported_metrics and get_claims, "
             "or to be in the folder of a paper, got neither. Define these three members."
         )
 
 
-def _called(kind: type) -> str:
+def _get_name(kind: type) -> str:
     """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
     own = name_choice(kind.__name__) if module.endswith("systems") else module.replace("_", "-")

@@ -428,7 +428,7 @@ class MessagePacker:
         self.has_message.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
-            self._parts.setdefault(name, []).append(self._packed(name, array))
+            self._parts.setdefault(name, []).append(self._pack(name, array))
 
     def pack_components(self, example: Callable[[], ClientMessage] = dict) -> dict[str, Component]:
         """Joins the added messages to one component per array name, with one row per device.
@@ -438,27 +438,27 @@ class MessagePacker:
         """
         made = {}
         for name, array in (self._like or example()).items():
-            nothing = self._packed(name, self._rest(name, array))
+            nothing = self._pack(name, self._get_base(name, array))
             sent = iter(self._parts.get(name, ()))
             parts = [next(sent) if there else nothing for there in self.has_message]
-            made[name] = self._component(name, parts)
+            made[name] = self._join_parts(name, parts)
         return made
 
-    def _rest(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
+    def _get_base(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         model = (self.broadcast or {}).get(name)
         if self.get_kind(name) is Payload.MODEL and model is not None and model.shape == like.shape:
             return model.astype(like.dtype, copy=False)
         return np.zeros_like(like)
 
-    def _packed(self, name: str, array: NDArray[Any]) -> tuple[NDArray[np.intp] | None, Any]:
+    def _pack(self, name: str, array: NDArray[Any]) -> tuple[NDArray[np.intp] | None, Any]:
         if array.ndim != 2 or array.dtype.kind != "f":
             return None, array
-        moved = np.flatnonzero((array != self._rest(name, array)).any(axis=1))
+        moved = np.flatnonzero((array != self._get_base(name, array)).any(axis=1))
         if len(moved) > _FEW * len(array):
             return None, array
         return moved, (array.shape, array[moved])
 
-    def _component(self, name: str, parts: list[tuple[NDArray[np.intp] | None, Any]]) -> Component:
+    def _join_parts(self, name: str, parts: list[tuple[NDArray[np.intp] | None, Any]]) -> Component:
         kind = self.get_kind(name)
         if all(rows is None for rows, _ in parts):
             return Dense(np.stack([array for _, array in parts]), kind)
@@ -473,5 +473,5 @@ class MessagePacker:
             values=np.concatenate(values).astype(dtype, copy=False),
             n_rows=shape[0],
             kind=kind,
-            broadcast=self._rest(name, np.empty(shape, dtype)),
+            broadcast=self._get_base(name, np.empty(shape, dtype)),
         )

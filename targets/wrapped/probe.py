@@ -103,18 +103,18 @@ def probe_client(
     with restore_random_state():
         first, histories = trial.first(histories)
         notes = []
-        if not all(_equal(first, trial(histories[0])) for _ in range(_AGAIN)):
-            notes.append(_unrepeatable(trial, histories[0]))
+        if not all(_are_equal(first, trial(histories[0])) for _ in range(_AGAIN)):
+            notes.append(_note_randomness(trial, histories[0]))
         messages = [first, *map(trial, histories[1:])]
         tried = [(h, m) for h, m in zip(histories, messages, strict=True) if m is not None]
-        if not notes and not _equal(first, trial(histories[0])):
+        if not notes and not _are_equal(first, trial(histories[0])):
             _refuse_kept_state(function)
         if has_claim:
             notes += _note_on_seeds(trial, histories, first)
     all_kinds = {
         name: kinds.get(name)
         or kinds.get("")
-        or (Payload.ITEMS if _lists_own(name, tried) else None)
+        or (Payload.ITEMS if _is_item_list(name, tried) else None)
         or trial.kind(name, histories[0], first, is_averaged=is_averaged)
         for name in first
     }
@@ -122,18 +122,18 @@ def probe_client(
         for _, message in tried:
             where = f"messages of your client ({locate_source(function)})"
             check_lists(kind, message[name], interactions.n_items, name, where)
-    any_items = not is_fixed and _takes_more(trial, make_model, histories[0])
+    any_items = not is_fixed and _can_take_more(trial, make_model, histories[0])
     if not any_items:
         notes.append(
             f"Your model or client ({locate_source(function)}) is made for {interactions.n_items} "
             "items: games run with all of these items, and therefore take longer."
         )
     size = sum(part.nbytes for part in first.values())
-    more = partial(_repeated, trial, histories)
+    more = partial(_repeat_rounds, trial, histories)
     return ProbeResult(all_kinds, trial.client.part_types, any_items, tuple(notes), size, more)
 
 
-def _repeated(
+def _repeat_rounds(
     trial: _Trial, histories: Sequence[History], rounds: int
 ) -> Iterator[tuple[int, list[ClientMessage]]]:
     """Yields pairs: a round number, and the messages of five devices that have equal histories.
@@ -157,10 +157,10 @@ def _note_on_seeds(
 
     A finite epsilon at delta 0 requires randomness that differs between devices.
     """
-    if not all(_equal(first, trial(histories[0], seed=trial.seed + n)) for n in range(_AGAIN)):
+    if not all(_are_equal(first, trial(histories[0], seed=trial.seed + n)) for n in range(_AGAIN)):
         return ()
     for history in histories[1:]:
-        if not _equal(trial(history), trial(history, seed=trial.seed + 1)):
+        if not _are_equal(trial(history), trial(history, seed=trial.seed + 1)):
             return ()
     return (
         f"Messages of your client ({locate_source(trial.function)}) do not depend on its seed. No "
@@ -169,7 +169,7 @@ def _note_on_seeds(
     )
 
 
-def _takes_more(trial: _Trial, make_model: ModelFactory, history: History) -> bool:
+def _can_take_more(trial: _Trial, make_model: ModelFactory, history: History) -> bool:
     """Returns whether model and client also work with four more items than the data have."""
     more = history.n_items + _MORE_ITEMS
     try:
@@ -183,7 +183,7 @@ def _takes_more(trial: _Trial, make_model: ModelFactory, history: History) -> bo
     return True
 
 
-def _lists_own(name: str, tried: Sequence[tuple[History, ClientMessage]]) -> bool:
+def _is_item_list(name: str, tried: Sequence[tuple[History, ClientMessage]]) -> bool:
     """Returns whether the array ``name`` of the messages is a list of the device's items.
 
     The array must contain all of a device's items, or as many as fit, but not the whole catalogue.
@@ -263,22 +263,22 @@ class _Trial:
         return Payload.MODEL if follows > _MODEL else Payload.CHANGE
 
 
-def _equal(first: ClientMessage | None, other: ClientMessage | None) -> bool:
+def _are_equal(first: ClientMessage | None, other: ClientMessage | None) -> bool:
     if first is None or other is None:
         return first is other
     same = first.keys() == other.keys()
     return same and all(np.array_equal(first[name], other[name]) for name in first)
 
 
-def _unrepeatable(trial: _Trial, history: History) -> str:
+def _note_randomness(trial: _Trial, history: History) -> str:
     """Returns a note that a client draws randomness from the operating system.
 
     The client's first message is computed in two new processes. If the two messages are equal, the
     client instead keeps something between calls, and InputError is raised.
     """
     fresh = replace(trial, client=CheckedClient(trial.function, drops_out=trial.client.drops_out))
-    first, again = (_in_fresh_process(fresh, history) for _ in range(2))
-    if _equal(first, again):
+    first, again = (_run_in_new_process(fresh, history) for _ in range(2))
+    if _are_equal(first, again):
         _refuse_kept_state(trial.function)
     return (
         f"Your client ({locate_source(trial.function)}) draws random numbers from the operating "
@@ -287,7 +287,7 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
     )
 
 
-def _in_fresh_process(trial: _Trial, history: History) -> ClientMessage | None:
+def _run_in_new_process(trial: _Trial, history: History) -> ClientMessage | None:
     """Returns the client's message in a new process; None if the device drops out.
 
     Raises InputError if the client cannot be sent to another process.

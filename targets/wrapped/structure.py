@@ -57,13 +57,13 @@ def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStruct
     """
     arrays: dict[str, NDArray[Any]] = {}
     form: dict[str, str] = {}
-    build = _apart(value, "", arrays, form, what, _DEPTH)
+    build = _split(value, "", arrays, form, what, _DEPTH)
     if not arrays:
         raise InputError(f"Expected arrays in {what}, got {value!r:.80}. Give at least one number.")
     return arrays, ArrayStructure(build, form)
 
 
-def _apart(
+def _split(
     value: Any,
     name: str,
     arrays: dict[str, NDArray[Any]],
@@ -75,23 +75,23 @@ def _apart(
     form[name] = "number" if isinstance(value, bool | int | float | np.generic) else named
     if isinstance(value, Mapping) and depth:
         inner = {
-            key: _apart(each, f"{name}.{key}" if name else str(key), arrays, form, what, depth - 1)
+            key: _split(each, f"{name}.{key}" if name else str(key), arrays, form, what, depth - 1)
             for key, each in value.items()
         }
         if name and not inner:
             arrays[f"{name}."] = np.zeros(1)
         return lambda given: {key: make(given) for key, make in inner.items()}
-    if isinstance(value, list | tuple) and depth and not _plain_numbers(value):
+    if isinstance(value, list | tuple) and depth and not _are_numbers(value):
         kind = type(value) if type(value) in (list, tuple) else list
         members = [
-            _apart(each, f"{name}.{at}" if name else str(at), arrays, form, what, depth - 1)
+            _split(each, f"{name}.{at}" if name else str(at), arrays, form, what, depth - 1)
             for at, each in enumerate(value)
         ]
         return lambda given: kind(make(given) for make in members)
     own = name or NAME_OF_SINGLE_ARRAY
     if own in arrays:
         raise InputError(f"Expected one part named {own!r} in {what}, got two. Rename one of them.")
-    array = _array(value, own, what)
+    array = _to_array(value, own, what)
     shape = np.shape(value) if not sparse.issparse(value) else array.shape
     arrays[own] = array.reshape(1) if array.ndim == 0 else array
     if _is_tensor(value):
@@ -102,7 +102,7 @@ def _apart(
     return lambda given: np.array(given[own]).reshape(shape)
 
 
-def _plain_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
+def _are_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
     return all(isinstance(each, bool | int | float | np.number) for each in value)
 
 
@@ -110,7 +110,7 @@ def _is_tensor(value: Any) -> bool:
     return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
 
 
-def _array(value: Any, name: str, what: str) -> NDArray[Any]:
+def _to_array(value: Any, name: str, what: str) -> NDArray[Any]:
     """Converts ``value`` to one array of numbers; torch's bfloat16 becomes float32.
 
     Other data types do not change. Raises InputError for data that are not numbers.

@@ -82,7 +82,7 @@ class TorchClient:
         from torch import nn
 
         if isinstance(self._model, nn.Module):
-            return _arrays(self._shared(self._model))
+            return _to_arrays(self._get_shared(self._model))
         return self.init_params
 
     def __call__(
@@ -95,10 +95,10 @@ class TorchClient:
         """
         import torch
 
-        module = self._module(history.n_items)
+        module = self._copy_module(history.n_items)
         module.train()
         with torch.no_grad():
-            for name, tensor in self._tensors(module):
+            for name, tensor in self._get_tensors(module):
                 known = state.get(name) if self._is_private(name) else model[name]
                 if known is not None:
                     tensor.copy_(torch.from_numpy(np.array(known)))
@@ -109,8 +109,8 @@ class TorchClient:
             value: Any = self._loss(module, history, rng)
             value.backward()
             optimizer.step()
-        state.update({n: _numbers(t) for n, t in self._tensors(module) if self._is_private(n)})
-        after = _arrays(self._shared(module))
+        state.update({n: _to_array(t) for n, t in self._get_tensors(module) if self._is_private(n)})
+        after = _to_arrays(self._get_shared(module))
         if self._protect is None:
             return after
         changes = {name: array - model[name] for name, array in after.items()}
@@ -119,9 +119,9 @@ class TorchClient:
 
     def init_params(self, n_items: int) -> ArraysByName:
         """Returns the shared parameters of an untrained module for ``n_items`` items, by name."""
-        return _arrays(self._shared(self._module(n_items)))
+        return _to_arrays(self._get_shared(self._copy_module(n_items)))
 
-    def _module(self, n_items: int) -> torch.nn.Module:
+    def _copy_module(self, n_items: int) -> torch.nn.Module:
         """Returns a copy of the untrained module for ``n_items`` items."""
         from torch import nn, random
 
@@ -136,22 +136,22 @@ class TorchClient:
     def _is_private(self, name: str) -> bool:
         return name.startswith(self._private) if self._private else False
 
-    def _tensors(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    def _get_tensors(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         for name, tensor in module.state_dict().items():
             if tensor.is_floating_point():
                 yield name, tensor
 
-    def _shared(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-        return ((n, t) for n, t in self._tensors(module) if not self._is_private(n))
+    def _get_shared(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+        return ((n, t) for n, t in self._get_tensors(module) if not self._is_private(n))
 
 
 # The name of ``TorchClient`` in the public interface of the package.
 wrap_torch = TorchClient
 
 
-def _numbers(tensor: torch.Tensor) -> NDArray[Any]:
+def _to_array(tensor: torch.Tensor) -> NDArray[Any]:
     return np.array(tensor.detach().cpu().numpy())
 
 
-def _arrays(tensors: Iterator[tuple[str, torch.Tensor]]) -> ArraysByName:
-    return {name: _numbers(tensor) for name, tensor in tensors}
+def _to_arrays(tensors: Iterator[tuple[str, torch.Tensor]]) -> ArraysByName:
+    return {name: _to_array(tensor) for name, tensor in tensors}

@@ -336,10 +336,10 @@ class WrappedSystem(System):
             n_items=interactions.n_items,
             settings={"rounds": float(self.rounds), **self.settings},
             protocol_vantage=self.route,
-            item_rows=self._rows(interactions.n_items),
+            item_rows=self._map_rows(interactions.n_items),
         )
 
-    def _rows(self, n_items: int) -> NDArray[np.int64] | None:
+    def _map_rows(self, n_items: int) -> NDArray[np.int64] | None:
         """Returns the table rows of all items by the caller's function, indices (n_items, h).
 
         None if there is no such function. Raises InputError for invalid rows.
@@ -383,7 +383,7 @@ class WrappedSystem(System):
                 clear = Uploads(users, {PRESENCE_ARRAY: _bits(there)}) if self.drops_out else None
                 kept = yield Round(model, Uploads(users[there], packing.pack_components()), clear)
                 assert kept is not None
-                model = self._next(model, structure, kept.uploads, client.structure, rng)
+                model = self._update_model(model, structure, kept.uploads, client.structure, rng)
         return TrainingResult(release=model, scoring_arrays=dict(model or {}))
 
     def make_first_model(self, n_items: int) -> tuple[Broadcast | None, ArrayStructure | None]:
@@ -413,7 +413,7 @@ class WrappedSystem(System):
         """
         return self.kinds.get(name, self.kinds.get("", Payload.CHANGE))
 
-    def _next(
+    def _update_model(
         self,
         model: Broadcast | None,
         structure: ArrayStructure | None,
@@ -483,7 +483,7 @@ class WrappedSystem(System):
             if first_error:
                 raise transcript.RefusedHistoriesError(first_error, takes)
             sent = packing.pack_components(
-                lambda: self._example(client, structure, broadcast, history)
+                lambda: self._find_example(client, structure, broadcast, history)
             )
         if self.drops_out:
             sent[PRESENCE_ARRAY] = _bits(packing.has_message)
@@ -508,7 +508,7 @@ class WrappedSystem(System):
 
         return message, [History.for_user(profiles, user) for user in range(profiles.n_users)]
 
-    def _example(
+    def _find_example(
         self,
         client: CheckedClient,
         structure: ArrayStructure | None,

@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership, UserMembership
 from fedrec_auditor.attacks.parts.uploads import find_senders
-from fedrec_auditor.attacks.readers.report_readers import _typical
+from fedrec_auditor.attacks.readers.report_readers import _fit_gradients
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import HalfTrainings, Trial
 from fedrec_auditor.auditor.games.membership import run_user_attack
@@ -206,7 +206,7 @@ def test_typical_vector_from_an_exact_mean() -> None:
     touched = np.outer((1 + alpha) * (1 - prediction), x).clip(-1, 1)
     untouched = np.outer(-prediction, x).clip(-1, 1)
     mean = share * touched + (1 - share) * untouched
-    found = _typical(mean, items, alpha, noise=1e-8)
+    found = _fit_gradients(mean, items, alpha, noise=1e-8)
     assert np.corrcoef(found[2], share[:, 0])[0, 1] > 0.95
 
 

@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeMlp,
     AttributeSvc,
     AttributeTree,
-    _bayes,
+    _log_likelihood,
 )
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import (
@@ -192,7 +192,7 @@ def test_bayes_is_the_likelihood_of_normal_columns_of_variance_1() -> None:
     rng = np.random.default_rng(0)
     table, codes = rng.normal(size=(30, 4)), rng.integers(3, size=30)
     inner = table @ table.T
-    found = _bayes(inner, np.eye(3)[codes])
+    found = _log_likelihood(inner, np.eye(3)[codes])
     for asked in range(30):
         for code in range(3):
             members = np.flatnonzero((codes == code) & (np.arange(30) != asked))

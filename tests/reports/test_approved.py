@@ -51,7 +51,7 @@ def _unstyled(page: str) -> str:
 
 def render_all(record: Record) -> dict[str, str]:
     """Output of every writer by file name; pages without their styles."""
-    with mock.patch.object(links, "_site", return_value="https://docs.example"):
+    with mock.patch.object(links, "_find_site", return_value="https://docs.example"):
         return _written(record)
 
 

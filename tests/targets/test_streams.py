@@ -83,11 +83,11 @@ def test_neighbouring_draws_children_and_streams_are_uncorrelated() -> None:
 
 def test_uniforms_exclude_both_ends() -> None:
     ends = np.array([0, 2**64 - 1], dtype=np.uint64)
-    from fedrec_auditor.targets.streams import _laplace, _uniform
+    from fedrec_auditor.targets.streams import _to_laplace, _to_uniform
 
-    low, high = _uniform(ends)
+    low, high = _to_uniform(ends)
     assert 0 < low < high < 1
-    assert np.isfinite(_laplace(ends)).all()
+    assert np.isfinite(_to_laplace(ends)).all()
 
 
 ULPS = 3  # two for ours, one for numpy's

@@ -27,11 +27,11 @@ UniformNumerators = NDArray[np.int64]
 UNIFORM_BITS = 53
 _WORDS = 624
 _BATCH = _WORDS // 2
-_NUMBERS = 32
+_MAX_NUMBERS = 32
 # Number of uniforms on each side of the inverse that are tried, because rounding may break the
 # order there; and distances of further uniforms that test the order on larger scales.
 _NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, UNIFORM_BITS - 1, 3)
-_DISORDER = 0.01
+_MAX_DISORDER = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,18 @@ class MonotoneSampler:
         - If uniforms are permuted, output numbers are permuted in the same way.
         - The output numbers increase (or decrease) with the uniforms throughout.
         """
-        number = _BATCH // math.prod(shape) if math.prod(shape) <= _NUMBERS else 0
+        number = _BATCH // math.prod(shape) if math.prod(shape) <= _MAX_NUMBERS else 0
         uniforms = np.sort(rng.integers(1, 1 << UNIFORM_BITS, (number, *shape)), axis=0)
         rows = np.arange(number).reshape(number, *(1,) * len(shape))
         order = rng.permuted(np.broadcast_to(rows, uniforms.shape), axis=0)
         directions = set()
         for value in inputs if number else ():
-            outputs, words = _run(sampler, value, uniforms)
+            outputs, words = _run_sampler(sampler, value, uniforms)
             if words != 2 * uniforms.size or outputs.shape != uniforms.shape:
                 return None
-            if not np.array_equal(outputs, _run(sampler, value, uniforms, dropped=~0)[0]):
+            if not np.array_equal(outputs, _run_sampler(sampler, value, uniforms, dropped=~0)[0]):
                 return None
-            shuffled = _run(sampler, value, np.take_along_axis(uniforms, order, axis=0))[0]
+            shuffled = _run_sampler(sampler, value, np.take_along_axis(uniforms, order, axis=0))[0]
             if not np.array_equal(shuffled, np.take_along_axis(outputs, order, axis=0)):
                 return None
             with np.errstate(invalid="ignore"):
@@ -100,7 +100,7 @@ class MonotoneSampler:
         """
         batch = _BATCH // math.prod(uniforms.shape[1:])
         parts = [
-            _run(self.sampler, value, uniforms[start : start + batch])[0]
+            _run_sampler(self.sampler, value, uniforms[start : start + batch])[0]
             for start in range(0, len(uniforms), batch)
         ]
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
@@ -124,11 +124,11 @@ class MonotoneSampler:
         wanted = outputs if self.is_rising else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
         high = np.full(outputs.shape, (1 << UNIFORM_BITS) - 1)
-        lowest, highest = self._ordered(value, low), self._ordered(value, high)
+        lowest, highest = self._orient(value, low), self._orient(value, high)
         inside = (lowest < wanted) & (wanted < highest)
         while (open_ := (inside & (low < high)).reshape(len(low), -1).any(axis=1)).any():
             middle = (low[open_] + high[open_]) // 2
-            made = self._ordered(value, middle)
+            made = self._orient(value, middle)
             low[open_] = np.where(made < wanted[open_], middle + 1, low[open_])
             high[open_] = np.where(made < wanted[open_], high[open_], middle)
             inside[open_] &= made != wanted[open_]
@@ -136,18 +136,18 @@ class MonotoneSampler:
         near = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
         steps = np.concatenate([-_FARTHER[::-1], near, _FARTHER])
         around = np.clip(np.add.outer(steps, low[rows]), 1, (1 << UNIFORM_BITS) - 1)
-        tried = self._ordered(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
-        if rows.any() and (np.diff(tried, axis=0) < 0).any(axis=0).mean() > _DISORDER:
+        tried = self._orient(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
+        if rows.any() and (np.diff(tried, axis=0) < 0).any(axis=0).mean() > _MAX_DISORDER:
             return None
         inside[rows] &= (tried != wanted[rows]).all(axis=0)
         return inside
 
-    def _ordered(self, value: Any, uniforms: UniformNumerators) -> NDArray[np.float64]:
+    def _orient(self, value: Any, uniforms: UniformNumerators) -> NDArray[np.float64]:
         made = self.compute_outputs(value, uniforms)
         return made if self.is_rising else -made
 
 
-def _run(
+def _run_sampler(
     sampler: Sampler, value: Any, uniforms: UniformNumerators, dropped: int = 0
 ) -> tuple[NDArray[Any], int]:
     """Runs the sampler on given uniform draws; returns outputs, and the number of random words
@@ -161,12 +161,12 @@ def _run(
     used[0::2] = ((uniforms >> 26) << 5).ravel() | dropped & 31
     used[1::2] = ((uniforms & ((1 << 26) - 1)) << 6).ravel() | dropped & 63
     twister = np.random.MT19937(0)
-    twister.state = {"bit_generator": "MT19937", "state": {"key": _untempered(words), "pos": 0}}
+    twister.state = {"bit_generator": "MT19937", "state": {"key": _untemper(words), "pos": 0}}
     outputs = sampler.draw(value, np.random.Generator(twister), len(uniforms))
     return outputs, int(twister.state["state"]["pos"])
 
 
-def _untempered(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _untemper(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Computes the state of a Mersenne twister that outputs ``words`` (Matsumoto and Nishimura
     1998).
 
@@ -191,11 +191,11 @@ _REMEDY = (
 )
 # Minimum draws, minimum numbers, and maximum ordered pairs of inputs for the exact method: if a
 # call returns many outputs, and if it returns one.
-_INVERTED = (96, 624, 4)
-_INVERTED_SLOWLY = (96, 96, 2)
+_BATCH_LIMITS = (96, 624, 4)
+_SINGLE_LIMITS = (96, 96, 2)
 # Minimum number of expected draws with which an empty cell counts as impossible for an input.
-_EXPECTED = 20.0
-_ENTRIES = 16
+_MIN_COUNT = 20.0
+_MAX_ENTRIES = 16
 
 
 def check_floating_point(evidence: CheckEvidence) -> CheckResult:
@@ -226,22 +226,22 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     batch = evidence.shared_outputs
     if batch.dtype.kind != "f":
         return CheckResult.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
-    draws, numbers, n_pairs = _INVERTED if evidence.sampler.takes_size else _INVERTED_SLOWLY
+    draws, numbers, n_pairs = _BATCH_LIMITS if evidence.sampler.takes_size else _SINGLE_LIMITS
     size = max(draws, numbers // max(1, math.prod(batch.shape[2:])))
     places = itertools.combinations(range(len(evidence.inputs)), 2)
     pairs = [pair for both in places for pair in (both, both[::-1])]
     claim = evidence.claim.split_error(2 * len(pairs) + n_pairs)
-    fault = _sign_of_zero(batch, evidence.inputs, pairs, claim)
+    fault = _check_zero_sign(batch, evidence.inputs, pairs, claim)
     if fault is not None:
         return fault
-    shares = _inverted(evidence, pairs[:n_pairs], claim, size)
+    shares = _invert_sampler(evidence, pairs[:n_pairs], claim, size)
     if isinstance(shares, CheckResult):
         return shares
-    fault = _black_box(batch, evidence.inputs, pairs, claim)
-    return fault or CheckResult.passed(_passed(batch, shares))
+    fault = _check_low_bits(batch, evidence.inputs, pairs, claim)
+    return fault or CheckResult.passed(_describe_pass(batch, shares))
 
 
-def _sign_of_zero(
+def _check_zero_sign(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> CheckResult | None:
     """Returns a failed check if the sign of a zero in outputs distinguishes inputs; otherwise None.
@@ -261,7 +261,7 @@ def _sign_of_zero(
     return None
 
 
-def _inverted(
+def _invert_sampler(
     evidence: CheckEvidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
 ) -> CheckResult | list[float]:
     """Measures which share of one input's outputs another input cannot give, by inverting the
@@ -291,7 +291,7 @@ def _inverted(
             hits = int(skipped.reshape(size, -1).any(axis=1).sum())
             shares.append(hits / size)
             if claim.is_any_epsilon_refuted(hits, size):
-                return _failed(
+                return _make_failure(
                     inputs[a],
                     claim.bound_prob(hits, size),
                     f"cannot come from {quote_value(inputs[b])} ({hits} of {size} draws, found by "
@@ -302,7 +302,7 @@ def _inverted(
     return shares
 
 
-def _black_box(
+def _check_low_bits(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> CheckResult | None:
     """Checks without inversion that no low-order bits occur under one input only.
@@ -311,13 +311,13 @@ def _black_box(
     the draws are too few for that, and otherwise None.
     """
     suspected = None
-    cells, sizes, codes = _cells(batch)
+    cells, sizes, codes = _bucket(batch)
     half = codes.shape[1] // 2
     train = [np.bincount(row.ravel(), minlength=len(cells)) for row in codes[:, :half]]
     alike = [np.bincount(sizes, weights=row)[sizes] for row in train]
     for a, b in pairs:
-        avoided = (train[b] == 0) & (train[a] * alike[b] >= _EXPECTED * np.maximum(alike[a], 1))
-        if not avoided.any() or _repeat(batch[a, :half], avoided[codes[a, :half]]):
+        avoided = (train[b] == 0) & (train[a] * alike[b] >= _MIN_COUNT * np.maximum(alike[a], 1))
+        if not avoided.any() or _has_few_values(batch[a, :half], avoided[codes[a, :half]]):
             continue
         shown = avoided[codes[[a, b], half:]]
         seen_here, seen_there = shown.any(axis=2)
@@ -325,7 +325,7 @@ def _black_box(
         place = int(np.argmax(seen_here))
         example = batch[a, half + place].ravel()[int(np.argmax(shown[0, place]))]
         if claim.is_refuted(hits, n_held, misses, n_held):
-            return _failed(
+            return _make_failure(
                 inputs[a],
                 claim.bound_prob(hits, n_held),
                 f"have low-order bits that {quote_value(inputs[b])} gave {misses} times in "
@@ -333,51 +333,51 @@ def _black_box(
                 "with the certainty of these counts",
                 example,
             )
-        if misses == 0 and hits >= _EXPECTED:
+        if misses == 0 and hits >= _MIN_COUNT:
             suspected = suspected or CheckResult.not_run(
                 f"{hits} of {n_held} outputs for {quote_value(inputs[a])} have low-order bits that "
-                f"never occurred under {quote_value(inputs[b])}, such as {_hex(example)}; the "
+                f"never occurred under {quote_value(inputs[b])}, such as {_to_hex(example)}; the "
                 f"draws are too few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     return suspected
 
 
-def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
+def _has_few_values(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
     """Checks whether few distinct numbers make up the ``chosen`` numbers of the outputs."""
     numbers = outputs.reshape(len(outputs), -1)[:, : chosen.shape[1]][chosen]
     return 2 * len(np.unique(numbers)) < len(numbers)
 
 
-def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
+def _make_failure(one: Any, share: float, how: str, certainty: str, example: Any) -> CheckResult:
     return CheckResult.failed(
         f"At least {100 * share:.3g}% of the outputs for the input {quote_value(one)} {how}: "
-        f"whoever sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. "
+        f"whoever sees one, such as {_to_hex(example)}, distinguishes the inputs {certainty}. "
         f"{_REMEDY}"
     )
 
 
-def _hex(number: Any) -> str:
+def _to_hex(number: Any) -> str:
     return f"{float(number)!r} ({float(number).hex()})"
 
 
-def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _bucket(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Classifies numbers into cells: numbers of equal sign, exponent and lowest set bit.
 
     Returns three arrays: the cells, the size (sign and exponent) of each cell, and the cell of each
     number as an index into the first array, shape (inputs, n, entries). Cells of different entries
     of the output are distinct.
     """
-    numbers = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES].astype(np.float64)
+    numbers = batch.reshape(*batch.shape[:2], -1)[:, :, :_MAX_ENTRIES].astype(np.float64)
     mantissa, exponent = np.frexp(numbers)
-    lowest = _lowest(np.where(np.isfinite(mantissa), mantissa, 0.0))
+    lowest = _find_lowest_bit(np.where(np.isfinite(mantissa), mantissa, 0.0))
     size = (exponent.astype(np.int64) + 1100) * 2 + np.signbit(numbers)
-    size = size * _ENTRIES + np.arange(numbers.shape[2])
+    size = size * _MAX_ENTRIES + np.arange(numbers.shape[2])
     cells, codes = np.unique(size * 64 + lowest, return_inverse=True)
     sizes = np.unique(cells // 64, return_inverse=True)[1]
     return cells, sizes.astype(np.int64), codes.reshape(numbers.shape).astype(np.int64)
 
 
-def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
+def _find_lowest_bit(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the position of the lowest set bit: 1 for one half, up to ``UNIFORM_BITS``; 0 for
     zero.
     """
@@ -386,14 +386,14 @@ def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where(whole == 0, 0, UNIFORM_BITS + 1 - place).astype(np.int64)
 
 
-def _passed(batch: NDArray[Any], shares: list[float]) -> str:
+def _describe_pass(batch: NDArray[Any], shares: list[float]) -> str:
     """Describes the result of a check that did not fail, for its report."""
     numbers = batch[np.isfinite(batch) & (batch != 0)].astype(np.float64)
     how = "No low-order bits occurred under one input only."
     if shares and max(shares) == 0:
         how = f"The inverted sampler can give every output tried ({len(shares)} pairs of inputs)."
     mantissa, exponent = np.frexp(numbers)
-    grid = int((exponent - _lowest(mantissa)).min(initial=0))
+    grid = int((exponent - _find_lowest_bit(mantissa)).min(initial=0))
     if int(exponent.max(initial=0)) - grid < UNIFORM_BITS - 4:
         return f"Outputs lie on a grid of 2^{grid} for all inputs. {how}"
     if shares:

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     CheckEvidence,
     ClaimUnderTest,
     CountedEvent,
-    _large,
+    _flag_large,
     quote_value,
     stack_draws,
 )
@@ -27,17 +27,17 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 # Minimum and maximum number of rounds, planned draws per round, and outputs per call. A round calls
 # the randomizer once for each of two inputs.
-_FEWEST_ROUNDS, _ROUNDS, _SHARE, _SEVERAL = 16, 64, 100, 4
+_MIN_ROUNDS, _MAX_ROUNDS, _SHARE, _SEVERAL = 16, 64, 100, 4
 # Number of first columns that are examined.
-_COLUMNS = 256
+_MAX_COLUMNS = 256
 # Minimum share of calls whose value a clock must predict.
-_FORETOLD = 0.8
+_MIN_PREDICTED = 0.8
 # Number of surrounding calls whose median is the local level of a call, and quantiles at which
 # inputs are compared.
 _AROUND, _DECILES = 129, np.arange(0.1, 0.95, 0.1)
 # Minimum number of distinct values of a column whose level is subtracted, and largest number whose
 # differences are finite.
-_VALUES, _FAR = 32, 1e300
+_MIN_VALUES, _FAR = 32, 1e300
 
 
 class ColumnsWithoutNoise(NamedTuple):
@@ -66,10 +66,10 @@ def detect_clocks(
     """
     ends = [inputs[0], inputs[-1]]
     rng = np.random.default_rng(seed)
-    rounds = min(_ROUNDS, max(_FEWEST_ROUNDS, draws // _SHARE))
+    rounds = min(_MAX_ROUNDS, max(_MIN_ROUNDS, draws // _SHARE))
     order = rng.permuted(np.tile([0, 1], (rounds, 1)), axis=1).ravel()
     drawn = [sampler.draw(ends[place], rng, _SEVERAL) for place in order.tolist()]
-    outputs = stack_draws([each.reshape(_SEVERAL, -1)[:, :_COLUMNS] for each in drawn])
+    outputs = stack_draws([each.reshape(_SEVERAL, -1)[:, :_MAX_COLUMNS] for each in drawn])
     outputs = outputs.reshape(len(order) * _SEVERAL, -1)
     still = np.flatnonzero((outputs == outputs[0]).all(axis=0)).tolist()
     columns = (*find_clock_columns(outputs, np.repeat(order, _SEVERAL)), *still)
@@ -106,7 +106,7 @@ def find_deviating_position(
         if outputs.dtype.kind in "iuf":
             numbers = np.nan_to_num(outputs.astype(np.float64), posinf=1e100, neginf=-1e100)
             variants.append(np.abs(numbers - np.median(numbers, axis=(0, 1))))
-        every = [bits for each in variants for _, bits in _large(each)]
+        every = [bits for each in variants for _, bits in _flag_large(each)]
         for bits in every:
             urn = scipy.stats.hypergeom(N_COMPARED_OUTPUTS * calls, int(bits.sum()), calls)
             counts = bits.sum(axis=0)
@@ -143,11 +143,11 @@ def find_clock_columns(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) 
       inputs.
     - The steps between calls for different inputs do not depend on the input.
     """
-    columns = range(min(_COLUMNS, outputs.shape[1]))
-    return tuple(k for k in columns if _follows(outputs[:, k], places))
+    columns = range(min(_MAX_COLUMNS, outputs.shape[1]))
+    return tuple(k for k in columns if _is_clock(outputs[:, k], places))
 
 
-def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
+def _is_clock(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
     if column.dtype.kind in "US":
         column = np.unique(column, return_inverse=True)[1]
     numbers = np.clip(np.nan_to_num(column.astype(np.float64)), -_FAR, _FAR)
@@ -160,11 +160,11 @@ def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
     crossing = np.diff(places) != 0
     for among in (crossing, ~crossing):
         if among.any():
-            values, counts = np.unique(_within(steps[among], period), return_counts=True)
+            values, counts = np.unique(_wrap_steps(steps[among], period), return_counts=True)
             usual = values[np.argmax(counts)] if whole else np.median(steps[among])
-            near = np.abs(_within(steps[among] - usual, period))
-            far = np.abs(_within((anywhere - numbers[:-1])[among], period))
-            if np.mean((near < far) | (near == 0)) < _FORETOLD:
+            near = np.abs(_wrap_steps(steps[among] - usual, period))
+            far = np.abs(_wrap_steps((anywhere - numbers[:-1])[among], period))
+            if np.mean((near < far) | (near == 0)) < _MIN_PREDICTED:
                 return False
     jumps, to = steps[crossing], places[1:][crossing]
     groups = [jumps[to == place] for place in np.unique(to)]
@@ -175,7 +175,7 @@ def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
         return not scipy.stats.kruskal(*groups).pvalue <= MAX_FALSE_ALARM_PROB
 
 
-def _within(steps: NDArray[np.float64], period: float) -> NDArray[np.float64]:
+def _wrap_steps(steps: NDArray[np.float64], period: float) -> NDArray[np.float64]:
     """Maps ``steps`` to the interval (-period / 2, period / 2] of a circle of length ``period``."""
     return steps if np.isinf(period) else -np.mod(period / 2 - steps, period) + period / 2
 
@@ -202,7 +202,7 @@ def remove_drift(
     pairs = list(itertools.permutations(inputs, 2))
     claim = claim.split_error(2 * max(1, len(pairs)) * len(_DECILES) * residuals.shape[1])
     for column in residuals.T:
-        if len(np.unique(column)) < _VALUES:
+        if len(np.unique(column)) < _MIN_VALUES:
             continue
         centred = column.copy()
         for place in inputs:
@@ -219,7 +219,7 @@ def remove_drift(
 
 
 # Maximum outputs per input in each of three batches: for many outputs per call, and for one.
-_MOST, _MOST_SINGLY = 4096, 1024
+_MAX_BATCH, _MAX_SINGLE = 4096, 1024
 
 
 def check_determinism(evidence: CheckEvidence) -> CheckResult:
@@ -240,7 +240,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     which is not a fault.
     """
     inputs, claim = evidence.inputs, evidence.claim
-    max_draws = _MOST if evidence.sampler.takes_size else _MOST_SINGLY
+    max_draws = _MAX_BATCH if evidence.sampler.takes_size else _MAX_SINGLE
     max_draws = max(64, min(max_draws, MAX_STORED_NUMBERS // max(1, evidence.output_size) // 4))
     draws = int(min(max_draws, max(16.0, evidence.count_planned_outputs("determinism") / 3)))
     sampler, seed = evidence.make_check_sampler("determinism"), evidence.seeds["determinism"]
@@ -252,16 +252,16 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     constant = [place for place in repeated if (first[place] == first[place][0]).all()]
     max_log_prob = math.log(MAX_FALSE_ALARM_PROB / len(inputs))
     varying = [place for place in repeated if place not in constant]
-    foretold = [k for k in varying if _log_probability(first[k].reshape(draws, -1)) < max_log_prob]
+    foretold = [k for k in varying if _log_repeat_prob(first[k].reshape(draws, -1)) < max_log_prob]
     if foretold:
         return CheckResult.failed(
             f"Two seeds gave the same {draws} outputs for the input "
             f"{quote_value(inputs[foretold[0]])}: noise that can be predicted can be removed. "
             "Draw from the generator that is passed in, and keep no answers.",
-            _bound_of_repeats(inputs, first, foretold, claim),
+            _bound_repeats(inputs, first, foretold, claim),
         )
     if constant:
-        return _constant(inputs, first, fresh, constant, claim.split_error(len(inputs) ** 2))
+        return _check_constant(inputs, first, fresh, constant, claim.split_error(len(inputs) ** 2))
     summary = "Another seed gives other outputs"
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
         return CheckResult.passed(f"{summary}; the same seed gives the same ones.")
@@ -271,7 +271,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     )
 
 
-def _log_probability(rows: NDArray[Any]) -> float:
+def _log_repeat_prob(rows: NDArray[Any]) -> float:
     """Returns the log-probability that one of two batches repeats the other in order, by chance.
 
     ``rows``: outputs of one batch. All orders of the outputs of both batches are equally likely.
@@ -284,7 +284,7 @@ def _log_probability(rows: NDArray[Any]) -> float:
     return log_orders(counts) - log_orders(2 * counts)
 
 
-def _constant(
+def _check_constant(
     inputs: list[Any],
     first: list[NDArray[Any]],
     fresh: list[NDArray[Any]],
@@ -299,7 +299,7 @@ def _constant(
     draws = len(first[0])
     for a, b in itertools.product(constant, range(len(inputs))):
         constant_output = first[a][0]
-        hits, misses = (_count(fresh[place], constant_output) for place in (a, b))
+        hits, misses = (_count_output(fresh[place], constant_output) for place in (a, b))
         name = quote_value(constant_output)
         event = CountedEvent(name, (inputs[a], inputs[b]), hits, misses, draws)
         if misses == 0 and claim.is_refuted_by(event):
@@ -313,7 +313,7 @@ def _constant(
     )
 
 
-def _bound_of_repeats(
+def _bound_repeats(
     inputs: list[Any], drawn: list[NDArray[Any]], foretold: list[int], claim: ClaimUnderTest
 ) -> Bound | None:
     """Returns an infinite lower bound if two inputs have different outputs that every seed repeats.
@@ -332,7 +332,7 @@ def _bound_of_repeats(
     return None
 
 
-def _count(draws: NDArray[Any], shown: Any) -> int:
+def _count_output(draws: NDArray[Any], shown: Any) -> int:
     if draws.shape[1:] != np.shape(shown):
         return 0
     return int((draws == shown).reshape(len(draws), -1).all(axis=1).sum())

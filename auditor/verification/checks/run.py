@@ -45,10 +45,10 @@ def run_checks(evidence: CheckEvidence) -> tuple[CheckResult, ...]:
     count = len(evidence.inputs)
     places = np.linspace(0, count - 1, min(count, MAX_CHECKED_INPUTS)).round().astype(int)
     evidence = replace(evidence, inputs=[evidence.inputs[place] for place in places])
-    return tuple(_checked(name, look, evidence) for name, look in CHECK_FUNCTIONS.items())
+    return tuple(_run_check(name, look, evidence) for name, look in CHECK_FUNCTIONS.items())
 
 
-def _checked(name: str, look: CheckFunction, evidence: CheckEvidence) -> CheckResult:
+def _run_check(name: str, look: CheckFunction, evidence: CheckEvidence) -> CheckResult:
     try:
         found = look(evidence)
     except InputError as error:

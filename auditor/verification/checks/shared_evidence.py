@@ -172,7 +172,7 @@ N_CHECKED_CALLS = 16
 MAX_OUTPUTS_PER_CALL = 64
 # Distances between the calls that are compared, and number of entries that are compared.
 _LAGS, _FIRST = (1, 2, 3), 8
-_ENTRIES = 64
+_MAX_ENTRIES = 64
 
 
 def check_call_independence(
@@ -186,35 +186,35 @@ def check_call_independence(
 
     Independent outputs are exchangeable. Three properties follow, which are tested:
 
-    - Equal outputs occur within one call no more often than across calls, see ``_repeats``.
+    - Equal outputs occur within one call no more often than across calls, see ``_has_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
       ``check_call_pairs``.
-    - The number of large outputs varies between calls, see ``_exact_share``.
+    - The number of large outputs varies between calls, see ``_find_exact_share``.
 
     Returns a failed check, or None if no fault is found.
     """
-    found = _shared(calls, inputs)
+    found = _check_sharing(calls, inputs)
     if found and clock_columns:
         calls = calls.copy()
         calls[..., clock_columns] = 0
-        found = _shared(calls, inputs)
+        found = _check_sharing(calls, inputs)
     return found
 
 
-def _shared(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
+def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None:
     alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
             found = check_call_pairs(each, value, alpha, within_calls=inside)
             if found.status is CheckStatus.FAILED:
                 return found
-        if shares := _exact_share(each, alpha):
+        if shares := _find_exact_share(each, alpha):
             return CheckResult.failed(
                 f"{shares} of each of {len(each)} calls for the input {quote_value(value)}, unlike "
                 "independent outputs: all outputs but one reveal the last one. Draw every output "
                 "separately."
             )
-        if _repeats(each, alpha):
+        if _has_repeats(each, alpha):
             return CheckResult.failed(
                 f"Outputs of one call repeat each other for the input {quote_value(value)}, "
                 "outputs of different calls do not: users share their noise, and the difference of "
@@ -251,10 +251,10 @@ def check_call_pairs(
         lags.add(len(calls) // 2)
     tests = [
         (lag, name, pairs)
-        for name, bits in _large(calls)
+        for name, bits in _flag_large(calls)
         for lag in sorted(lags - {0})
         for start in (0, lag)
-        if len(pairs := _pairs(bits[start:], lag)) > 1
+        if len(pairs := _pair_calls(bits[start:], lag)) > 1
     ]
     max_trials = 0
     for lag, name, pairs in tests:
@@ -283,7 +283,7 @@ def check_call_pairs(
     return CheckResult.passed(reason)
 
 
-def _exact_share(calls: NDArray[Any], alpha: float) -> str:
+def _find_exact_share(calls: NDArray[Any], alpha: float) -> str:
     """Describes an entry that is large in equally many outputs of each call; empty if chance
     explains it.
 
@@ -294,7 +294,7 @@ def _exact_share(calls: NDArray[Any], alpha: float) -> str:
     large outputs with probability C(n, k)^c / C(cn, ck).
     """
     c, n = calls.shape[:2]
-    columns = list(_large(calls))
+    columns = list(_flag_large(calls))
     for name, bits in columns:
         counts = bits.sum(axis=1)
         if (counts == counts[0]).all():
@@ -308,7 +308,7 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _flag_large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yields names of output entries, with bits (c, n): whether the entry of an output is large.
 
     ``calls``: outputs of c calls for n outputs each. An entry is large if it is above (or at least)
@@ -320,7 +320,7 @@ def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         values, counts = np.unique(flat[:, :, 0], return_counts=True)
         yield "The output", flat[:, :, 0] == values[np.argmax(counts)]
         return
-    numbers = np.nan_to_num(flat[:, :, :_ENTRIES].astype(np.float64))
+    numbers = np.nan_to_num(flat[:, :, :_MAX_ENTRIES].astype(np.float64))
     varying = np.flatnonzero((numbers != numbers[0, 0]).any(axis=(0, 1)))
     columns = [(f"Entry {k}", numbers[:, :, k]) for k in varying[:_FIRST].tolist()]
     if flat.shape[2] == 1:
@@ -333,14 +333,14 @@ def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         yield name, min(above, least, key=lambda bits: abs(float(bits.mean()) - 0.5))
 
 
-def _pairs(bits: NDArray[np.bool_], lag: int) -> NDArray[np.bool_]:
+def _pair_calls(bits: NDArray[np.bool_], lag: int) -> NDArray[np.bool_]:
     """Returns pairs (pairs, 2) of bits of calls at distance ``lag``; pairs share no call."""
     blocks = len(bits) // (2 * lag)
     cut = bits[: blocks * 2 * lag].reshape(blocks, 2, lag, bits.shape[1])
     return np.moveaxis(cut, 1, -1).reshape(-1, 2)
 
 
-def _repeats(calls: NDArray[Any], alpha: float) -> bool:
+def _has_repeats(calls: NDArray[Any], alpha: float) -> bool:
     """Checks whether equal outputs are in one call more often than by chance.
 
     ``calls``: outputs of c calls for n outputs each (c, n, d).
@@ -378,10 +378,10 @@ DRAW_SHARES = {
 # Maximum count of numbers in the outputs of all inputs together, which limits time and memory.
 MAX_STORED_NUMBERS = 1 << 18
 # Maximum number of calls for all inputs together if a call returns one output.
-_CALLS = 1 << 15
+_MAX_CALLS = 1 << 15
 # Share of the draws that count the numbers of an output, minimum outputs per input for the checks,
 # and minimum outputs per call for the comparison of calls.
-_LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
+_LOOK_SHARE, _MIN_DRAWS, _MIN_PER_CALL = 0.01, 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,7 +442,7 @@ class CheckEvidence:
     def output_size(self) -> int:
         """Number of numbers that one output contains."""
         rng = np.random.default_rng(self.seeds["outputs"])
-        return int(self.limit_draws(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
+        return int(self.limit_draws(_LOOK_SHARE).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
     def shared_noise_check(self) -> CheckResult | None:
@@ -456,7 +456,7 @@ class CheckEvidence:
             return None
         planned = int(self.count_planned_outputs("shared noise")) // N_CHECKED_CALLS
         size = min(MAX_OUTPUTS_PER_CALL, planned)
-        if size < _FEWEST_IN_CALL:
+        if size < _MIN_PER_CALL:
             return CheckResult.not_run(
                 f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
                 "small. Raise samples, or seconds."
@@ -485,11 +485,11 @@ class CheckEvidence:
                 "share noise. Draw fresh noise for every output."
             )
         count, limit = len(self.inputs), MAX_STORED_NUMBERS // self.output_size
-        limit = limit if self.sampler.takes_size else min(_CALLS, limit)
+        limit = limit if self.sampler.takes_size else min(_MAX_CALLS, limit)
         size = int(min(max(128, limit // count), self.count_planned_outputs("outputs")))
-        if size < _FEWEST:
+        if size < _MIN_DRAWS:
             raise InputError(
-                f"Expected at least {_FEWEST} draws per input for the checks, got {size}. Raise "
+                f"Expected at least {_MIN_DRAWS} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
         sampler, seeds = self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count)

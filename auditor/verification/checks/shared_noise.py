@@ -49,13 +49,13 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     batch, note = evidence.shared_outputs, ""
     found = CheckResult.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
-        found, note = _by_turns(evidence)
+        found, note = _check_turns(evidence)
     if found.status is not CheckStatus.FAILED and batch.ndim > 2 and batch.dtype.kind in "biuf":
-        found = _among_entries(evidence)
+        found = _check_entries(evidence)
     return replace(found, reason=f"{found.reason}{note}")
 
 
-def _by_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
+def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
     """Checks that calls that return one output do not share noise; returns the check, and a note.
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
@@ -89,7 +89,7 @@ def _by_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
     return check, note
 
 
-def _among_entries(evidence: CheckEvidence) -> CheckResult:
+def _check_entries(evidence: CheckEvidence) -> CheckResult:
     inputs = evidence.inputs
     claim = evidence.claim.split_error(2 * math.comb(len(inputs), 2))
     flat = evidence.shared_outputs.reshape(*evidence.shared_outputs.shape[:2], -1)[:, :, :_ENTRIES]
@@ -97,7 +97,7 @@ def _among_entries(evidence: CheckEvidence) -> CheckResult:
     train, test = flat[:, :half], flat[:, half:]
     two_valued = ((flat == flat.min()) | (flat == flat.max())).all()
     suspected = ""
-    for search in (_linear, _binary) if two_valued else (_linear,):
+    for search in (_find_sum, _find_xor) if two_valued else (_find_sum,):
         for pair in itertools.combinations(range(len(inputs)), 2):
             combination = search(train, *pair)
             if combination is None:
@@ -128,7 +128,7 @@ def _among_entries(evidence: CheckEvidence) -> CheckResult:
 _Combination = tuple[str, Callable[[NDArray[Any]], NDArray[np.bool_]]]
 
 
-def _named(kind: str, weights: NDArray[Any]) -> str:
+def _name_entries(kind: str, weights: NDArray[Any]) -> str:
     used = np.flatnonzero(np.abs(weights) > 1e-6 * np.abs(weights).max())
     if len(used) == 1:
         return f"Entry {used[0]}"
@@ -136,7 +136,7 @@ def _named(kind: str, weights: NDArray[Any]) -> str:
     return f"{kind} of the entries {shown}"
 
 
-def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
+def _find_sum(train: NDArray[Any], a: int, b: int) -> _Combination | None:
     """Finds a weighted sum of entries that is constant for each of two inputs, but differs between
     them.
 
@@ -160,20 +160,20 @@ def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
         return None
     weights = still / scale
     middle = float((outputs[:, 0] @ weights).mean())
-    return _named("A weighted sum", weights), lambda drawn: drawn @ weights > middle
+    return _name_entries("A weighted sum", weights), lambda drawn: drawn @ weights > middle
 
 
-def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
+def _find_xor(train: NDArray[Any], a: int, b: int) -> _Combination | None:
     """Finds an exclusive or of entries that is constant for each of two inputs, but differs between
     them.
 
-    Parameters and result are those of ``_linear``.
+    Parameters and result are those of ``_find_sum``.
     """
     middle = (float(train.min()) + float(train.max())) / 2.0
     bits = train[[a, b]] > middle
     places = np.uint64(1) << np.arange(bits.shape[2], dtype=np.uint64)
     codes = (bits * places).sum(axis=2, dtype=np.uint64)
-    rows = _echelon(np.unique(codes ^ codes[:, :1]).tolist())
+    rows = _find_basis(np.unique(codes ^ codes[:, :1]).tolist())
     apart = int(codes[0, 0] ^ codes[1, 0])
     masks = (
         1 << free | sum(1 << pivot for pivot, row in rows.items() if row >> free & 1)
@@ -184,11 +184,11 @@ def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
     if mask is None:
         return None
     chosen = np.array([mask >> place & 1 for place in range(bits.shape[2])])
-    name = _named("An exclusive or", chosen)
+    name = _name_entries("An exclusive or", chosen)
     return name, lambda drawn: (drawn > middle) @ chosen % 2 == 1
 
 
-def _echelon(vectors: list[int]) -> dict[int, int]:
+def _find_basis(vectors: list[int]) -> dict[int, int]:
     """Returns a basis over GF(2) of bit vectors, by pivot bit; a pivot is set in one row only."""
     rows: dict[int, int] = {}
     for vector in vectors:

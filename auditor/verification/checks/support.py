@@ -25,10 +25,10 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import round_scaled
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
-_ENTRIES = 64
-_BEFORE = 16
+_MAX_ENTRIES = 64
+_TAIL_RANK = 16
 # Maximum draws whose probabilities are computed, because a log-probability may be slow.
-_ASKED = 4096
+_MAX_LOG_PROBS = 4096
 
 
 def check_support(evidence: CheckEvidence) -> CheckResult:
@@ -51,7 +51,7 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
     """
     batch, inputs = evidence.shared_outputs, evidence.inputs
     if evidence.dist is not None:
-        return _by_distribution(batch, inputs, evidence.claim, evidence.dist)
+        return _check_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = evidence.claim.split_error(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
@@ -62,7 +62,7 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
             f"{2 * half} draws cannot distinguish an impossible output from a rare one that a "
             f"claim of {claim.epsilon:g} allows."
         )
-    for a, b, name, hits, misses in _events(batch, half, pairs, claim.epsilon):
+    for a, b, name, hits, misses in _select_events(batch, half, pairs, claim.epsilon):
         event = CountedEvent(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
         if event.second_hits == 0 and claim.is_refuted_by(event):
             return CheckResult.failed(
@@ -71,7 +71,7 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
     return CheckResult.passed(f"No output in {2 * half} draws per input excludes an input.")
 
 
-def _events(
+def _select_events(
     batch: NDArray[Any], half: int, pairs: list[tuple[int, int]], epsilon: float
 ) -> Iterator[tuple[int, int, str, NDArray[np.bool_], NDArray[np.bool_]]]:
     """Yields events of outputs that the first half of the draws selects, for each pair of inputs.
@@ -82,9 +82,9 @@ def _events(
 
     Each result is a, b, the event's name, and its occurrences in the second half under a and b.
     """
-    codes, outcomes = _codes(batch)
+    codes, outcomes = _number_outputs(batch)
     counts = [np.bincount(row, minlength=len(outcomes)) for row in codes[:, :half]]
-    ranges = _ranges(batch[:, :half])
+    ranges = _find_ranges(batch[:, :half])
     for a, b in pairs:
         unseen = counts[b] == 0
         # If the claim holds, so frequent an output almost surely occurs under the other input.
@@ -96,11 +96,11 @@ def _events(
         if ranges is not None:
             low, high = ranges[0][b], ranges[1][b]
             outside = (batch[[a, b], half:] < low) | (batch[[a, b], half:] > high)
-            name = f"outputs outside of {_interval(low, high)}"
+            name = f"outputs outside of {_format_interval(low, high)}"
             yield a, b, name, *outside.reshape(2, len(outside[0]), -1).any(axis=2)
 
 
-def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _number_outputs(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Numbers distinct outputs; returns each output's number (inputs, n), and the outputs."""
     rows = batch.reshape(batch.shape[0] * batch.shape[1], -1)
     if rows.shape[1] == 1:
@@ -112,7 +112,7 @@ def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     return codes.reshape(batch.shape[:2]).astype(np.int64), outcomes
 
 
-def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def _find_ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Returns the lower and the upper ends of the range of each output entry, for each input.
 
     ``batch``: outputs (inputs, n, *output shape). The result is None for words and long vectors.
@@ -120,22 +120,22 @@ def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     A range extends beyond the extreme value by the distance between this value and a less extreme
     one, so that few further draws lie outside.
     """
-    if batch.dtype.kind not in "iuf" or math.prod(batch.shape[2:]) > _ENTRIES:
+    if batch.dtype.kind not in "iuf" or math.prod(batch.shape[2:]) > _MAX_ENTRIES:
         return None
-    k = min(_BEFORE, batch.shape[1] // 2)
+    k = min(_TAIL_RANK, batch.shape[1] // 2)
     rows = np.partition(batch.astype(np.float64), [0, k, -k - 1, -1], axis=1)
     with np.errstate(invalid="ignore"):  # no number exceeds infinities, or the NaN they give
         low, high = 2.0 * rows[:, 0] - rows[:, k], 2.0 * rows[:, -1] - rows[:, -k - 1]
     return low, high
 
 
-def _interval(low: NDArray[Any], high: NDArray[Any]) -> str:
+def _format_interval(low: NDArray[Any], high: NDArray[Any]) -> str:
     if low.ndim == 0:
         return f"[{low:.6g}, {high:.6g}]"
     return f"[{np.min(low):.6g}, {np.max(high):.6g}] (each entry by its own range)"
 
 
-def _by_distribution(
+def _check_distribution(
     batch: NDArray[Any], inputs: list[Any], claim: ClaimUnderTest, dist: OutputDistribution
 ) -> CheckResult:
     worst_case = dist.worst_case
@@ -157,7 +157,7 @@ def _by_distribution(
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = claim.split_error(len(pairs))
     for a, b in pairs:
-        asked = batch[a][:_ASKED]
+        asked = batch[a][:_MAX_LOG_PROBS]
         log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])
         own, other = log_probs if asked.ndim > 1 else limit_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
@@ -174,10 +174,10 @@ def _by_distribution(
     )
 
 
-_LOOKS = 48
-_COUNTED = 1 << 13
-_SEVERAL = 3
-_DEPTH = 4
+_N_LOOKS = 48
+_MAX_COUNTED = 1 << 13
+_MIN_COUNT = 3
+_MAX_DEPTH = 4
 
 
 def check_output_type(evidence: CheckEvidence) -> CheckResult:
@@ -196,11 +196,11 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
     """
     sampler, probes, claim = (
         evidence.make_check_sampler("output type"),
-        _alike(evidence.inputs),
+        _unify_types(evidence.inputs),
         evidence.claim,
     )
     first, second = evidence.seeds["output type"].spawn(2)
-    looks = _parts(sampler, probes, first, _LOOKS)
+    looks = _count_parts(sampler, probes, first, _N_LOOKS)
     mass, path, chosen, a, b = max(
         (
             (sum(look[path][token] for token in tokens), path, tokens, a, b)
@@ -208,16 +208,16 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
             for look, other in [(looks[a], looks[b])]
             for path in {*look, *other}
             for tokens in [
-                tuple(t for t, n in look[path].items() if n >= _SEVERAL and not other[path][t])
+                tuple(t for t, n in look[path].items() if n >= _MIN_COUNT and not other[path][t])
             ]
         ),
         default=(0, "", (), 0, 0),
         key=lambda found: (found[0], -len(found[1]), found[1:]),
     )
-    if mass < _LOOKS // 4:
+    if mass < _N_LOOKS // 4:
         return CheckResult.passed("Answers have the same type and form for every input tried.")
-    counted = int(min(_COUNTED, sampler.allowance.remaining // 2))
-    fresh = _parts(sampler, [probes[a], probes[b]], second, counted)
+    counted = int(min(_MAX_COUNTED, sampler.allowance.remaining // 2))
+    fresh = _count_parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
     name = f"{f'part {path} of the answer' if path else 'the answer'} as {' or '.join(chosen[:3])}"
@@ -231,7 +231,7 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
     return CheckResult.not_run(f"{summary}: {reason}")
 
 
-def _alike(inputs: list[Any]) -> list[Any]:
+def _unify_types(inputs: list[Any]) -> list[Any]:
     try:
         arrays = [np.asarray(value) for value in inputs]
     except ValueError:
@@ -245,7 +245,7 @@ def _alike(inputs: list[Any]) -> list[Any]:
 _Parts = defaultdict[str, Counter[str]]
 
 
-def _parts(
+def _count_parts(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, looks: int
 ) -> list[_Parts]:
     """Counts the properties (such as the type) of each part of an output, by input and part.
@@ -256,7 +256,7 @@ def _parts(
     parts_of_inputs: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
     for place in rng.permutation(np.repeat(np.arange(len(inputs)), looks)).tolist():
         answer = sampler.draw_raw(inputs[place], rng, 1)
-        for path, token in _walk(answer if sampler.takes_size else answer[0], "", False, 0):
+        for path, token in _walk_parts(answer if sampler.takes_size else answer[0], "", False, 0):
             parts_of_inputs[place][path][token] += 1
             parts_of_inputs[place][path][_ABSENT] -= 1
     for parts in parts_of_inputs:
@@ -269,21 +269,21 @@ _ABSENT = "absent"
 _TYPED = "(type and value)"
 
 
-def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
+def _walk_parts(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
     """Yields pairs of path and property for each part of an output, such as its type or value.
 
     ``inner``: whether the part belongs to a record with several parts; only then values are
         yielded.
     """
     form = type(part).__name__
-    if depth > _DEPTH:
+    if depth > _MAX_DEPTH:
         return
     if isinstance(part, (list, tuple, dict)):
         yield path, f"{form} of length {len(part)}"
         items = part.items() if isinstance(part, dict) else enumerate(part[:64])
         for key, child in items:
             beside = inner or not isinstance(part, list)
-            yield from _walk(child, f"{path}[{key!r}]", beside, depth + 1)
+            yield from _walk_parts(child, f"{path}[{key!r}]", beside, depth + 1)
     elif isinstance(part, type):
         yield path, f"class {part.__name__}"
         return
@@ -291,7 +291,7 @@ def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, 
         kind = {"U": "words", "S": "bytes"}.get(getattr(part.dtype, "kind", ""), str(part.dtype))
         yield path, f"{form} of {kind}, shape {tuple(part.shape)}"
         if isinstance(part, (np.ndarray, np.generic)):
-            yield from _inside(np.asanyarray(part), path, inner, depth)
+            yield from _walk_array(np.asanyarray(part), path, inner, depth)
     elif isinstance(part, (bool, int, float, str, bytes, type(None))):
         yield path, form
         if inner:
@@ -302,17 +302,17 @@ def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, 
         yield path, form
     attributes = {} if isinstance(part, np.ma.MaskedArray) else getattr(part, "__dict__", {})
     for name, child in attributes.items():
-        yield from _walk(child, f"{path}.{name}", True, depth + 1)
+        yield from _walk_parts(child, f"{path}.{name}", True, depth + 1)
 
 
-def _inside(array: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
+def _walk_array(array: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(array, np.ma.MaskedArray):
         yield f"{path}.mask", quote_value(np.ma.getmaskarray(array).tolist())
     if array.dtype.kind == "O":
         for place, child in enumerate(array.ravel()[:64].tolist()):
-            yield from _walk(child, f"{path}[{place}]", inner, depth + 1)
+            yield from _walk_parts(child, f"{path}[{place}]", inner, depth + 1)
     elif array.dtype.names:
         for name in array.dtype.names:
-            yield from _walk(np.asarray(array[name]), f"{path}[{name!r}]", True, depth + 1)
+            yield from _walk_parts(np.asarray(array[name]), f"{path}[{name!r}]", True, depth + 1)
     elif inner:
         yield f"{path} (value)", quote_value(array.tolist())

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 # Minimum number of draws per world, for every estimator.
 MIN_SAMPLES = 10
-_MOST_SAMPLES = 1 << 50
+_MAX_SAMPLES = 1 << 50
 
 
 # Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
@@ -201,7 +201,7 @@ class Estimator(ABC):
             bound = self.find_max_bound(samples, delta=delta, confidence=confidence)
             return exceeds(bound, epsilon)
 
-        return search_min_samples(enough, _MOST_SAMPLES)
+        return search_min_samples(enough, _MAX_SAMPLES)
 
 
 def search_min_samples(enough: Callable[[int], bool], max_samples: int) -> int | None:

@@ -162,7 +162,7 @@ class AllThresholds(base.Estimator):
         """
         sizes, delta, event = worlds.count_outputs(request.samples), request.delta, None
         if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
-            scores, event = _guesses(worlds, request, rng)
+            scores, event = _score_rows(worlds, request, rng)
         else:
             scores = selection.draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
@@ -217,7 +217,7 @@ class AllThresholds(base.Estimator):
         return ThresholdLimits.fit(one, other, 1 - check_confidence(confidence))
 
 
-def _guesses(
+def _score_rows(
     worlds: Worlds, request: DrawPlan, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], str]:
     """Returns scores (n,) and (m,) of stored rows in two worlds (inputs), and the event in words.

@@ -53,7 +53,7 @@ class TypedTable:
 
     def read_names(self) -> tuple[str, ...]:
         """Reads the names of the columns; InputError if two columns have the same name."""
-        names = tuple(self._guarded(lambda: self.open_batches(None))[0].names)
+        names = tuple(self._guard(lambda: self.open_batches(None))[0].names)
         if len(set(names)) < len(names) or not names:
             raise make_layout_error(self.label, "unique column names", got=", ".join(names))
         return names
@@ -67,12 +67,12 @@ class TypedTable:
         """
         row, all_names = 0, self.read_names()
         names = {at: all_names[at] for at in specs}
-        _, batches = self._guarded(lambda: self.open_batches(list(names.values())))
-        while (batch := self._guarded(lambda: next(batches, None))) is not None:
+        _, batches = self._guard(lambda: self.open_batches(list(names.values())))
+        while (batch := self._guard(lambda: next(batches, None))) is not None:
             if row + batch.num_rows >= 2**31:
                 raise make_layout_error(self.label, "< 2^31 rows", got=row + batch.num_rows)
             if batch.num_rows:
-                yield self._guarded(partial(self._block, batch, row, names, specs))
+                yield self._guard(partial(self._make_block, batch, row, names, specs))
             row += batch.num_rows
         if not row:
             raise make_layout_error(self.label, "at least one row", got="an empty table")
@@ -81,15 +81,15 @@ class TypedTable:
         """Describes a row in error messages, as "NAME, row 1"; the index ``row`` counts from 0."""
         return f"{self.label}, row {row + 1}"
 
-    def _block(
+    def _make_block(
         self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], specs: SpecByPosition
     ) -> RowBlock:
         given = {at: batch.column(name) for at, name in names.items()}
         columns = {}
         for at, column in given.items():
-            column = _plain(column)
+            column = _to_plain(column)
             if isinstance(specs[at], AnyColumn):
-                columns[at] = _cells(column)
+                columns[at] = _to_cells(column)
                 continue
             entry = get_entry_name(specs[at])
             if column.null_count:
@@ -102,7 +102,7 @@ class TypedTable:
                     place = int(np.argmax(large))
                     got = f"{column[place].as_py():.17g}, a {column.type}"
                     raise make_lost_digits_error(self.describe_row(row + place), entry, got)
-            values = _numbers(column, specs[at]) if numbers else _identifiers(column)
+            values = _to_numbers(column, specs[at]) if numbers else _to_identifiers(column)
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
                 got = f"a column of type {column.type}"
@@ -113,10 +113,10 @@ class TypedTable:
             column_specs=specs,
             columns=columns,
             describe_row=self.describe_row,
-            get_field_text=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
+            get_field_text=lambda offset, at: str(self._guard(lambda: given[at][offset].as_py())),
         )
 
-    def _guarded(self, step: Callable[[], Any]) -> Any:
+    def _guard(self, step: Callable[[], Any]) -> Any:
         """Returns the result of calling ``step``, and converts errors of pyarrow to an
         InputError.
         """
@@ -172,7 +172,7 @@ def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None)
 
     With ``lines`` fixed by ``functools.partial``, the function is a ``BatchReader``.
     """
-    rows = ([_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
+    rows = ([_parse_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:
         keys = dict.fromkeys(key for row in next(rows) for key in row)
         return pa.schema([(key, pa.null()) for key in keys]), iter(())
@@ -182,14 +182,14 @@ def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None)
     )
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         if isinstance(value := json.loads(line), dict):
             return value
     raise make_layout_error("each line", "a JSON object", got=line.decode("utf-8", "replace"))
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _to_plain(column: pa.Array) -> pa.Array:
     """Converts a column to one without dictionaries and views, with UUIDs as texts."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -209,7 +209,7 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
+def _to_numbers(column: pa.Array, wanted: object) -> pa.Array | None:
     """Converts numbers to floats, and dates and times to Unix seconds; None for other types.
 
     Texts stay texts if ``wanted``, the expected content, is a ``TimeColumn``.
@@ -227,7 +227,7 @@ def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
     return None
 
 
-def _cells(column: pa.Array) -> pa.DictionaryArray:
+def _to_cells(column: pa.Array) -> pa.DictionaryArray:
     """Converts a column to a dictionary of byte strings: "" for missing values, lists joined by
     bars.
     """
@@ -237,7 +237,7 @@ def _cells(column: pa.Array) -> pa.DictionaryArray:
     return texts.cast(pa.binary()).dictionary_encode()
 
 
-def _identifiers(column: pa.Array) -> pa.Array | None:
+def _to_identifiers(column: pa.Array) -> pa.Array | None:
     """Converts a column to whole numbers, or to a dictionary of byte strings; None for other types.
 
     Whole numbers may be stored as floats, as pandas does for columns that had missing values, or as

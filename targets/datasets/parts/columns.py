@@ -171,7 +171,7 @@ class NumberColumn:
         Both are numbers for which ``is_allowed`` returns False.
         """
         whole = self.pattern is WHOLE_NUMBER_REGEX
-        starts, text = _content(fields)
+        starts, text = _get_content(fields)
         odd = text.translate(None, b"0123456789")
         lengths = np.diff(starts)
         if whole:
@@ -271,7 +271,7 @@ class RowBlock:
         fields = self.columns[position]
         if pa.types.is_dictionary(fields.type):
             return fields
-        lengths = np.diff(_content(fields)[0])
+        lengths = np.diff(_get_content(fields)[0])
         good = (lengths > 0) & (lengths <= MAX_TEXT_BYTES)
         if not good.all():
             entry = get_entry_name(self.column_specs[position])
@@ -291,14 +291,14 @@ class RowBlock:
             collected.add_batch(fields)
             return
         if pa.types.is_binary(fields.type):
-            starts, text = _content(fields)
+            starts, text = _get_content(fields)
             lengths = np.diff(starts)
             first = np.frombuffer(text + b"0", dtype=np.uint8)[starts[:-1]]
             plain = (lengths > 0) & (lengths <= 16) & ((first != ord("0")) | (lengths == 1))
             if plain.all() and not text.translate(None, b"0123456789"):
                 collected.add_batch(fields.view(pa.string()).cast(pa.int64()))
                 return
-        words = self._utf8(position, self.encode_texts(position))
+        words = self._check_utf8(position, self.encode_texts(position))
         for place, word in enumerate(words.dictionary.to_pylist()):
             if may_have_lost_digits(word):
                 row = pc.index(words.indices, place).as_py()
@@ -314,9 +314,9 @@ class RowBlock:
         """
         fields = self.columns[position]
         words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
-        collected.add_batch(self._utf8(position, words))
+        collected.add_batch(self._check_utf8(position, words))
 
-    def _utf8(self, position: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
+    def _check_utf8(self, position: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
         """Returns ``words`` unchanged; InputError for a word that is not UTF-8 text.
 
         ``position`` is the position of their column in the file.
@@ -402,7 +402,7 @@ def make_layout_error(
     return InputError(f"Expected {expected} in {place}, got {text!r}. {remedy}")
 
 
-def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
+def _get_content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
     """Returns the offset of each field in the bytes of all fields (n + 1,), and these bytes."""
     _, offsets, data = fields.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[fields.offset : fields.offset + len(fields) + 1]

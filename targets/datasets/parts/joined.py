@@ -71,7 +71,7 @@ class InteractionRows:
                 else:
                     block.collect_ids(columns[role][0], each)
             if "rating" in columns:
-                ratings.append(_stars(block, columns["rating"][0]))
+                ratings.append(_parse_stars(block, columns["rating"][0]))
             if "timestamp" in columns:
                 times.append(block.parse_numbers(columns["timestamp"][0]))
         codes = {role: each.encode_ids() for role, each in ends.items()}
@@ -119,13 +119,13 @@ class InteractionRows:
         If the file has no times, they are None, and the latest rating of a pair is its last row.
         """
         row, column = self.users.id_indices, self.items.id_indices
-        times, last = self.timestamps, self._latest
+        times, last = self.timestamps, self._latest_rows
         starts = np.append(0, np.cumsum(np.bincount(row[last], minlength=self.shape[0])))
         kept = (self.ratings[last], column[last], starts.astype(np.int32))
         return sparse.csr_array(kept, shape=self.shape), None if times is None else times[last]
 
     @property
-    def _latest(self) -> NDArray[np.int64] | slice:
+    def _latest_rows(self) -> NDArray[np.int64] | slice:
         """Indices of one row per user-item pair, in the order of users and then items.
 
         The row is the latest row of the pair, or the last row if the file has no times.
@@ -142,7 +142,7 @@ class InteractionRows:
         return kept
 
 
-def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
+def _parse_stars(block: RowBlock, at: int) -> NDArray[np.float32]:
     """Returns the ratings of a block; InputError at a rating that float32 cannot represent."""
     values = block.parse_numbers(at)
     with np.errstate(over="ignore", under="ignore"):
@@ -253,7 +253,7 @@ def join_files(
     titles, *flags = _read_cells(movies, titled, pairs, pairs.items, "movie")
     table, times = pairs.select_latest()
     if table.nnz < len(pairs.ratings):
-        raise _repeated(pairs)
+        raise _make_repeat_error(pairs)
     return Interactions(
         name=name,
         users=pairs.users.distinct_ids,
@@ -312,7 +312,7 @@ def _read_cells(
     return [[column[place] for place in places] for column in columns]
 
 
-def _repeated(pairs: InteractionRows) -> InputError:
+def _make_repeat_error(pairs: InteractionRows) -> InputError:
     """Creates the InputError for the first pair of user and movie that occurs twice."""
     users, items, key = pairs.users, pairs.items, pairs.pair_keys
     order = np.argsort(key, kind="stable")

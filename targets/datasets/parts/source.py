@@ -60,7 +60,7 @@ class DataFiles:
 
     def list_files(self) -> set[str]:
         """Returns the names of all files, without their folders."""
-        with self._files() as files:
+        with self._open_files() as files:
             return {*files}
 
     def find_layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class DataFiles:
         """
         max_size = MAX_IN_MEMORY_BYTES if in_memory else MAX_STREAMED_BYTES
         self.find_layout(((name,),))
-        with self._files(MAX_IN_MEMORY_BYTES if in_memory else math.inf) as files:
+        with self._open_files(MAX_IN_MEMORY_BYTES if in_memory else math.inf) as files:
             yield from read_blocks(files[name], self.describe_file(name), max_size)
 
     def describe_file(self, name: str) -> str:
@@ -100,7 +100,7 @@ class DataFiles:
         return f"{name} of {self.path}"
 
     @contextmanager
-    def _files(self, max_size: float = math.inf) -> Iterator[dict[str, FileOpener]]:
+    def _open_files(self, max_size: float = math.inf) -> Iterator[dict[str, FileOpener]]:
         """Context that yields functions to open the source's files, by file name.
 
         All files in an archive are checked. Opening a file raises InputError if another file in the
@@ -123,32 +123,32 @@ class DataFiles:
         with archive:
             members: dict[str, list[zipfile.ZipInfo]] = {}
             for member in archive.infolist():
-                self._check(member)
+                self._check_member(member)
                 if not member.is_dir():
                     members.setdefault(PurePosixPath(member.filename).name, []).append(member)
 
             def opened(same: list[zipfile.ZipInfo], mode: str) -> IO[bytes]:
                 if len(same) > 1:
-                    raise self._unsafe_zip(same[1], f"{same[0].filename!r} has the same name")
+                    raise self._make_error(same[1], f"{same[0].filename!r} has the same name")
                 if same[0].file_size > max_size:
-                    raise self._unsafe_zip(same[0], f"it has {same[0].file_size:,} bytes, too many")
+                    raise self._make_error(same[0], f"it has {same[0].file_size:,} bytes, too many")
                 return archive.open(same[0])
 
             yield {name: partial(opened, same) for name, same in members.items()}
 
-    def _check(self, member: zipfile.ZipInfo) -> None:
+    def _check_member(self, member: zipfile.ZipInfo) -> None:
         name = member.orig_filename
         posix, windows = PurePosixPath(name), PureWindowsPath(name)
         if posix.is_absolute() or windows.drive or windows.root or "\0" in name:
-            raise self._unsafe_zip(member, "its name is absolute")
+            raise self._make_error(member, "its name is absolute")
         if ".." in (*posix.parts, *windows.parts):
-            raise self._unsafe_zip(member, "its name leads out of the archive")
+            raise self._make_error(member, "its name leads out of the archive")
         if stat.S_ISLNK(member.external_attr >> 16):
-            raise self._unsafe_zip(member, "it is a link")
+            raise self._make_error(member, "it is a link")
         if member.flag_bits & 0x1:
-            raise self._unsafe_zip(member, "it is encrypted")
+            raise self._make_error(member, "it is encrypted")
 
-    def _unsafe_zip(self, member: zipfile.ZipInfo, why: str) -> InputError:
+    def _make_error(self, member: zipfile.ZipInfo, why: str) -> InputError:
         return InputError(
             f"Expected a safe archive, got {self.path} with the file "
             f"{member.orig_filename!r}: {why}. Fetch it again from its publisher."

@@ -82,7 +82,7 @@ class TextTable:
         """
         line, place = self.read_first_line(), f"{self.label}, line 1"
         try:
-            fields = self._split(line)
+            fields = self._split_line(line)
             if not self.header:
                 return tuple(map(str, range(1, len(fields) + 1)))
             names = [field.decode() for field in fields]
@@ -108,10 +108,10 @@ class TextTable:
         width = self.width or len(given or self.read_names())
         row = 0
         for data in self.read_lines():
-            columns = self._quick(data, width, specs) or self._slow(row, data, width, specs)
+            columns = self._read_csv(data, width, specs) or self._read_rows(row, data, width, specs)
 
             def text_at(offset: int, at: int, row: int = row, data: bytes = data) -> str:
-                field = self._fields(row + offset, data.split(b"\n")[offset], width)[at]
+                field = self._split_fields(row + offset, data.split(b"\n")[offset], width)[at]
                 return field.decode(self.encoding, "replace")
 
             block = RowBlock(
@@ -143,12 +143,12 @@ class TextTable:
     def has_paired_quotes(self) -> bool:
         """Whether every quoted field in the file is closed on its line, as in RFC 4180."""
         odd = (
-            data for data in self.read_lines() if b'"' in data and not _closed(data, self.separator)
+            data for data in self.read_lines() if b'"' in data and not _has_closed_quotes(data, self.separator)
         )
         try:
             for data in odd:
                 for line in data[:-1].split(b"\n"):
-                    self._split(line)
+                    self._split_line(line)
         except _OPEN:
             return False
         return True
@@ -160,7 +160,7 @@ class TextTable:
         line is too long.
         """
         rest, header, empty = b"", self.header, True
-        for data in self._ended():
+        for data in self._iter_with_end():
             cut = data.rfind(b"\n") + 1
             lines = b"".join((rest, memoryview(data)[:cut])) if cut else b""
             rest = data[cut:] if cut else rest + data
@@ -181,7 +181,7 @@ class TextTable:
         if empty:
             raise make_layout_error(self.label, "at least one row", got="an empty file")
 
-    def _ended(self) -> Iterator[bytes]:
+    def _iter_with_end(self) -> Iterator[bytes]:
         """Yields the file's bytes, and adds a line end after the last line if there is none."""
         data = b"\n"
         for data in self.open_blocks():
@@ -189,10 +189,10 @@ class TextTable:
         if not data.endswith(b"\n"):
             yield b"\n"
 
-    def _quick(self, data: bytes, width: int, specs: SpecByPosition) -> dict[int, pa.Array] | None:
-        """Reads the wanted columns by pyarrow; None if ``_slow`` might read them differently."""
+    def _read_csv(self, data: bytes, width: int, specs: SpecByPosition) -> dict[int, pa.Array] | None:
+        """Reads the wanted columns by pyarrow; None if ``_read_rows`` might read them differently."""
         quotes, separator = self.has_quotes and b'"' in data, self.separator
-        if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
+        if b"\r" in data or b"\0" in data or (quotes and not _has_closed_quotes(data, separator)):
             return None
         if len(separator) > 1:  # pyarrow's separator is one character
             if _UNIT in data:
@@ -216,21 +216,21 @@ class TextTable:
             return None
         return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in specs}
 
-    def _slow(
+    def _read_rows(
         self, row: int, data: bytes, width: int, specs: SpecByPosition
     ) -> dict[int, pa.Array]:
         """Reads the wanted columns line by line; InputError at the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
-        rows = [self._fields(at, line, width) for at, line in lines]
+        rows = [self._split_fields(at, line, width) for at, line in lines]
         return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in specs}
 
-    def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
+    def _split_fields(self, row: int, line: bytes, width: int) -> list[bytes]:
         """Returns the ``width`` fields of one line.
 
         Raises InputError for another number of fields, and for a quote that is not closed.
         """
         try:
-            fields = self._split(line)
+            fields = self._split_line(line)
         except _OPEN:
             expected = f"{self.encoding} text with its quotes closed"
             remedy = "Close the quote, or give --no-quotes if quotes are ordinary characters."
@@ -241,7 +241,7 @@ class TextTable:
             raise self.make_row_error(row, f"{width} fields separated by {self.separator!r}", got)
         return fields
 
-    def _split(self, line: bytes) -> list[bytes]:
+    def _split_line(self, line: bytes) -> list[bytes]:
         """Returns the fields of a line; raises an error of ``_OPEN`` for an open quote."""
         if self.has_quotes and b'"' in line:
             fields = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
@@ -249,7 +249,7 @@ class TextTable:
         return line.split(self.separator.encode())
 
 
-def _closed(data: bytes, separator: str) -> bool:
+def _has_closed_quotes(data: bytes, separator: str) -> bool:
     """Whether every quote in ``data`` begins or ends a field, or is one of two adjacent quotes."""
     raw = np.frombuffer(b"\n" + data, dtype=np.uint8)
     at = np.flatnonzero(raw == ord('"'))
@@ -332,30 +332,30 @@ def open_table(
     if not is_table_path(path):
         raise InputError(f"Expected the path of a table, got {path}. Check the path.")
     if os.path.isdir(path):
-        return _typed(place, partial(batches.read_parquet, list_part_files(path)), options)
+        return _make_typed(place, partial(batches.read_parquet, list_part_files(path)), options)
     opened = path.open
-    start = _start(opened, place)
+    start = _read_start(opened, place)
     for magic, unpacked in _PACKED.items():
         if start.startswith(magic):
             opened = partial(unpacked, path)
-            start = _start(opened, place)
+            start = _read_start(opened, place)
     start = start.removeprefix(UTF8_BOM).lstrip()
     if start.startswith(b"PAR1"):
-        return _typed(place, partial(batches.read_parquet, [path]), options)
+        return _make_typed(place, partial(batches.read_parquet, [path]), options)
     if start.startswith(b"ARROW1"):
-        return _typed(place, partial(batches.read_feather, path), options)
+        return _make_typed(place, partial(batches.read_feather, path), options)
     text = TextTable(
         label=place, open_blocks=lambda: read_blocks(opened, place), separator="\n", header=False
     )
     if start.startswith(b"{"):
-        return _typed(place, partial(batches.read_json, text.read_lines), options)
+        return _make_typed(place, partial(batches.read_json, text.read_lines), options)
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
             f"Expected a table of text (one row per line), Parquet, Feather or lines of JSON, got "
             f"{path}: {kind}. Unpack the file, or export it in one of these formats."
         )
-    file, is_row = _delimited(path, text, options, choose_columns)
+    file, is_row = _find_separator(path, text, options, choose_columns)
     names = file.read_first_line().decode("utf-8", "replace").split(file.separator)
     if is_row and "header" not in options and find_usual_column(names, usual_names) is None:
         raise make_header_error(file, remedy=remedy)
@@ -386,11 +386,11 @@ def make_header_error(file: TextTable, remedy: str) -> InputError:
     return make_layout_error(f"{file.label}, line 1", "names of columns", line, remedy)
 
 
-def _start(opened: Callable[[str], Any], place: str) -> bytes:
+def _read_start(opened: Callable[[str], Any], place: str) -> bytes:
     return next(read_blocks(opened, place), b"")[:4096]
 
 
-def _typed(label: str, open_batches: BatchReader, options: Mapping[str, str]) -> TypedTable:
+def _make_typed(label: str, open_batches: BatchReader, options: Mapping[str, str]) -> TypedTable:
     if options:
         key, value = next(iter(options.items()))
         raise InputError(
@@ -399,7 +399,7 @@ def _typed(label: str, open_batches: BatchReader, options: Mapping[str, str]) ->
     return TypedTable(label=label, open_batches=open_batches)
 
 
-def _delimited(
+def _find_separator(
     path: Path,
     text: TextTable,
     options: Mapping[str, str],
@@ -448,27 +448,27 @@ def _delimited(
         )
     fits = [file for file in there if _has_columns(file, choose)]
     if fits and not fits[0].header:
-        fits = [_widest(fits, lines)]
+        fits = [_find_widest(fits, lines)]
     if len(fits) > 1 and fits[0].separator != own:
         several = " or ".join(repr(file.separator) for file in fits)
         raise InputError(
             f"Expected one separator that fits {path}, got {several}. Choose by --separator."
         )
-    file = fits[0] if fits else _widest(there or files, lines)
+    file = fits[0] if fits else _find_widest(there or files, lines)
     unsure = file.has_quotes and file.separator == "\t" and "quotes" not in options
     if unsure and not file.has_paired_quotes():
         file = replace(file, has_quotes=False)
-    return file, _has_row(file, lines, bool(fits))
+    return file, _starts_with_row(file, lines, bool(fits))
 
 
-def _widest(files: Sequence[TextTable], lines: Sequence[bytes]) -> TextTable:
+def _find_widest(files: Sequence[TextTable], lines: Sequence[bytes]) -> TextTable:
     """Returns the file whose separator splits all ``lines`` into equally many fields, the most."""
     marks = [file.separator.encode() for file in files]
     counts = [{line.count(mark) for line in lines} for mark in marks]
     return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]
 
 
-def _has_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> bool:
+def _starts_with_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> bool:
     """Whether the first line looks like a row instead of names of columns.
 
     A row has a number, a date, or a value that occurs again in its column. Values that occur again

@@ -56,7 +56,7 @@ class AdditiveNoise(Checked, ABC):
         return value
 
     @abstractmethod
-    def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def _draw_unit_noise(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Draws noise of scale 1."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class AdditiveNoise(Checked, ABC):
         """Draws outputs with independent noise, float64 of shape (*size, *output_shape)."""
         spread = self.domain.expand_batch(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
-        noise = self._draw(rng, (*batch, *self.output_shape))
+        noise = self._draw_unit_noise(rng, (*batch, *self.output_shape))
         return np.asarray(noise * self.noise_scale + self.compute_noiseless(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -83,7 +83,7 @@ class LaplaceNoise(AdditiveNoise):
 
     __slots__ = ()
 
-    def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def _draw_unit_noise(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return rng.laplace(size=shape)
 
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -159,7 +159,7 @@ class NormalNoise(GaussianDpMechanism, AdditiveNoise):
         """Standard deviation of the noise, by default ``sigma``."""
         return self.sigma
 
-    def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def _draw_unit_noise(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         return rng.standard_normal(shape)
 
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -233,7 +233,7 @@ class Repetition(Checked, ABC):
         """Set of the joint inputs of all applications."""
 
     @abstractmethod
-    def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _insert_axis(self, values: NDArray[Any]) -> NDArray[Any]:
         """Inserts an axis of length ``count`` or 1 for the applications, after the batch axes."""
 
     @property
@@ -245,11 +245,11 @@ class Repetition(Checked, ABC):
         """Draws one output per application independently, shape (*size, count, *inner output)."""
         values = self.domain.expand_batch(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
-        return self.mechanism.randomize(self._lift(values), rng, (*batch, self.count))
+        return self.mechanism.randomize(self._insert_axis(values), rng, (*batch, self.count))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(output | value), the sum of the log-probabilities of all applications."""
-        each = self.mechanism.log_prob(output, self._lift(self.domain.check(value)))
+        each = self.mechanism.log_prob(output, self._insert_axis(self.domain.check(value)))
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:

@@ -62,7 +62,7 @@ class GridNoise(IntervalMechanism, ABC):
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws outputs, which are multiples of ``step``, float64 of shape ``size``."""
         values = self.domain.expand_batch(value, size)
-        steps = self._noise(rng, values.size).reshape(values.shape)
+        steps = self._draw_noise(rng, values.size).reshape(values.shape)
         return np.asarray((np.rint(values / self.step) + steps) * self.step)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -72,7 +72,7 @@ class GridNoise(IntervalMechanism, ABC):
         return np.where(steps == np.rint(steps), self._log_mass(noise), -np.inf)
 
     @abstractmethod
-    def _noise(self, rng: Generator, size: int) -> NDArray[np.int64]:
+    def _draw_noise(self, rng: Generator, size: int) -> NDArray[np.int64]:
         """Draws the numbers of steps to add, int64 of shape (size,)."""
 
     @abstractmethod

@@ -36,7 +36,7 @@ from fedrec_auditor.targets.transcript import PublicInfo, Round, Uploads
 # vector (equation 3) and uploads the result. The systems differ in how the server uses the bits.
 
 _GAME_ITEMS = 8
-_NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
+_BIT_UNITS = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 
 # Type of the setting that selects the probabilities with which a bit is flipped (``BitFlip``).
 FlipKind = Annotated[
@@ -94,7 +94,7 @@ class BitUploadSystem(system.System):
             return None
         if scope.protects_user_presence:
             return Identity()
-        return self._before_server(scope, population)
+        return self._get_unit_flips(scope, population)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event for the data that ``scope`` protects, against the server.
@@ -105,7 +105,7 @@ class BitUploadSystem(system.System):
         """
         if scope.protects_user_presence:
             return Identity().event()
-        return self._before_server(scope, population).event()
+        return self._get_unit_flips(scope, population).event()
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
         """Returns one worst-case pair of users, whose histories differ only in item 0.
@@ -159,11 +159,11 @@ class BitUploadSystem(system.System):
             return {"bits": Bits(ratings)}
         return {"bits": Bits(ratings, self.randomizer.flip_by_streams, request.streams)}
 
-    def _before_server(self, scope: Scope, population: Population) -> Mechanism:
+    def _get_unit_flips(self, scope: Scope, population: Population) -> Mechanism:
         """Returns the flips of the bits that the unit of ``scope`` covers: one bit, or all."""
         if self.randomizer is None:
             return Identity()
-        if scope.unit in _NARROW:
+        if scope.unit in _BIT_UNITS:
             return self.randomizer
         return Product(self.randomizer, population.n_items)
 

@@ -208,12 +208,12 @@ def find_neighbourhoods(
             similarity = estimate_by_inverse(counts, n_users, inverse, rows)
         # An item is never its own neighbour.
         similarity[np.arange(len(similarity)), np.arange(len(counts))[rows]] = -1.0
-        items[rows] = _largest(similarity, size)
+        items[rows] = _find_largest(similarity, size)
         values[rows] = np.take_along_axis(similarity, items[rows], axis=1)
     return Neighbourhoods(items, values)
 
 
-def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
+def _find_largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
     """Returns the columns of the ``size`` largest values per row, (n, size), largest first.
 
     Ties are broken by column index.

@@ -48,7 +48,7 @@ class AdamState(NamedTuple):
 
 
 @_part
-def _step(adam, rate, step):  # type: ignore[no-untyped-def]
+def _step_adam(adam, rate, step):  # type: ignore[no-untyped-def]
     """Takes one step of Adam with the summed gradient, and clears the gradient."""
     size = rate / (1.0 - 0.9**step)
     scale = 1.0 / np.sqrt(1.0 - 0.999**step)
@@ -95,8 +95,8 @@ def train_bpr(users, items, visits, batch, rate, decay, step):  # type: ignore[n
                     dy[i, f] += pull * x[u, f] + share * decay * y[i, f]
                     dy[j, f] += -pull * x[u, f] + share * decay * y[j, f]
         step += 1
-        _step(users, rate, step)
-        _step(items, rate, step)
+        _step_adam(users, rate, step)
+        _step_adam(items, rate, step)
     return step
 
 
@@ -132,7 +132,7 @@ def train_gmf(users, items, weights, visits, batch, rate, decay, step):  # type:
                     dy[i, f] += error * h[0, f] * x[u, f] + share * decay * y[i, f]
                     dh[0, f] += error * x[u, f] * y[i, f]
         step += 1
-        _step(users, rate, step)
-        _step(items, rate, step)
-        _step(weights, rate, step)
+        _step_adam(users, rate, step)
+        _step_adam(items, rate, step)
+        _step_adam(weights, rate, step)
     return step

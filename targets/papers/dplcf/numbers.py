@@ -34,21 +34,21 @@ _MOVIELENS = Population(n_users=943, n_items=1682)
 Matrix = NDArray[np.float64]
 
 
-def _symmetric() -> BitFlip:
+def _get_symmetric_flip() -> BitFlip:
     """Returns the symmetric flip of one bit by the default settings of DPLCF-SP."""
     flip = DplcfSp().randomizer
     assert flip is not None
     return flip
 
 
-def _distributions(flip: BitFlip) -> Matrix:
+def _tabulate_probs(flip: BitFlip) -> Matrix:
     """Returns the probabilities of an uploaded 0 and 1 (columns) given a true 0 and 1 (rows), shape
     (2, 2).
     """
     return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
 
 
-def _pairs(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[ClaimedAndComputed]:
+def _compare(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[ClaimedAndComputed]:
     """Yields one pair per entry of a 4 x 4 matrix: the printed entry, and the right entry.
 
     ``paper`` and ``right`` are the two matrices, for the flip's probabilities p and q of sending a
@@ -65,8 +65,8 @@ def compare_equation_6() -> Iterator[ClaimedAndComputed]:
     Matrix A (4 x 4) maps counts of true bit pairs (00, 01, 10, 11) to expected counts of uploaded
     bit pairs.
     """
-    flip = _symmetric()
-    return _pairs(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
+    flip = _get_symmetric_flip()
+    return _compare(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
 
 
 def compare_equation_11() -> Iterator[ClaimedAndComputed]:
@@ -77,7 +77,7 @@ def compare_equation_11() -> Iterator[ClaimedAndComputed]:
     is for p = 1: a true 1 is always uploaded as a 1.
     """
     flip = DplcfAp().randomizer
-    return _pairs(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
+    return _compare(11, flip, make_printed_inverse(flip.q), invert_flip_matrix(flip.p, flip.q))
 
 
 def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
@@ -88,7 +88,7 @@ def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
     uploads of a true 0 and of a true 1. The second is the probability that a true 0 is uploaded as
     a 0, which reveals the true bit, because a true 1 is never uploaded as a 0.
     """
-    laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
+    laws, epsilon = _tabulate_probs(DplcfAp().randomizer), DplcfAp().epsilon
     excess = [np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum() for i in (0, 1)]
     yield 0.0, float(max(excess))
     yield 0.0, float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0
@@ -100,7 +100,7 @@ def compare_log_ratio() -> Iterator[ClaimedAndComputed]:
     DPLCF-AP flips bits asymmetrically. p and q are the probabilities of uploading a 1 for a true 1
     and for a true 0.
     """
-    laws = _distributions(DplcfAp().randomizer)
+    laws = _tabulate_probs(DplcfAp().randomizer)
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
@@ -120,7 +120,7 @@ def compare_local_epsilon() -> Iterator[ClaimedAndComputed]:
     The paper claims no local differential privacy, which corresponds to an infinite epsilon against
     the server. The bit is flipped symmetrically.
     """
-    laws = _distributions(_symmetric())
+    laws = _tabulate_probs(_get_symmetric_flip())
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
@@ -134,7 +134,7 @@ def compare_similarity_epsilon() -> Iterator[ClaimedAndComputed]:
     the similarities that the server computes from them, and takes the largest log-ratio of a
     group's probabilities for the two values.
     """
-    flip = _symmetric()
+    flip = _get_symmetric_flip()
     p, q = flip.p, flip.q
     sent: dict[bytes, NDArray[np.float64]] = {}
     for bits in itertools.product((0, 1), repeat=4):

@@ -43,7 +43,7 @@ def find_max_gradient_norm(bound: float, *, ratings: int, with_users: bool) -> f
         return sgd_mf.project_embeddings(root * length[:, None] * turn, bound)
 
     users, items = rows(u_length, u_angle), np.repeat(rows(v_length, v_angle), ratings, axis=0)
-    return float(_lengths(np.repeat(rating, ratings), users, items, ratings, with_users).max())
+    return float(_list_norms(np.repeat(rating, ratings), users, items, ratings, with_users).max())
 
 
 def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
@@ -81,7 +81,7 @@ def compute_unprojected_norm(bound: float, *, length: float) -> float:
     sqrt(R).
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
-    return float(_lengths(np.array([bound]), users, length * users, 1, with_users=False)[0])
+    return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
 def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> float:
@@ -120,7 +120,7 @@ def find_projection_error(bound: float) -> float:
     return float((np.linalg.norm(points - clip_embedding(points, bound), axis=-1) - best).max())
 
 
-def _lengths(
+def _list_norms(
     ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, with_users: bool
 ) -> NDArray[np.float64]:
     """Returns the norms of the summed gradients of n users, (n,), without items in common.

@@ -37,7 +37,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import get_
 from fedrec_auditor.targets.systems.base import Population
 
 _R = 5.0  # the largest rating
-_ONE = 2.0 * _R * math.sqrt(_R)  # largest norm of the item gradient of one rating
+_NORM = 2.0 * _R * math.sqrt(_R)  # largest norm of the item gradient of one rating
 # Sampling rate, number of steps, and delta of the examples.
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
 # Noise multipliers z at which 1000, or 10, Poisson-sampled Gaussian steps have epsilon 1.
@@ -45,18 +45,18 @@ Z_1000_STEPS, Z_10_STEPS = 1.4144, 0.7791
 _USER = make_claim_scope(Unit.USER)
 
 
-def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
+def _compute_epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
     """Returns the exact epsilon of an accounting event."""
     return Pld().bound(event, delta=delta, scope=_USER).epsilon
 
 
-def _sampled(z: float, steps: int) -> float:
+def _account(z: float, steps: int) -> float:
     """Returns the epsilon of ``steps`` Poisson-sampled Gaussians with noise multiplier ``z``."""
     one = dp.PoissonSampledDpEvent(_ETA, dp.GaussianDpEvent(z))
-    return _epsilon(dp.SelfComposedDpEvent(one, steps))
+    return _compute_epsilon(dp.SelfComposedDpEvent(one, steps))
 
 
-_TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
+_TABLES = (("V", _NORM, False), ("U and V", math.sqrt(2.0) * _NORM, True))
 
 
 def compare_rating_sensitivity() -> Iterator[ClaimedAndComputed]:
@@ -99,7 +99,7 @@ def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
             masked=100,
             replaced=100,
         )
-        proved = _epsilon(Repeated(seen, system.rounds).event())
+        proved = _compute_epsilon(Repeated(seen, system.rounds).event())
         yield system.claimed_epsilon, proved, {"z": z, "omega": omega}
 
 
@@ -108,7 +108,7 @@ def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
 
     The claimed norm is 2 R^(3/2), for the largest rating R.
     """
-    yield _ONE, compute_unprojected_norm(_R, length=10.0)
+    yield _NORM, compute_unprojected_norm(_R, length=10.0)
 
 
 def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
@@ -118,8 +118,8 @@ def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
     But the user's other ratings reveal in which steps the user's row was sampled.
     """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_1000_STEPS))
-    proved = _epsilon(dp.SelfComposedDpEvent(told, STEPS))
-    yield _sampled(Z_1000_STEPS, STEPS), proved, {"z": Z_1000_STEPS}
+    proved = _compute_epsilon(dp.SelfComposedDpEvent(told, STEPS))
+    yield _account(Z_1000_STEPS, STEPS), proved, {"z": Z_1000_STEPS}
 
 
 def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
@@ -133,7 +133,7 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
     system = HflSgdmf()
     for count in (10, 100):
         shift = compute_gradient_shift(system.bound, ratings=count, n_fit_steps=system.fitting)
-        yield 1.0, shift / _ONE, {"count": count}
+        yield 1.0, shift / _NORM, {"count": count}
 
 
 def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
@@ -145,7 +145,7 @@ def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
     of that rating.
     """
     system = LflSgdmf()
-    yield 1.0, sgd_mf.bound_message_distance(system.bound, system.factors, system.fitting) / _ONE
+    yield 1.0, sgd_mf.bound_message_distance(system.bound, system.factors, system.fitting) / _NORM
 
 
 def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
@@ -160,13 +160,13 @@ def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
     - ten parties with a mechanism of epsilon 1 at delta 0.
     """
     parties = 10
-    one = _sampled(Z_1000_STEPS, STEPS)
-    yield math.sqrt(parties) * one, _sampled(Z_1000_STEPS, parties * STEPS)
+    one = _account(Z_1000_STEPS, STEPS)
+    yield math.sqrt(parties) * one, _account(Z_1000_STEPS, parties * STEPS)
     count = 18
     for by in (get_authors_epsilon, sgd_mf.get_theorem_1_epsilon):
         eps_k = by(Z_1000_STEPS, _ETA, STEPS, DELTA)
-        yield math.sqrt(count) * eps_k, _sampled(Z_1000_STEPS, count * STEPS)
-    yield math.sqrt(parties), _epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
+        yield math.sqrt(count) * eps_k, _account(Z_1000_STEPS, count * STEPS)
+    yield math.sqrt(parties), _compute_epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
 
 
 def compare_step_counts() -> Iterator[ClaimedAndComputed]:
@@ -175,7 +175,7 @@ def compare_step_counts() -> Iterator[ClaimedAndComputed]:
     Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
     steps.
     """
-    yield _sampled(Z_10_STEPS, 10), _sampled(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
+    yield _account(Z_10_STEPS, 10), _account(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
 def compare_proposition_2() -> Iterator[ClaimedAndComputed]:
@@ -203,7 +203,7 @@ def compare_accountants() -> Iterator[ClaimedAndComputed]:
     authors = get_authors_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)
     theorem = sgd_mf.get_theorem_1_epsilon(Z_1000_STEPS, _ETA, STEPS, DELTA)
     for said, claimed in (("TensorFlow Privacy of 2021", authors), ("Theorem 1", theorem)):
-        yield claimed, _sampled(Z_1000_STEPS, STEPS), {"z": Z_1000_STEPS, "said": said}
+        yield claimed, _account(Z_1000_STEPS, STEPS), {"z": Z_1000_STEPS, "said": said}
 
 
 def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
@@ -258,7 +258,7 @@ def compare_noise_divisors() -> Iterator[ClaimedAndComputed]:
 def compare_tuning_runs() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: of one training, and of five that tune the learning rate."""
     runs = 5
-    yield _sampled(Z_1000_STEPS, STEPS), _sampled(Z_1000_STEPS, runs * STEPS), {"runs": runs}
+    yield _account(Z_1000_STEPS, STEPS), _account(Z_1000_STEPS, runs * STEPS), {"runs": runs}
 
 
 def compare_projection_error() -> Iterator[ClaimedAndComputed]:
@@ -276,7 +276,7 @@ def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
     The item gradient is that with respect to the item embedding. The paper uses this norm for the
     last steps of a training, which move item embeddings alone.
     """
-    yield _ONE, find_max_gradient_norm(_R, ratings=1, with_users=False)
+    yield _NORM, find_max_gradient_norm(_R, ratings=1, with_users=False)
 
 
 def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
@@ -287,7 +287,7 @@ def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
     pair, of different items in the second.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
-        yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _ONE, {"said": said}
+        yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _NORM, {"said": said}
 
 
 def compare_unknown_noise() -> Iterator[ClaimedAndComputed]:

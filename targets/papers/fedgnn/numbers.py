@@ -20,7 +20,7 @@ _P, _Q = 2**521 - 1, 2**607 - 1
 # No result here depends on the strength of the key.
 PUBLIC_KEY, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
 # Number of items of the user in the examples (the mean of MovieLens 100K), and number of epochs.
-_OWN, _EPOCHS = 106, 3
+_N_OWN, _EPOCHS = 106, 3
 
 
 def compute_own_share(n_items: int, n_own: int, n_pseudo: int, n_messages: int) -> float:
@@ -53,9 +53,9 @@ def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
     which proves that they are not rated: 0 (claimed), and computed.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
-        first, last = (compute_own_share(items, _OWN, 1000, n) for n in (1, _EPOCHS))
+        first, last = (compute_own_share(items, _N_OWN, 1000, n) for n in (1, _EPOCHS))
         yield first, last, {"name": name}
-        yield 0.0, 1.0 - 1000 / (items - _OWN), {"name": name}
+        yield 0.0, 1.0 - 1000 / (items - _N_OWN), {"name": name}
 
 
 def compare_released_training() -> Iterator[ClaimedAndComputed]:
@@ -77,7 +77,7 @@ def compare_released_training() -> Iterator[ClaimedAndComputed]:
     yield 5.0, len({int(rating / 100) for rating in range(1, 6)})
     path = system.rounds * system.learning_rate * system.clip
     item = system.init_scale * math.sqrt(system.dimension)
-    mean, own = item / math.sqrt(_OWN), path / math.sqrt(_OWN)
+    mean, own = item / math.sqrt(_N_OWN), path / math.sqrt(_N_OWN)
     turned = mean * path + (1.0 + path) * own
     yield 4.0, system.best * (turned * (item + path) + mean * path)
 
@@ -92,7 +92,7 @@ def sign_digest(item: int) -> int:
 
     All clients sign with the same secret key, so that equal items have equal codes.
     """
-    return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
+    return pow(_hash_item(item), _SECRET, PUBLIC_KEY[1])
 
 
 def decode_encrypted_items(codes: set[int], n_items: int) -> set[int]:
@@ -111,10 +111,10 @@ def decode_signed_items(codes: set[int], n_items: int) -> set[int]:
     of items, whose indices begin at 0.
     """
     opened = {pow(code, *PUBLIC_KEY) for code in codes}
-    return {item for item in range(n_items) if _digest(item) in opened}
+    return {item for item in range(n_items) if _hash_item(item) in opened}
 
 
-def _digest(item: int) -> int:
+def _hash_item(item: int) -> int:
     """Returns the SHA-256 digest of an item index, as an integer."""
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
@@ -124,7 +124,7 @@ def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
 
     In the attack, a third party infers a user's items from their codes (``encrypt_item``).
     """
-    return _read(encrypt_item, decode_encrypted_items)
+    return _compare_f1(encrypt_item, decode_encrypted_items)
 
 
 def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
@@ -132,16 +132,16 @@ def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
 
     In the attack, a third party infers a user's items from their codes (``sign_digest``).
     """
-    return _read(sign_digest, decode_signed_items)
+    return _compare_f1(sign_digest, decode_signed_items)
 
 
-def _read(
+def _compare_f1(
     code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
 ) -> Iterator[ClaimedAndComputed]:
     """Yields a pair: 0, the claimed F1 of an ``attack`` on one user's item codes, and its real F1.
 
     ``code`` makes an item's code; ``attack`` infers items from codes and the number of items.
     """
-    history = set(np.random.default_rng(0).choice(1682, _OWN, replace=False).tolist())
+    history = set(np.random.default_rng(0).choice(1682, _N_OWN, replace=False).tolist())
     found = attack({code(item) for item in history}, 1682)
     yield 0.0, 2.0 * len(found & history) / (len(found) + len(history))

@@ -229,7 +229,7 @@ class RatingGraphSystem(System):
           weight is 0.5, the share of the items' mean in m.
         """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
-        mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts
+        mine = _mark_interactions(ratings) @ np.asarray(model["item"], np.float64) / counts
         return (mine, 1.0) if neighbours is None else ((mine + neighbours) / 2.0, 0.5)
 
     def average_neighbours(
@@ -252,7 +252,7 @@ class RatingGraphSystem(System):
         Neighbours are users with a common item; a neighbour counts once per common item. ``users``
         and the result have one row per user.
         """
-        met = _interacted(ratings)
+        met = _mark_interactions(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
 
@@ -311,7 +311,7 @@ class RatingGraphSystem(System):
         return np.asarray(self.level + self.best * (hidden @ arrays["item"].T))
 
 
-def _interacted(ratings: sparse.csr_array) -> sparse.csr_array:
+def _mark_interactions(ratings: sparse.csr_array) -> sparse.csr_array:
     """Returns a table with a 1 for each item with which a user interacted, else 0."""
     ones = np.ones(ratings.nnz)
     return sparse.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape)

@@ -86,7 +86,7 @@ def compute_implicit_gradients(
                 f"got {regularization!r} for a singular item matrix V. Give a larger number."
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
-        vectors, predicted = _batched(whitened, root, profiles, alpha)
+        vectors, predicted = _solve_batches(whitened, root, profiles, alpha)
     vectors *= 1.0 + alpha
     predicted *= 1.0 + alpha
     predicted *= -alpha
@@ -96,7 +96,7 @@ def compute_implicit_gradients(
     return RankOneMessages(user_vectors=vectors, item_vectors=items, sparse_vectors=corrections)
 
 
-def _batched(
+def _solve_batches(
     whitened: Floats, root: Floats, profiles: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
     """Returns the user vectors, and the predictions of all interactions, divided by 1 + alpha.
@@ -111,21 +111,21 @@ def _batched(
     predicted = np.empty(profiles.nnz, whitened.dtype)
     padded = np.zeros((count + 1, factors), whitened.dtype)  # the last row pads short users
     padded[:count] = whitened
-    for users, positions, held in _batches(profiles.indptr, factors):
+    for users, positions, held in _list_batches(profiles.indptr, factors):
         rows = padded.take(columns[positions], axis=0)
         across = rows.transpose(0, 2, 1)
         if held.shape[1] < factors:
             ones = np.ones((*held.shape, 1), whitened.dtype)
-            y = across @ np.linalg.solve(_ridge(rows @ across, alpha), ones)
+            y = across @ np.linalg.solve(_add_identity(rows @ across, alpha), ones)
         else:
-            y = np.linalg.solve(_ridge(across @ rows, alpha), rows.sum(axis=1)[:, :, None])
+            y = np.linalg.solve(_add_identity(across @ rows, alpha), rows.sum(axis=1)[:, :, None])
         solved[users] = y[:, :, 0]
         predicted[positions[held]] = (rows @ y)[:, :, 0][held]
     vectors = solve_triangular(root, solved.T, lower=True, trans="T").T
     return vectors.astype(whitened.dtype, copy=False), predicted
 
 
-def _ridge(gram: Floats, alpha: float) -> Floats:
+def _add_identity(gram: Floats, alpha: float) -> Floats:
     """Computes I + ``alpha`` ``gram``, in place, for a batch of Gram matrices."""
     gram *= alpha
     diagonal = np.arange(gram.shape[-1])
@@ -133,7 +133,7 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
     return gram
 
 
-def _batches(
+def _list_batches(
     indptr: Ints, factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
     """Yields batches of users with similar numbers of interactions, sorted by this number.

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 
 _TRAINING = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
-_MOVIELENS, _SMALL_SET, _FULL = (
+_MOVIELENS, _SMALL_SET, _FULL_SET = (
     Population(n_users=943, n_items=items) for items in (1682, 1000, 9781)
 )
 _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]), name="small")
@@ -83,7 +83,7 @@ def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
     yield float(_SMALL.n_users), float(_SMALL.n_users * leaked)
 
 
-def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> float:
+def _bound_user_epsilon(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> float:
     """Returns the proved epsilon of a user over the training against the server."""
     event = system.get_event(_TRAINING, population)
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
@@ -94,7 +94,7 @@ def compare_symmetric_dplcf() -> Iterator[ClaimedAndComputed]:
 
     The claim is that of section 5.2.
     """
-    return _competitor(DplcfSp())
+    return _compare_dplcf(DplcfSp())
 
 
 def compare_asymmetric_dplcf() -> Iterator[ClaimedAndComputed]:
@@ -102,13 +102,13 @@ def compare_asymmetric_dplcf() -> Iterator[ClaimedAndComputed]:
 
     The claim is that of section 5.2.
     """
-    return _competitor(DplcfAp())
+    return _compare_dplcf(DplcfAp())
 
 
-def _competitor(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
+def _compare_dplcf(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF: as section 5.2 states it, and as proved."""
     items = _MOVIELENS.n_items
-    spent = _user_budget(system, _MOVIELENS)
+    spent = _bound_user_epsilon(system, _MOVIELENS)
     yield items * math.exp(system.epsilon), spent, {"name": system.name, "items": items}
 
 
@@ -120,9 +120,9 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
     per round and in the size of the catalogue. A report of FMF-LDP and a bit of DPLCF-SP have an
     equal epsilon.
     """
-    for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
+    for k, population in ((100, _FULL_SET), (250, _FULL_SET), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
-        ratio = _user_budget(ours, population) / _user_budget(theirs, population)
+        ratio = _bound_user_epsilon(ours, population) / _bound_user_epsilon(theirs, population)
         yield 1.0, ratio, {"k": k, "items": population.n_items}
 
 

@@ -30,7 +30,7 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population,
 from fedrec_auditor.targets.systems.system import Messages, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo, Uploads
 
-_LARGEST_GAME = 2000  # maximum number of items of a user in a worst-case pair
+_MAX_HISTORY = 2000  # maximum number of items of a user in a worst-case pair
 _BLOCK = 1 << 19  # numbers in a block of messages
 
 
@@ -110,9 +110,9 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """
         game = replace(self, factors=1, reports=1, rounds=1)
         half = game.find_opposing_history_length()
-        if half > _LARGEST_GAME:
+        if half > _MAX_HISTORY:
             raise InputError(
-                f"Expected a regularization at which gradients of users with {_LARGEST_GAME} items "
+                f"Expected a regularization at which gradients of users with {_MAX_HISTORY} items "
                 f"can reach 1, the bound to which they are projected, got regularization="
                 f"{self.regularization!r}. Give a smaller regularization."
             )

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # Algorithm 2 takes E1 steps, so each step is counted M times. (The text of section 2.3.4 states
 # N/M steps for N users, which gives none of the entries.)
 
-_ORDERS = 64  # largest order of the Rényi divergence
+_MAX_ORDER = 64  # largest order of the Rényi divergence
 
 
 def compute_printed_epsilon(
@@ -66,7 +66,7 @@ def compute_printed_epsilon(
     """
     if delta == 0:
         return math.inf
-    orders = np.arange(2, _ORDERS + 1)
+    orders = np.arange(2, _MAX_ORDER + 1)
     curve = np.array([bound_sampled_renyi(clients / n_users, int(a), multiplier) for a in orders])
     return float(np.min(rounds * clients * curve + math.log(1 / delta) / (orders - 1)))
 
@@ -145,7 +145,7 @@ def make_device_messages(
 
 def join_message_blocks(blocks: Sequence[Mapping[str, Component]]) -> dict[str, Component]:
     """Concatenates the messages of several blocks of devices, array by array."""
-    return {name: _joined([block[name] for block in blocks]) for name in blocks[0]}
+    return {name: _join_blocks([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
@@ -177,7 +177,7 @@ def rescale_messages(part: Component, factor: NDArray[np.float64]) -> Component:
     return Dense((values * factors).astype(np.float32), part.kind)
 
 
-def _joined(parts: list[Component]) -> Component:
+def _join_blocks(parts: list[Component]) -> Component:
     """Concatenates one array of messages of several blocks of devices."""
     if isinstance(first := parts[0], Dense):
         dense = [part.values for part in parts if isinstance(part, Dense)]
@@ -206,7 +206,7 @@ def _joined(parts: list[Component]) -> Component:
 
 # Lengths K of the recommendation lists for which the paper prints HR@K and NDCG@K.
 RANKING_CUTOFFS = (5, 10, 20, 30)
-_TOGETHER = 32  # devices trained together
+_BLOCK_SIZE = 32  # devices trained together
 _SEED = "seed"  # name of the model's array with the seed of the devices' random streams
 _LANES = Range(
     "[1, inf)",
@@ -214,7 +214,7 @@ _LANES = Range(
     whole=True,
     condition=lambda batch: batch % BATCH_SIZE_MULTIPLE == 0,
 )
-_HALVED = Range(f"[{2**N_HIDDEN_LAYERS}, inf)", whole=True)
+_WIDTHS = Range(f"[{2**N_HIDDEN_LAYERS}, inf)", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
     local_rate: Annotated[Positive, "alpha1, learning rate of a device"] = 0.5
     server_rate: Annotated[Positive, "alpha3, learning rate of the server"] = 0.3
     embedding: Annotated[Count, "entries of the embedding of a feature"] = 64
-    width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
+    width: Annotated[int, _WIDTHS, "outputs of the first hidden layer; each next has half"] = 64
 
     payload: ClassVar[Payload] = Payload.CHANGE
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_USERS, cutoffs=RANKING_CUTOFFS)
@@ -379,7 +379,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
         model, streams = self.network.check_broadcast(request.broadcast, profiles), request.streams
         blocks = []
         with limit_torch_threads():
-            for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
+            for chosen, devices in self._batch(profiles, users, streams, model, compute.device):
                 back = np.argsort(chosen)
                 updates = self.compute_updates(devices)
                 change = {k: v.cpu().numpy()[back] for k, v in updates.items()}
@@ -406,12 +406,12 @@ class MetaLearnedSystem(system.NoiselessSystem):
         flags = torch.from_numpy(make_genre_flags(interactions))
         scores = np.zeros((len(users), interactions.n_items))
         with limit_torch_threads():
-            for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
+            for chosen, devices in self._batch(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
                 scores[chosen] = score_all_items(devices, trained, broadcast, flags).numpy()
         return scores
 
-    def _devices(
+    def _batch(
         self,
         interactions: Interactions,
         users: Ints,
@@ -425,8 +425,8 @@ class MetaLearnedSystem(system.NoiselessSystem):
         """
         from fedrec_auditor.targets.papers.privrec.device import Devices
 
-        for start in range(0, max(1, len(users)), _TOGETHER):
-            block = np.arange(start, min(start + _TOGETHER, len(users)))
+        for start in range(0, max(1, len(users)), _BLOCK_SIZE):
+            block = np.arange(start, min(start + _BLOCK_SIZE, len(users)))
             held = interactions.take_users(users[block])
             own, negatives = streams.take(block), self.negatives
             examples = DeviceExamples.draw_examples(held, own, negatives=negatives)

@@ -33,11 +33,11 @@ _ATTRIBUTE = Scope(
     unit=Unit.ATTRIBUTE, adjacency=Adjacency.REPLACE, vantage=Vantage.SERVER, horizon=Horizon.ROUND
 )
 _MOVIELENS = Population(n_users=4800, n_items=3706)
-_TRAINED = ((4800, 30), (760, 15))  # users and clients per round, on MovieLens and on Frappe
+_DATA_SIZES = ((4800, 30), (760, 15))  # users and clients per round, on MovieLens and on Frappe
 _ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
 
 
-def _training(n_users: int, clients: int, rounds: int, multiplier: float) -> dp.DpEvent:
+def _compose_rounds(n_users: int, clients: int, rounds: int, multiplier: float) -> dp.DpEvent:
     """Accounting event of ``rounds`` rounds of Gaussian noise, each on ``clients`` of ``n_users``
     users, drawn without replacement. The noise is divided by the change from replacing one user.
     """
@@ -45,7 +45,7 @@ def _training(n_users: int, clients: int, rounds: int, multiplier: float) -> dp.
     return dp.SelfComposedDpEvent(one, rounds)
 
 
-def _proved(event: dp.DpEvent, delta: float) -> float:
+def _bound_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Returns an upper bound on the epsilon of an accounting event."""
     return Pld().bound(event, delta=delta, scope=_SERVER).epsilon
 
@@ -59,7 +59,7 @@ def compute_upper_bound(*, clients: int, n_users: int, delta: float) -> float:
 
     The noise multiplier is 1, as in Tables 3 and 4.
     """
-    return _proved(_training(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
+    return _bound_epsilon(_compose_rounds(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
 
 
 def compute_lower_bound(*, clients: int, n_users: int, delta: float) -> float:
@@ -73,7 +73,7 @@ def compute_lower_bound(*, clients: int, n_users: int, delta: float) -> float:
 
     The noise multiplier is 1, as in Tables 3 and 4.
     """
-    return compute_attained_epsilon(_training(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
+    return compute_attained_epsilon(_compose_rounds(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,29 +140,29 @@ def printed_epsilons() -> Iterator[PrintedEpsilon]:
                 )
 
 
-def _round(system: DpPrivrec) -> PrivateAverage:
+def _make_round(system: DpPrivrec) -> PrivateAverage:
     """Returns the mechanism of one round of a system on MovieLens."""
     return system.make_round_mechanism(_MOVIELENS)
 
 
-def _moved(system: DpPrivrec) -> NDArray[np.float64]:
+def _list_moves(system: DpPrivrec) -> NDArray[np.float64]:
     """Returns by how much replacing one client's change moves a round's two averages, (pairs, 2).
 
     The averages are those of the clipped changes of the model, and of the bits that state whether a
     change was clipped. A pair is a client's change and its replacement.
     """
-    one = _round(system)
+    one = _make_round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
     moved = one.compute_noiseless(changes)
     return np.asarray(np.abs(moved[:, None] - moved[None]).reshape(-1, 2))
 
 
-def _largest_move() -> NDArray[np.float64]:
+def _find_max_move() -> NDArray[np.float64]:
     """Returns the largest movements of a round's two averages if one client is replaced, (2,).
 
     The averages are the mean change of the model, and the share of unclipped changes.
     """
-    return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
+    return np.asarray(_list_moves(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
 def compare_average_sensitivity() -> Iterator[ClaimedAndComputed]:
@@ -170,8 +170,8 @@ def compare_average_sensitivity() -> Iterator[ClaimedAndComputed]:
 
     The average is that of the clipped changes of the model, and one client is replaced.
     """
-    one = _round(DpPrivrec())
-    yield 2 * one.clip / one.batch, float(_largest_move()[0])
+    one = _make_round(DpPrivrec())
+    yield 2 * one.clip / one.batch, float(_find_max_move()[0])
 
 
 def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
@@ -179,7 +179,7 @@ def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
 
     The share is over the clients of a round, and one client is replaced.
     """
-    yield 2 / _round(DpPrivrec()).batch, float(_largest_move()[1])
+    yield 2 / _make_round(DpPrivrec()).batch, float(_find_max_move()[1])
 
 
 def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
@@ -194,7 +194,7 @@ def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
     infinity.
     """
     system = DpPrivrec()
-    one = _round(system)
+    one = _make_round(system)
 
     def bit(norm: float) -> float:
         share = float(one.compute_noiseless(np.array([norm]))[-1])
@@ -216,7 +216,7 @@ def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
     for those of its algorithm.
     """
     system = DpPrivrec(multiplier=2.0)
-    one = _round(system)
+    one = _make_round(system)
     printed = np.array([2 * one.clip, 2.0]) / one.batch  # the sensitivities of both queries
     z, h = system.multiplier, system.balance
     proof = printed / (z * np.sqrt([1 - h, h]))
@@ -233,7 +233,7 @@ def compare_sampling() -> Iterator[ClaimedAndComputed]:
     proved upper bound. The first is attained by two neighbouring data sets also if the number is
     fixed, so that it is a lower bound in that case.
     """
-    for n, m in _TRAINED:
+    for n, m in _DATA_SIZES:
         of = {"clients": m, "n_users": n}
         yield compute_lower_bound(**of, delta=1e-6), compute_upper_bound(**of, delta=1e-6), of
 
@@ -246,7 +246,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     --tables` prints all entries.
     """
     for cell in printed_epsilons():
-        if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
+        if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _DATA_SIZES:
             yield cell.printed, cell.upper, asdict(cell)
 
 
@@ -280,8 +280,8 @@ def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
     a change was clipped.
     """
     system = DpPrivrec(as_published=False, server_rate=1.0)
-    one = _round(system)
-    largest = float(np.linalg.norm(_moved(system), axis=1).max())
+    one = _make_round(system)
+    largest = float(np.linalg.norm(_list_moves(system), axis=1).max())
     yield 2 * math.sqrt(one.clip**2 + 1) / one.batch, largest
 
 
@@ -292,7 +292,7 @@ def compare_noise_deviation() -> Iterator[ClaimedAndComputed]:
     ratio sqrt(z).
     """
     system = DpPrivrec(multiplier=2.0)
-    one = _round(system)
+    one = _make_round(system)
     noise = float(one.noise_scale[0]) * math.sqrt(1.0 - system.balance)
     yield math.sqrt(system.multiplier), noise * one.batch / (2 * one.clip)
 
@@ -306,7 +306,7 @@ def compare_clipping_bounds() -> Iterator[ClaimedAndComputed]:
 
     def multiplier(clip: float) -> float:
         system = DpPrivrec(as_published=False, server_rate=1.0, initial_clip=clip)
-        ratio = np.linalg.norm(_moved(system) / _round(system).noise_scale, axis=1)
+        ratio = np.linalg.norm(_list_moves(system) / _make_round(system).noise_scale, axis=1)
         return 1.0 / float(ratio.max())
 
     yield multiplier(40.0), multiplier(5.0)
@@ -318,8 +318,8 @@ def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
     The paper's proof counts N/M rounds, for N users and M clients per round, but Algorithm 2 runs
     E1 = 1000 rounds. The first epsilon is a proved upper bound, the second a lower bound.
     """
-    for n, m in _TRAINED:
-        fewer = _proved(_training(n, m, n // m, _MULTIPLIER), 1e-6)
+    for n, m in _DATA_SIZES:
+        fewer = _bound_epsilon(_compose_rounds(n, m, n // m, _MULTIPLIER), 1e-6)
         attained = compute_lower_bound(clients=m, n_users=n, delta=1e-6)
         yield fewer, attained, {"rounds": n // m, "m": m, "n": n}
 
@@ -334,13 +334,13 @@ def compare_undrawn_clients() -> Iterator[ClaimedAndComputed]:
     client, and against colluding clients: 1 client in the second pair, 94 in the third. Colluding
     clients know that they were not drawn themselves.
     """
-    (n, m), system = _TRAINED[0], DpPrivrec()
+    (n, m), system = _DATA_SIZES[0], DpPrivrec()
     rounds = system.rounds
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
 
     def bound_against(colluding: int) -> float:
         one, others = system.make_round_mechanism(_MOVIELENS), 943 - colluding
-        return _proved(_training(others, one.batch, rounds, 1.0 / one.mu), 1e-8)
+        return _bound_epsilon(_compose_rounds(others, one.batch, rounds, 1.0 / one.mu), 1e-8)
 
     for colluding in (1, 94):
         yield bound_against(0), bound_against(colluding), {"rounds": rounds}
@@ -358,7 +358,7 @@ def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
 
     The paper's tables print infinity at delta 0.
     """
-    for n, m in _TRAINED:
+    for n, m in _DATA_SIZES:
         yield math.inf, compute_lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 

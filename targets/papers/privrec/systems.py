@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _WithFeatures(MetaLearnedSystem):
+class _FeatureSystem(MetaLearnedSystem):
     """Base class of meta-learned systems whose network reads features of users and items."""
 
     item_ids: Annotated[bool, "gives every item its own embedding"] = False
@@ -53,7 +53,7 @@ class _WithFeatures(MetaLearnedSystem):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Privrec(_WithFeatures):
+class Privrec(_FeatureSystem):
     """PrivRec: a feature-based network, meta-learned over devices; nothing protects the upload.
 
     PrivRec (Algorithm 1) uses REPTILE (equation 6) with a proximal term, which keeps a device's
@@ -341,7 +341,7 @@ class FoflSelf(MetaLearnedSystem):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NnSelf(_WithFeatures):
+class NnSelf(_FeatureSystem):
     """NN-SELF: second-order federated meta-learning, with separate support and query sets.
 
     The system uses MAML (equations 3 to 5): a device takes steps on a support set, and returns

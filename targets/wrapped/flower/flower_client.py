@@ -87,22 +87,22 @@ class LoaderPatch:
         """
         function: Any = inspect.unwrap(self.loader)
         answer, code = _Answer(self.adapt_history, history), function.__code__
-        self._forget()
+        self._clear_caches()
         _ANSWERS.append(answer)
-        function.__code__ = _asking(code)
+        function.__code__ = _make_stub_code(code)
         try:
             yield
         finally:
             function.__code__ = code
             _ANSWERS.pop()
-            self._forget()
+            self._clear_caches()
         if not answer.is_used:
             raise InputError(
                 f"Expected the app to call {self.name} for its data, got no call, so its message "
                 "cannot depend on the history. Give the function that loads the data as data."
             )
 
-    def _forget(self) -> None:
+    def _clear_caches(self) -> None:
         function: Any = self.loader
         while function is not None:
             if hasattr(function, "cache_clear"):
@@ -137,7 +137,7 @@ def _stub(*args: Any, **more: Any) -> Any:
     return load_history(*args, **more)
 
 
-def _asking(code: CodeType) -> CodeType:
+def _make_stub_code(code: CodeType) -> CodeType:
     """Returns code that calls ``load_history``, for a function with the free variables of
     ``code``.
     """
@@ -208,12 +208,12 @@ class FlowerClient:
         Raises InputError if the app replies with an error, or if Flower divides by the norm of an
         update that consists of zeros.
         """
-        app = self._app(history)
+        app = self._make_app(history)
         loading = nullcontext() if self.loader is None else self.loader.replace_data(history)
         state["asked"] = state.get("asked", 0) + 1
-        with loading, _quiet():
+        with loading, _silence_log():
             try:
-                request, reply = self._reply(app, model, state)
+                request, reply = self._invoke(app, model, state)
             except ZeroDivisionError as error:
                 if traceback.extract_tb(error.__traceback__)[-1].name not in _CLIPPING:
                     raise
@@ -228,9 +228,9 @@ class FlowerClient:
         arrays = read_arrays(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
-        return {**arrays, **(dict(_beside(request, reply)) if self.has_metadata else {})}
+        return {**arrays, **(dict(_iter_metadata(request, reply)) if self.has_metadata else {})}
 
-    def _app(self, history: History) -> Any:
+    def _make_app(self, history: History) -> Any:
         if is_app(self.app):
             return self.app
         from flwr.client import Client, NumPyClient
@@ -252,7 +252,7 @@ class FlowerClient:
         client = made.to_client() if isinstance(made, NumPyClient) else made
         return ClientApp(client_fn=lambda context: client, mods=list(self.mods))
 
-    def _reply(self, app: Any, model: Mapping[str, Any], state: dict[str, Any]) -> tuple[Any, Any]:
+    def _invoke(self, app: Any, model: Mapping[str, Any], state: dict[str, Any]) -> tuple[Any, Any]:
         """Returns the TRAIN message to the app, and the app's reply."""
         from flwr.app import Context, RecordDict
         from flwr.client.mod import make_ffn
@@ -324,10 +324,10 @@ def to_arrays(model: Any) -> ArraysByName:
     if hasattr(model, "state_dict"):
         model = model.state_dict()
     if isinstance(model, Mapping):
-        return {str(name): _array(each) for name, each in model.items()}
+        return {str(name): _to_array(each) for name, each in model.items()}
     if not isinstance(model, list | tuple):
         model = [model]
-    return {str(at): _array(each) for at, each in enumerate(model)}
+    return {str(at): _to_array(each) for at, each in enumerate(model)}
 
 
 def read_arrays(content: Any) -> ArraysByName:
@@ -342,13 +342,13 @@ def read_arrays(content: Any) -> ArraysByName:
     return {f"{at}.{n}": a for at, each in records.items() for n, a in to_arrays(each).items()}
 
 
-def _array(value: Any) -> NDArray[Any]:
+def _to_array(value: Any) -> NDArray[Any]:
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
 
 
-def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+def _iter_metadata(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yields the metadata of a reply (data other than its arrays) as names and numbers.
 
     A record without keys becomes a 0.
@@ -388,7 +388,7 @@ def encode_value(value: Any) -> NDArray[np.float64]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_log() -> Iterator[None]:
     """Context in which the log lines that mods write for every message are suppressed."""
     logger = logging.getLogger("flwr")
     before, logger.disabled = logger.disabled, True
@@ -448,10 +448,10 @@ class RecordUploads:
         """
         if message.metadata.message_type.partition(".")[0] != TRAIN_MESSAGE_TYPE:
             return call_next(message, context)
-        number, model = _round(message), read_arrays(message.content)
+        number, model = _find_round(message), read_arrays(message.content)
         reply = call_next(message, context)
         if not reply.has_error():
-            self._begin(number, model)
+            self._begin_round(number, model)
             node = context.node_id if self.sender is None else context.node_config[self.sender]
             self._writer.upload(node, read_arrays(reply.content))
         return reply
@@ -462,11 +462,11 @@ class RecordUploads:
         Raises InputError if ``strategy`` is not a strategy of Flower.
         """
         for configure, aggregate, sent in (
-            ("configure_train", "aggregate_train", self._replies),
-            ("configure_fit", "aggregate_fit", self._results),
+            ("configure_train", "aggregate_train", self._read_replies),
+            ("configure_fit", "aggregate_fit", self._read_results),
         ):
             if hasattr(strategy, aggregate):
-                self._watch(strategy, configure, aggregate, sent)
+                self._watch_strategy(strategy, configure, aggregate, sent)
                 return strategy
         raise InputError(
             f"Expected a strategy of Flower to watch, got {type(strategy).__name__}. Give the "
@@ -490,19 +490,19 @@ class RecordUploads:
             self._made = self._given or RecordingWriter(self.path, **self._settings)
         return self._made
 
-    def _begin(self, number: int, model: Mapping[str, Any]) -> None:
+    def _begin_round(self, number: int, model: Mapping[str, Any]) -> None:
         try:
             self._writer.round(number, model)
         except InputError:  # another client has written it
             self._writer.round(number)
 
-    def _watch(
+    def _watch_strategy(
         self, strategy: Any, configure: str, aggregate: str, sent: Callable[..., Any]
     ) -> None:
         configured, aggregated = getattr(strategy, configure), getattr(strategy, aggregate)
 
         def configuring(server_round: int, model: Any, *more: Any, **others: Any) -> Any:
-            self._writer.round(server_round, _model(model))
+            self._writer.round(server_round, _read_model(model))
             return configured(server_round, model, *more, **others)
 
         def aggregating(server_round: int, replies: Iterable[Any], *more: Any) -> Any:
@@ -510,23 +510,23 @@ class RecordUploads:
             for sender, arrays in sent(listed):
                 self._writer.upload(sender, arrays)
             made = aggregated(server_round, listed, *more)
-            self._release = None if made[0] is None else _model(made[0])
+            self._release = None if made[0] is None else _read_model(made[0])
             return made
 
         setattr(strategy, configure, configuring)
         setattr(strategy, aggregate, aggregating)
 
-    def _replies(self, replies: list[Any]) -> Iterable[tuple[int, dict[str, Any]]]:
+    def _read_replies(self, replies: list[Any]) -> Iterable[tuple[int, dict[str, Any]]]:
         for reply in replies:
             if not reply.has_error():
                 yield reply.metadata.src_node_id, read_arrays(reply.content)
 
-    def _results(self, results: list[Any]) -> Iterable[tuple[Any, dict[str, Any]]]:
+    def _read_results(self, results: list[Any]) -> Iterable[tuple[Any, dict[str, Any]]]:
         for client, result in results:
-            yield client.cid, _model(result.parameters)
+            yield client.cid, _read_model(result.parameters)
 
 
-def _model(model: Any) -> dict[str, Any]:
+def _read_model(model: Any) -> dict[str, Any]:
     """Returns the arrays of an ArrayRecord, or of older Flower's Parameters, by name."""
     if isinstance(model, Mapping):
         return to_arrays(model)
@@ -535,7 +535,7 @@ def _model(model: Any) -> dict[str, Any]:
     return to_arrays(parameters_to_ndarrays(model))
 
 
-def _round(message: Any) -> int:
+def _find_round(message: Any) -> int:
     for record in message.content.config_records.values():
         if _ROUND in record:
             return int(np.asarray(record[_ROUND]))

@@ -66,10 +66,10 @@ class ModChain:
                 "a function with @app.train(), or give a client_fn."
             )
         mods = []
-        while {"_mod", "_ffn"} <= (cells := _closed_over(call)).keys():
+        while {"_mod", "_ffn"} <= (cells := _get_closure(call)).keys():
             mods.append(cells["_mod"])
             call = cells["_ffn"]
-        return cls(tuple(mods), call, _closed_over(call)["client_fn"] if legacy else call, legacy)
+        return cls(tuple(mods), call, _get_closure(call)["client_fn"] if legacy else call, legacy)
 
 
 def is_app(value: Any) -> bool:
@@ -109,7 +109,7 @@ def require_flower() -> None:
         raise InputError("Expected the package flwr, got none. Install fedrec-auditor[flower].")
 
 
-def _closed_over(function: Any) -> Mapping[str, Any]:
+def _get_closure(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
@@ -171,18 +171,18 @@ class FlowerPromise:
         - The whole training, if the promise covers one round and the training has several
           ``rounds``.
         """
-        own = self._in(self.scope, self.note)
+        own = self._scope_claim(self.scope, self.note)
         if self.randomizer is not None:
             pair = make_local_scope(Unit.REPORT, self.scope.vantage, Horizon.REPORT)
-            yield self._in(pair, self.note)
-            own = self._in(self.scope, "")
+            yield self._scope_claim(pair, self.note)
+            own = self._scope_claim(self.scope, "")
         yield own
         if rounds > 1 and self.scope.horizon is Horizon.ROUND:
             total = replace(self.scope, horizon=Horizon.TRAINING)
             note = f"{_UNSTATED} This finding covers all {rounds} rounds of a training together."
             yield replace(own, scope=total, note=note)
 
-    def _in(self, scope: Scope, note: str) -> ScopedClaim:
+    def _scope_claim(self, scope: Scope, note: str) -> ScopedClaim:
         claim = Claim(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -228,22 +228,22 @@ def find_promises(
     for at, part in enumerate(parts):
         name, itself = get_flower_name(part)
         if name == "LocalDpMod":
-            promise = _local(part)
+            promise = _read_local_mod(part)
         elif is_secagg_mod(part):
-            promise = _masked(part, delta)
+            promise = _read_secagg_mod(part, delta)
         elif name in _ASKED:
-            promise = _central(part, name, rounds, delta, equal_weights)
+            promise = _read_server(part, name, rounds, delta, equal_weights)
         else:
             continue
         if not itself:
             why = f"{type(part).__name__} is not Flower's own {name}, and may behave differently."
             promise = replace(promise, proof_gap=why, randomizer=None)
-        lacks = promise.proof_gap or _lacks(name, part, parts[:at])
+        lacks = promise.proof_gap or _find_gap(name, part, parts[:at])
         listed.append(replace(promise, proof_gap=lacks))
     return listed
 
 
-def _local(mod: Any) -> FlowerPromise:
+def _read_local_mod(mod: Any) -> FlowerPromise:
     clip, stated = float(mod.clipping_norm), float(mod.sensitivity)
     epsilon, delta = float(mod.epsilon), float(mod.delta)
     if not (epsilon > 0 and 0 < delta < 1):
@@ -269,12 +269,12 @@ def _local(mod: Any) -> FlowerPromise:
         )
     text.append(
         f"The promise would be true with noise of deviation {needed:.4g}, that is with "
-        f"LocalDpMod(sensitivity={_rounded_up(needed / factor)})."
+        f"LocalDpMod(sensitivity={_round_up(needed / factor)})."
     )
     return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
-        scope=_users(Adjacency.REPLACE, Vantage.SERVER, Horizon.ROUND),
+        scope=_make_user_scope(Adjacency.REPLACE, Vantage.SERVER, Horizon.ROUND),
         statement=f"Local differential privacy with epsilon {epsilon:g} at delta {delta:g}.",
         source=f"LocalDpMod({clip:g}, {stated:g}, {epsilon:g}, {delta:g})",
         note=" ".join(text),
@@ -283,15 +283,15 @@ def _local(mod: Any) -> FlowerPromise:
     )
 
 
-def _users(adjacency: Adjacency, vantage: Vantage, horizon: Horizon) -> Scope:
+def _make_user_scope(adjacency: Adjacency, vantage: Vantage, horizon: Horizon) -> Scope:
     return Scope(unit=Unit.USER, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
 
-def _masked(mod: Any, delta: float) -> FlowerPromise:
+def _read_secagg_mod(mod: Any, delta: float) -> FlowerPromise:
     return FlowerPromise(
         epsilon=math.inf,
         delta=delta,
-        scope=_users(Adjacency.ADD_REMOVE, Vantage.AGGREGATE, Horizon.TRAINING),
+        scope=_make_user_scope(Adjacency.ADD_REMOVE, Vantage.AGGREGATE, Horizon.TRAINING),
         statement="The server sees only the sum of updates. Flower promises no epsilon.",
         source=str(mod.__name__),
         note=(
@@ -301,7 +301,7 @@ def _masked(mod: Any, delta: float) -> FlowerPromise:
     )
 
 
-def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -> FlowerPromise:
+def _read_server(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -> FlowerPromise:
     clients = int(strategy.num_sampled_clients)
     z, clip = float(strategy.noise_multiplier), float(strategy.clipping_norm)
     counted = getattr(strategy, "clipped_count_stddev", None)
@@ -310,7 +310,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
     if accountant is not None:
         config = accountant.config
         delta = float(config.target_delta)
-        epsilon = config.max_epsilon or _accounted_epsilon(strategy, rounds)
+        epsilon = config.max_epsilon or _compute_epsilon(strategy, rounds)
         limit = "at most " if config.max_epsilon else ""
         statement = f"The strategy's accountant states {limit}epsilon {epsilon:.4g} for a training."
         equal = True  # the accountant refuses other weights, and replacement of users
@@ -338,7 +338,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
     return FlowerPromise(
         epsilon=epsilon,
         delta=delta,
-        scope=_users(Adjacency.ADD_REMOVE, Vantage.PEERS, Horizon.TRAINING),
+        scope=_make_user_scope(Adjacency.ADD_REMOVE, Vantage.PEERS, Horizon.TRAINING),
         statement=statement,
         source=f"{name}(noise_multiplier={z:g})",
         note=" ".join([*text, _SAMPLING]),
@@ -349,7 +349,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
     )
 
 
-def _accounted_epsilon(strategy: Any, rounds: int) -> float:
+def _compute_epsilon(strategy: Any, rounds: int) -> float:
     """Returns the epsilon of the strategy's accountant after ``rounds`` rounds."""
     from flwr.supercore.privacy_accounting import GaussianPrivacyEvent
 
@@ -364,7 +364,7 @@ def _accounted_epsilon(strategy: Any, rounds: int) -> float:
     return float(fresh.get_epsilon(config.target_delta))
 
 
-def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
+def _find_gap(name: str, part: Any, outer: Sequence[Any]) -> str:
     """Returns the reason why other code may break the promise of a mod or strategy; "" if it
     cannot.
 
@@ -390,7 +390,7 @@ def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
     return f"{names} may change the message after it." if strange else ""
 
 
-def _rounded_up(value: float) -> str:
+def _round_up(value: float) -> str:
     """Returns the value in four digits, rounded up."""
     digits = 3 - math.floor(math.log10(value))
     return f"{math.ceil(value * 10**digits) / 10**digits:.{max(digits, 0)}f}"

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     METADATA_PREFIX,
     ArraysByName,
     FlowerClient,
-    _quiet,
+    _silence_log,
     to_arrays,
     wrap_content,
 )
@@ -64,17 +64,17 @@ class FlowerServer:
             strategy.num_sampled_clients = len(uploads)
         strategy.accountant = None
         np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
-        with _quiet():
+        with _silence_log():
             if hasattr(strategy, "aggregate_train"):
-                arrays = _newer(strategy, model, uploads)
+                arrays = _aggregate_train(strategy, model, uploads)
             else:
-                arrays = _legacy(strategy, model, uploads)
+                arrays = _aggregate_fit(strategy, model, uploads)
         if arrays is None:
             raise InputError(f"Expected a model from {strategy!r}, got None. Check its settings.")
         return arrays
 
 
-def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
+def _aggregate_train(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
     from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 
     def record(arrays: Mapping[str, Any]) -> Any:
@@ -83,7 +83,7 @@ def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> A
     strategy.current_arrays = record(model)
     replies = [
         wrap_content(
-            RecordDict({"arrays": record(each), "metrics": MetricRecord(_metrics(each))}), node
+            RecordDict({"arrays": record(each), "metrics": MetricRecord(_read_metrics(each))}), node
         )
         for node, each in enumerate(uploads, 1)
     ]
@@ -91,13 +91,13 @@ def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> A
     return None if made is None else to_arrays(made)
 
 
-def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
+def _aggregate_fit(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
     from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 
     strategy.current_round_params = list(model.values())
     results = []
     for each in uploads:
-        metrics = _metrics(each)
+        metrics = _read_metrics(each)
         weight = int(metrics.pop("num-examples"))
         sent = ndarrays_to_parameters([np.asarray(each[name]) for name in model])
         result = FitRes(Status(Code.OK, ""), sent, weight, metrics)
@@ -106,7 +106,7 @@ def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> 
     return None if made is None else dict(zip(model, parameters_to_ndarrays(made), strict=True))
 
 
-def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
+def _read_metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the single numbers in a reply's metadata by name.
 
     The client's weight has the name "num-examples".
@@ -198,7 +198,7 @@ class FlowerSystem(WrappedSystem):
         if not noisy:
             return self, ""
         rounds = min(self.rounds, _ROUNDS)
-        if not (why := _doubt(noisy[0], repeated(rounds))):
+        if not (why := _test_noise(noisy[0], repeated(rounds))):
             tested = f"The noise of {noisy[0].source} was tested in the first {rounds} rounds only."
             return self, tested if rounds < self.rounds else ""
         unproved = tuple(replace(each, proof_gap=why, randomizer=None) for each in self.promises)
@@ -226,7 +226,7 @@ class FlowerSystem(WrappedSystem):
         return super().get_event(scope, population) if charged is None else charged
 
 
-def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[ClientMessage]]]) -> str:
+def _test_noise(promise: FlowerPromise, repeated: Iterator[tuple[int, list[ClientMessage]]]) -> str:
     """Returns a note on the first array or pair of rounds with less noise than promised; else "".
 
     The test is the chi-squared test of the variance. Randomness of the training besides the noise

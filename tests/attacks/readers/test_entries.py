@@ -93,7 +93,7 @@ def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> No
     rng = np.random.default_rng(1)
     typical = rng.uniform(-1, 1, (2, items, factors))
     share = np.full(items, 0.2)
-    monkeypatch.setattr(report_readers, "_typical", lambda *_: (*typical, share))
+    monkeypatch.setattr(report_readers, "_fit_gradients", lambda *_: (*typical, share))
     truth = rng.random((users, items)) < 0.2
     view = report(truth, rng, epsilon=epsilon, reports=3, factors=factors)
     sent = view.rounds[0].uploads.components["reports"].to_dense(np.arange(users))

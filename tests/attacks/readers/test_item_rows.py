@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts.meta_gradient import get_positive_probs
-from fedrec_auditor.attacks.parts.row_places import RowPositions, _turns
+from fedrec_auditor.attacks.parts.row_places import RowPositions, _align_rounds
 from fedrec_auditor.attacks.parts.uploads import read_item_messages
 from fedrec_auditor.attacks.readers import noisy_rows
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
@@ -322,7 +322,7 @@ def test_directions_that_grow_by_round_are_not_turned() -> None:
         rounds.append(send(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
     view = make_view(*rounds, users=USERS, items=ITEMS, settings=settings)
-    turns = _turns(read_item_messages(view, per_user=8), np.arange(USERS))
+    turns = _align_rounds(read_item_messages(view, per_user=8), np.arange(USERS))
     assert np.allclose(turns, np.eye(WIDTH))
 
 

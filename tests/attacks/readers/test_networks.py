@@ -11,7 +11,7 @@ import torch
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
-from fedrec_auditor.attacks.readers.feature_network import FeatureNetworkReader, _form, _logits
+from fedrec_auditor.attacks.readers.feature_network import FeatureNetworkReader, _find_form, _logits
 from fedrec_auditor.attacks.readers.first_layer import FirstLayerReader
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Payload, SparseRows
@@ -68,7 +68,7 @@ def test_prior_and_evidence_are_a_ratio_of_densities() -> None:
 @pytest.mark.parametrize("mean", [False, True])
 def test_logits_are_those_of_the_target(mean: bool) -> None:
     seen = make_network_view(averaged_genres=mean)
-    form = _form(seen)
+    form = _find_form(seen)
     assert form.mean == mean
     rng = np.random.default_rng(1)
     model = {k: rng.normal(size=(3, *np.shape(v))) for k, v in seen.rounds[0].broadcast.items()}

@@ -6,7 +6,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.sweep.grid import Axis, make_variants, parse_noise_factor
-from fedrec_auditor.auditor.sweep.sweep import _twin_words
+from fedrec_auditor.auditor.sweep.sweep import _describe_twin
 
 PLAN = Plan(targets=("fmf-ldp", "dplcf-sp"), data="synthetic")
 
@@ -79,7 +79,7 @@ def test_every_system_with_noise_has_a_noiseless_variant(name, learns):
     assert made[0].noiseless_index == 1
     own = learns and getattr(make_target(name, plan), "protection", None)
     asks_other_steps = bool(own and own.tuned_values) and made[1].target != name
-    assert bool(_twin_words(made[0], made, plan)) == asks_other_steps
+    assert bool(_describe_twin(made[0], made, plan)) == asks_other_steps
     bare = make_target(made[1].target, made[1].make_plan(plan, 0))
     if bare.noise_setting is not None:
         (place,) = bare.noise_setting.noise + bare.noise_setting.budgets

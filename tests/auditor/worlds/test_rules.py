@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     NEITHER,
     SECOND,
     RuleTestPlan,
-    _middles,
+    _compute_means,
     find_rule_by_ratio,
     propose_rules,
 )
@@ -73,7 +73,7 @@ def test_the_middle_of_an_interval_is_its_mean(
     cuts.sort()
     one, other = np.clip(first, -9, 9), np.clip(second, -9, 9)
     expected = [np.mean(part) if part else math.nan for part in split(np.append(one, other), cuts)]
-    assert np.allclose(_middles(one, other, np.array(cuts)), expected, equal_nan=True)
+    assert np.allclose(_compute_means(one, other, np.array(cuts)), expected, equal_nan=True)
 
 
 def test_a_rare_atom_in_a_grid_has_its_own_interval() -> None:

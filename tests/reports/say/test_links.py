@@ -25,10 +25,10 @@ HEADINGS = {name.lower().replace(" ", "-") for name in re.findall(r"(?m)^### (.+
 def site(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     stated = Message()
     stated["Project-URL"] = request.param
-    links._site.cache_clear()
+    links._find_site.cache_clear()
     monkeypatch.setattr(links, "metadata", lambda _: stated)
     yield "https://docs.example/x/verdicts/#" if "Doc" in request.param else ""
-    links._site.cache_clear()
+    links._find_site.cache_clear()
 
 
 def test_every_rule_and_verdict_leads_to_a_heading(record: Record, site: str) -> None:

@@ -192,7 +192,7 @@ class ObjPertb(System):
         """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if not self.as_published and value and scope.horizon is not Horizon.REPORT:
-            return dp.PureDpEvent(self._share)
+            return dp.PureDpEvent(self._rating_epsilon)
         return dp.NonPrivateDpEvent()
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
@@ -252,7 +252,7 @@ class ObjPertb(System):
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property
-    def _share(self) -> float:
+    def _rating_epsilon(self) -> float:
         """Epsilon per rating: ``epsilon``, divided by ``trim`` if the unit is the user."""
         return self.epsilon / self.trim if self.unit == "user" else self.epsilon
 
@@ -265,35 +265,35 @@ class ObjPertb(System):
         """
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
-        users = self._users(ratings, ridge, streams.derive(0))
-        direction = _directions(streams.derive(1), m, p)
+        users = self._fit_users(ratings, ridge, streams.derive(0))
+        direction = _draw_directions(streams.derive(1), m, p)
         # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
         steps = -np.log(streams.derive(2).draw_uniform(m // len(streams) * p)).reshape(m, p)
-        noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
-        items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
+        noise = direction * (2.0 * self.bound / self._rating_epsilon * steps.sum(axis=1))[:, None]
+        items = _solve_least_squares(ratings.T.tocsr(), users, ridge, noise)
         return users.astype(np.float32), items.astype(np.float32)
 
-    def _users(
+    def _fit_users(
         self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
     ) -> NDArray[np.float64]:
         """Returns user embeddings fitted to the private ratings, or random ones if repaired."""
         (n, m), p = ratings.shape, self.factors
         if not self.as_published:
-            return _directions(streams, n, p)
+            return _draw_directions(streams, n, p)
         items = streams.draw_normal(m // len(streams) * p).reshape(m, p)
         for _ in range(self.sweeps):
-            users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
-            items = _least_squares(ratings.T.tocsr(), users, ridge)
+            users = clip_norm(_solve_least_squares(ratings, items, ridge), 1.0)
+            items = _solve_least_squares(ratings.T.tocsr(), users, ridge)
         return users
 
 
-def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
+def _draw_directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
     """Draws random unit vectors, (count, dimension)."""
     drawn = streams.draw_normal(count // len(streams) * dimension).reshape(count, dimension)
     return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
 
 
-def _least_squares(
+def _solve_least_squares(
     ratings: sparse.csr_array,
     vectors: NDArray[np.float64],
     ridge: NDArray[np.float64],

@@ -197,7 +197,7 @@ class HflSgdmf(NoisyMf):
         return lower_bounds.make_rating_bound_mechanism(seen, n, m) if rated else None
 
 
-_ROWS = 201  # key of the random stream that draws a party's rows
+_ROWS_KEY = 201  # key of the random stream that draws a party's rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,9 +235,9 @@ class HflSynsgd(NoisyMf):
     division = descent.UserSplit()
 
     @property
-    def exchange(self) -> _ItemsSummed:
+    def exchange(self) -> _ItemSummation:
         """Protocol in which parties send noisy gradients instead of item embeddings."""
-        return _ItemsSummed(self.make_noise(1).trains_users, self.tuning, self.tuning_rate)
+        return _ItemSummation(self.make_noise(1).trains_users, self.tuning, self.tuning_rate)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.
@@ -248,7 +248,7 @@ class HflSynsgd(NoisyMf):
         return ItemNoise.for_system(self, self.noise_multiplier, moves=True)
 
 
-class _ItemsSummed(ItemAveraging):
+class _ItemSummation(ItemAveraging):
     """Protocol in which each party sends one noisy sum of item gradients per step."""
 
     message_name = "noisy"
@@ -283,7 +283,7 @@ class _ItemsSummed(ItemAveraging):
             kind=Payload.GRADIENT,
             learning_rate=-1.0,
         )
-        return _noisy(mf, clean, Streams(np.array(seeds, np.uint64)))
+        return _add_noise(mf, clean, Streams(np.array(seeds, np.uint64)))
 
     def average_tables(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
@@ -308,7 +308,7 @@ class _ItemsSummed(ItemAveraging):
         ratings, streams = sgd_mf.get_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_device_ratings(ratings, streams)
-        drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS), 1)
+        drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS_KEY), 1)
         columns = ratings.indices[drawn.data_indices]
         clean = SparseRows(
             indptr=drawn.step_starts,
@@ -320,10 +320,10 @@ class _ItemsSummed(ItemAveraging):
             kind=Payload.GRADIENT,
             learning_rate=-1.0,
         )
-        return {self.message_name: _noisy(mf, clean, streams)}
+        return {self.message_name: _add_noise(mf, clean, streams)}
 
 
-def _noisy(mf: PartyMf, clean: SparseRows, streams: Streams) -> Component:
+def _add_noise(mf: PartyMf, clean: SparseRows, streams: Streams) -> Component:
     """Adds the noise of the system ``mf`` to gradient sums, from one random stream per message."""
     sigma = mf.make_descent(1).item_sigma
     return components.RandomizedMessages(clean, NoiseAdder(sigma), streams) if sigma else clean

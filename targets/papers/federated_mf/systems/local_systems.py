@@ -216,7 +216,7 @@ class LflSgdmf(PretrainedMf):
         if scope.unit is not Unit.USER and population.n_items > 1:
             distance = sgd_mf.bound_message_distance(self.bound, self.factors, self.fitting)
         if self.dropout == 0:
-            told = asdict(self._shares(n))
+            told = asdict(self._make_noise_protocol(n))
             one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
             return Repeated(one, count)
         return DropoutMechanism(
@@ -227,7 +227,7 @@ class LflSgdmf(PretrainedMf):
             dropout=self.dropout,
             n_rounds=count,
             is_repaired=not self.as_published,
-            n_colluding=self._colluding(n),
+            n_colluding=self._count_colluders(n),
             overstated=self.overstated,
         )
 
@@ -249,7 +249,7 @@ class LflSgdmf(PretrainedMf):
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            first, second = self.compute_variances(n, self._n_announced(n))
+            first, second = self.compute_variances(n, self._count_announced(n))
             left = 1.0 / (1.0 / first + 1.0 / second) if self.as_published else second
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
@@ -303,7 +303,7 @@ class LflSgdmf(PretrainedMf):
         halted = len(masked) <= (1.0 - self.omega) * n
         if halted:
             masked = replaced = masked[:0]
-        told = self._n_announced(len(masked))
+        told = self._count_announced(len(masked))
         announced = {**model, "survivors": np.array(told)}
         survivors = np.array(max(1, told))
         messages: dict[str, Any] = collect_messages({**announced, "survivors": survivors})
@@ -335,7 +335,7 @@ class LflSgdmf(PretrainedMf):
                 )
         return sent
 
-    def _n_announced(self, survivors: int) -> int:
+    def _count_announced(self, survivors: int) -> int:
         """Returns the number of survivors that the server announces, given the true number."""
         return round(self.overstated * survivors)
 
@@ -346,28 +346,28 @@ class LflSgdmf(PretrainedMf):
         variance is that of the worst dropouts.
         """
         if self.dropout == 0:
-            shares = self._shares(n_users)
+            shares = self._make_noise_protocol(n_users)
             return shares.variance if joint else shares.claimed_variance
         return secure_aggregation.min_variance(
             omega=self.omega,
-            colluding=self._colluding(n_users) / n_users,
+            colluding=self._count_colluders(n_users) / n_users,
             announced=self.overstated,
             repaired=not (self.as_published and joint),
         )
 
-    def _shares(self, n_users: int) -> secure_aggregation.TwoRoundNoise:
+    def _make_noise_protocol(self, n_users: int) -> secure_aggregation.TwoRoundNoise:
         """Returns the noise protocol of a round of ``n_users`` devices without dropouts."""
         return secure_aggregation.TwoRoundNoise(
             n_users=n_users,
             omega=self.omega,
             masked=n_users,
             replaced=n_users,
-            colluding=self._colluding(n_users),
-            announced=self._n_announced(n_users),
+            colluding=self._count_colluders(n_users),
+            announced=self._count_announced(n_users),
             repaired=not self.as_published,
         )
 
-    def _colluding(self, n_users: int) -> int:
+    def _count_colluders(self, n_users: int) -> int:
         """Returns the number of colluding users, rounded up; at least one user is honest."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
 

@@ -67,7 +67,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
 
 
 _MARGIN = 8.0  # distance of user embeddings from 0 (the projection), in standard deviations
-_SURE = 1e-25  # probability of large deviations that the server cannot see
+_TAIL_PROB = 1e-25  # probability of large deviations that the server cannot see
 _MAX_RATINGS = 400  # maximum number of the user's ratings that show if its row is drawn
 _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units of sqrt(R)
 
@@ -214,20 +214,20 @@ class VflSgdmf(NoisyMf):
         away = _MARGIN * g * sigma
         farthest = 2.0 * away * math.sqrt(p) + g * 2.0 * bound * root * (others + 1)
         error = bound - away * math.sqrt(p) * root
-        noise = math.sqrt(p) + math.sqrt(2.0 * math.log(count * held / _SURE))
+        noise = math.sqrt(p) + math.sqrt(2.0 * math.log(count * held / _TAIL_PROB))
         pull = 2.0 * (away * math.sqrt(p)) * bound
         wander = count * g * weight * (sigma * noise + pull)
         slack = 2.0 * bound * (2 * others + 1) * wander + 2.0 * others * root * (bound - error)
         own = 2.0 * (0.5 - _BAND) * root * error - slack
         blurred = 4.0 * wander / (_BAND * root)
         # Bound of means of p draws each, by Hoeffding's inequality.
-        low = others / 2.0 - math.sqrt(others * -math.log(_SURE) / (2.0 * p))
+        low = others / 2.0 - math.sqrt(others * -math.log(_TAIL_PROB) / (2.0 * p))
         told = (2.0 * low * root * error - slack) / sigma / 2.0
         if not (farthest < root and min(error, own, told) > 0.0):
             return None
         z, rate = sigma / own, sgd_mf.get_batch_size(n_users, self.rate) / n_users
         sums = RevealedGaussian(noise_multiplier=z, sampling_probability=rate, count=steps)
-        unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
+        unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _TAIL_PROB)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
         return lower_bounds.LowerBoundMechanism(

@@ -14,7 +14,7 @@ import pytest
 
 from fedrec_auditor.auditor.exact.fit import CheckStatus
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
-    _log_probability,
+    _log_repeat_prob,
     check_determinism,
     find_clock_columns,
 )
@@ -114,4 +114,4 @@ def test_the_probability_equals_a_count_of_all_orders() -> None:
     pool = [0, 1, 1, 2] * 2
     orders = set(itertools.permutations(pool))
     equal = sum(order[:4] == order[4:] for order in orders)
-    assert math.exp(_log_probability(rows)) == pytest.approx(equal / len(orders))
+    assert math.exp(_log_repeat_prob(rows)) == pytest.approx(equal / len(orders))

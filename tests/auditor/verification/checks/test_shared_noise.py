@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.verification.checks.shared_evidence import check_call_pairs
-from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, check_shared_noise
+from fedrec_auditor.auditor.verification.checks.shared_noise import _find_basis, check_shared_noise
 from tests.auditor.verification.checks.evidence import collect
 
 Rng = np.random.Generator
@@ -182,7 +182,7 @@ def test_a_large_claim_is_left_open() -> None:
 @given(st.lists(st.integers(0, 255), max_size=12))
 @settings(max_examples=100)
 def test_echelon_spans_what_it_is_given(vectors: list[int]) -> None:
-    rows = _echelon(vectors)
+    rows = _find_basis(vectors)
     span = {0}
     for row in rows.values():
         span |= {row ^ other for other in span}

@@ -222,7 +222,7 @@ def test_texts_are_neither_empty_nor_too_long() -> None:
 class SlowReader(TextTable):
     """A reader that reads line by line only."""
 
-    def _quick(self, *_: object) -> None:
+    def _read_csv(self, *_: object) -> None:
         return None
 
 

@@ -163,7 +163,7 @@ def test_batches_visit_every_entry_once_and_stay_within_the_block(
     rng = np.random.default_rng(1)
     ratings = sparse.random_array((300, 200), density=0.1, rng=rng, format="csr")
     seen = []
-    for users, positions, held in _closed_form._batches(ratings.indptr, 8):
+    for users, positions, held in _closed_form._list_batches(ratings.indptr, 8):
         assert held.size * 8 <= 5000 or len(users) == 1
         seen.append(positions[held])
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(ratings.nnz))

@@ -54,7 +54,7 @@ class ItemSplit:
         differs from ``mf.parties``.
         """
         if mf.split == "random":
-            return _dealt(interactions.n_items, self.count_parties(mf, interactions), rng)
+            return _deal_indices(interactions.n_items, self.count_parties(mf, interactions), rng)
         genres = interactions.genres
         if genres is None:
             raise InputError(
@@ -113,7 +113,7 @@ class UserSplit:
 
         The result has one array of ascending user indices per party.
         """
-        return _dealt(interactions.n_users, self.count_parties(mf, interactions), rng)
+        return _deal_indices(interactions.n_users, self.count_parties(mf, interactions), rng)
 
     def select_ratings(self, ratings: sparse.csr_array, member_ids: Ints) -> sparse.csr_array:
         """Returns all ratings of the users at indices ``member_ids``, users by items."""
@@ -132,7 +132,7 @@ class UserSplit:
 DataDivision = ItemSplit | UserSplit
 
 
-def _dealt(count: int, parties: int, rng: Generator) -> list[Any]:
+def _deal_indices(count: int, parties: int, rng: Generator) -> list[Any]:
     """Divides ``count`` indices among ``parties`` at random, in equal shares."""
     return [np.sort(share) for share in np.array_split(rng.permutation(count), parties)]
 
@@ -409,9 +409,9 @@ class GradientDescent:
             sizes = np.array([[user_scale], [item_scale]]) * self.get_learning_rates(begin, steps)
             seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
             entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
-            lengths = (seeds, *self._steps(sizes))
+            lengths = (seeds, *self._list_steps(sizes))
             descent_kernel.run_party_steps(users, items, entries, lengths, astuple(self.clipping))
-        return self._finite(users), self._finite(items)
+        return self._check_finite(users), self._check_finite(items)
 
     def train_devices(
         self,
@@ -447,11 +447,11 @@ class GradientDescent:
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
         seeds = streams.derive(1).draw_words(2 * count).reshape(-1, 2, count)
-        steps = (seeds, *self._steps(scales[:, :, None] * self.get_learning_rates(0, count)))
+        steps = (seeds, *self._list_steps(scales[:, :, None] * self.get_learning_rates(0, count)))
         entries = (drawn.step_starts, *drawn.get_rating_triples(ratings))
         rows, clipping = item_starts.astype(np.int64), astuple(self.clipping)
         descent_kernel.run_device_steps(users, items, rows, entries, steps, clipping)
-        return self._finite(users), self._finite(items)
+        return self._check_finite(users), self._check_finite(items)
 
     def sample_ratings(self, ratings: sparse.csr_array, rng: Generator, count: int) -> StepRatings:
         """Samples the ratings of ``count`` steps, for a party of several users.
@@ -489,7 +489,7 @@ class GradientDescent:
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
             spots = np.arange(count)[:, None] * ratings.shape[1] + place
-            kept = randomness.draw_laplace_at(rows, spots) < _quantile(self.sampling_rate)
+            kept = randomness.draw_laplace_at(rows, spots) < _laplace_quantile(self.sampling_rate)
             step, places = np.nonzero(kept)
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
@@ -510,7 +510,7 @@ class GradientDescent:
         initial, total = self.learning_rate, self.n_steps
         return np.array([sgd_mf.get_learning_rate(step, total, initial) for step in steps])
 
-    def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
+    def _list_steps(self, sizes: NDArray[np.float64]) -> _Tables:
         """Returns step lengths and noise deviations, both (..., 2, count): users, then items."""
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
         if self.is_langevin:
@@ -518,7 +518,7 @@ class GradientDescent:
             sigmas = np.maximum(sigmas, np.sqrt(least))
         return sizes.astype(np.float32), sigmas.astype(np.float32)
 
-    def _finite(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _check_finite(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
         """Returns the table; raises InputError if it has NaN or infinite entries."""
         if not np.isfinite(table).all():
             raise InputError(
@@ -528,6 +528,6 @@ class GradientDescent:
         return table
 
 
-def _quantile(rate: float) -> float:
+def _laplace_quantile(rate: float) -> float:
     """Returns the quantile of the standard Laplace distribution at probability ``rate``."""
     return float(np.log(2 * rate) if rate < 0.5 else -np.log(max(2 * (1 - rate), 1e-300)))

@@ -93,7 +93,7 @@ def _accumulate(
 
 
 @_part
-def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
+def _fill_noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
     """Fills a table of one row with normal noise of deviation ``sigma``, which may be 0."""
     if sigma > 0:
         write_normals(seed, out)
@@ -169,9 +169,9 @@ def _advance(
         start, stop = starts[step], starts[step + 1]
         here = slice(step, step + 1)
         noisy = sizes[0, step] > 0 and sigmas[0, step] > 0
-        _noise(noise_of_items, seeds[1, here], sigmas[1, step])
+        _fill_noise(noise_of_items, seeds[1, here], sigmas[1, step])
         if noisy:
-            _noise(noise_of_users, seeds[0, here], sigmas[0, step])
+            _fill_noise(noise_of_users, seeds[0, here], sigmas[0, step])
         entries = rows[start:stop], columns[start:stop], values[start:stop]
         _accumulate(users, items, entries, of_users, of_items, clipping)
         _move(items, of_items, sizes[1, step], ball, floor)

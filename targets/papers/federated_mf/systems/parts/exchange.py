@@ -37,7 +37,7 @@ from fedrec_auditor.targets.systems.system import get_broadcast_array as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Of = TypeVar("_Of")
-_START = 102  # key of the random stream that draws initial embeddings
+_START_KEY = 102  # key of the random stream that draws initial embeddings
 
 
 class AveragedExchange(party_mf.Exchange):
@@ -103,13 +103,13 @@ class AveragedExchange(party_mf.Exchange):
         for k, party in enumerate(parties):
             own = party.step_scale * party.member_share * self.moves_own_table
             party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
-            tables = self._ordered(shared, party.own_embeddings)
-            scales = self._ordered(party.step_scale, own)
+            tables = self._order_tables(shared, party.own_embeddings)
+            scales = self._order_tables(party.step_scale, own)
             after = party.train(party_descent, tables, scales, number * steps, steps)
-            out[k], party.own_embeddings = self._ordered(*after)
+            out[k], party.own_embeddings = self._order_tables(*after)
         return Dense(out, Payload.MODEL)
 
-    def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
+    def _order_tables(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
         """Returns the values for shared and own embeddings in the order (users, items).
 
         A second call restores the order of the arguments.
@@ -344,7 +344,7 @@ def draw_device_embeddings(
     come from its own stream.
     """
     (n, m), p = ratings.shape, mf.factors
-    uniform = streams.derive(_START).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
+    uniform = streams.derive(_START_KEY).draw_uniform((m + 1) * p).reshape(n, m + 1, p)
     rows = init_embeddings(uniform, mf.bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
@@ -372,7 +372,7 @@ def init_user_embeddings(
     """
     if mf.n_fit_steps:
         return sgd_mf.fit_user_embeddings(full, first, bound=mf.bound, steps=mf.n_fit_steps)
-    return init_embeddings(own.derive(_START).draw_uniform(mf.factors), mf.bound, mf.spread)
+    return init_embeddings(own.derive(_START_KEY).draw_uniform(mf.factors), mf.bound, mf.spread)
 
 
 def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
@@ -394,8 +394,8 @@ def make_prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any
 # Type of an array of double-precision numbers.
 Float64Array = NDArray[np.float64]
 _CELLS = 8192  # number of cells to which mu^2 of one round is rounded down
-_BULK = 12.0  # half width of the range of numbers of survivors, in standard deviations
-_NOISE = 1e-13  # probability that may be a rounding error of the Fourier transform
+_BULK_WIDTH = 12.0  # half width of the range of numbers of survivors, in standard deviations
+_FFT_ERROR = 1e-13  # probability that may be a rounding error of the Fourier transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,9 +471,9 @@ class DropoutMechanism(Checked):
         sum, minus that of omitted pairs.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
-        m = 1 + self.n_colluding + _bulk(others, stays)
+        m = 1 + self.n_colluding + _list_likely_values(others, stays)
         m = m[m > (1.0 - self.omega) * self.n_users]
-        left = _bulk(self.n_users - self.n_colluding, stays * stays)
+        left = _list_likely_values(self.n_users - self.n_colluding, stays * stays)
         masked, honest = (grid.ravel() for grid in np.meshgrid(m, left, indexing="ij"))
         pmf = scipy.stats.binom.pmf
         probability = pmf(masked - 1 - self.n_colluding, others, stays)
@@ -497,7 +497,7 @@ class DropoutMechanism(Checked):
         at = np.minimum(at, len(edges) - 1)
         m, r = np.where(there, masked[at], 0), np.where(there, replaced[at], 0)
         first, second = rng.standard_normal((2, *shape)), rng.standard_normal((2, *shape))
-        zeta1, zeta2 = self._zetas(np.maximum(m, 1))
+        zeta1, zeta2 = self._compute_zetas(np.maximum(m, 1))
         honest = np.maximum(r - self.n_colluding, 0)
         own, other = (zeta2, zeta1 - zeta2) if self.is_repaired else (zeta1, zeta2)
         a = np.sqrt(honest * np.maximum(own, 0.0)) * first[0]
@@ -520,7 +520,7 @@ class DropoutMechanism(Checked):
         m, r, total, sent = np.moveaxis(out, -1, 0)
         pairs = np.stack([m, r], axis=-1).reshape(-1, 2).astype(int)
         known = np.array([table.get((a, b), 0.0) for a, b in pairs.tolist()]).reshape(m.shape)
-        zeta1, zeta2 = self._zetas(np.maximum(m, 1))
+        zeta1, zeta2 = self._compute_zetas(np.maximum(m, 1))
         honest = np.maximum(r - self.n_colluding, 0)
         spread = zeta1 - zeta2 if self.is_repaired else zeta1 + zeta2
         weight = np.ones_like(zeta2) if self.is_repaired else zeta1 / (zeta1 + zeta2)
@@ -545,7 +545,7 @@ class DropoutMechanism(Checked):
         normal distribution function. mu is the signal-to-noise ratio of all rounds, given the
         numbers of survivors.
         """
-        squares, probability = _totals(self)
+        squares, probability = _sum_mu_squared(self)
         mu = np.sqrt(squares)
         near = ndtr(mu / 2.0 - epsilon / mu)
         far = np.exp(epsilon + log_ndtr(-mu / 2.0 - epsilon / mu))
@@ -571,13 +571,13 @@ class DropoutMechanism(Checked):
         know.
         """
         masked, replaced, probability = self.list_survivor_counts()
-        zeta1, zeta2 = self._zetas(masked)
+        zeta1, zeta2 = self._compute_zetas(masked)
         honest = replaced - self.n_colluding
         kept = zeta2 if self.is_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
         left = honest * kept + (masked - replaced) * zeta1
         return (self.sensitivity / self.sigma) ** 2 / left, probability
 
-    def _zetas(self, masked: NDArray[Any]) -> tuple[float, Float64Array]:
+    def _compute_zetas(self, masked: NDArray[Any]) -> tuple[float, Float64Array]:
         """Returns the variances of a device's first and new noise, in units of ``sigma``^2."""
         told = np.rint(self.overstated * masked)
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
@@ -594,15 +594,15 @@ class DropoutMechanism(Checked):
         )
 
 
-def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
+def _list_likely_values(trials: int, rate: float) -> NDArray[np.int64]:
     """Returns the likely values of a binomial number: those within about 12 deviations."""
     mean, spread = trials * rate, math.sqrt(trials * rate * (1.0 - rate)) + 1.0
-    low, high = mean - _BULK * spread, mean + _BULK * spread
+    low, high = mean - _BULK_WIDTH * spread, mean + _BULK_WIDTH * spread
     return np.arange(max(0, math.floor(low)), min(trials, math.ceil(high)) + 1)
 
 
 @lru_cache(maxsize=16)
-def _totals(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
+def _sum_mu_squared(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
     """Returns positive sums of mu^2 over all rounds, and their probabilities, rounded down."""
     squares, probability = rounds.list_mu_squared()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
@@ -611,6 +611,6 @@ def _totals(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
     one[0] += max(0.0, 1.0 - float(probability.sum()))
     size = rounds.n_rounds * _CELLS + 1
     masses = convolve_distributions([(one, 0, rounds.n_rounds)], 0, size)
-    kept = np.flatnonzero(masses > _NOISE)
+    kept = np.flatnonzero(masses > _FFT_ERROR)
     kept = kept[kept > 0]
-    return np.asarray(kept * step), np.asarray(masses[kept] - _NOISE)
+    return np.asarray(kept * step), np.asarray(masses[kept] - _FFT_ERROR)

@@ -163,7 +163,7 @@ class LocalMf(System):
         return sent
 
 
-_RATING = 2  # key of the random stream that draws the rating to send
+_RATING_KEY = 2  # key of the random stream that draws the rating to send
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +257,7 @@ class PretrainedMf(LocalMf):
         items = sgd_mf.project_embeddings(model["items"], self.bound)
         counts = np.diff(ratings.indptr)
         rated = np.flatnonzero(counts)
-        draw = streams.take(rated).derive(_RATING).draw_uniform(1)[:, 0]
+        draw = streams.take(rated).derive(_RATING_KEY).draw_uniform(1)[:, 0]
         place = ratings.indptr[rated] + (draw * counts[rated]).astype(np.int64)
         j = ratings.indices[place]
         gradient = components.SparseRows(

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCur
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import _SLOWING
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import _FALL_SHARE
 from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 
@@ -146,18 +146,18 @@ def find_min_learning_rate_ratio(rounds: int, local_steps: int) -> float:
     rate falls in every step, or the next round, in which the rate becomes constant. The result has
     a closed form for any number of rounds and local steps.
     """
-    turn = min(rounds - 1, _falling(rounds * local_steps) // local_steps)
-    return min(_evenness_of(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
+    turn = min(rounds - 1, _count_falling_steps(rounds * local_steps) // local_steps)
+    return min(_compute_evenness(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
 
 
-def _evenness_of(turn: int, rounds: int, steps: int) -> float:
+def _compute_evenness(turn: int, rounds: int, steps: int) -> float:
     """Returns the last learning rate divided by the root mean square, in the round with index
     ``turn``.
 
     The sum of squared rates has a closed form.
     """
     total, first = rounds * steps, turn * steps
-    count = min(steps, max(0, _falling(total) - first))
+    count = min(steps, max(0, _count_falling_steps(total) - first))
     at = [total, first + steps - 1, first + max(0, count - 1), 1]
     level, lowest, low, second = (sgd_mf.get_learning_rate(step, total, 1.0) for step in at)
     slope = 1.0 - second
@@ -170,9 +170,9 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
     return min(1.0, lowest / math.sqrt(squares / steps))
 
 
-def _falling(total: int) -> int:
+def _count_falling_steps(total: int) -> int:
     """Counts the steps, out of ``total``, whose learning rate is above its last value."""
-    return min(total, math.ceil(max(1.0, _SLOWING * total)))
+    return min(total, math.ceil(max(1.0, _FALL_SHARE * total)))
 
 
 def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
@@ -197,7 +197,7 @@ def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> 
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
     held = n_items - n_items // 2
-    place = _placed(system, n_users, count + 1, held, entries=2, rows=count)
+    place = _place_items(system, n_users, count + 1, held, entries=2, rows=count)
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
@@ -209,7 +209,7 @@ def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> 
         shifts.append(2.0 * math.sqrt(count) * way * error * even)
     if min(shifts) <= 0.0:
         return None
-    return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
+    return _make_bound(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
 def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
@@ -236,7 +236,7 @@ def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Me
     users: Floats = sgd_mf.fit_user_embeddings(ratings, first, bound=bound, steps=steps)
     own = float(users[0, 0])
     held = min(system.trim, n_items - count)
-    place = _placed(system, n_users, count, held, entries=1, rows=count)
+    place = _place_items(system, n_users, count, held, entries=1, rows=count)
     if place is None:
         return None
     start, moved, lost = place
@@ -244,10 +244,10 @@ def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Me
     error = system.bound - own * (start + moved) - rest * moved
     even = find_min_learning_rate_ratio(system.rounds, system.local_steps)
     shift = 2.0 * math.sqrt(count) * own * error * even
-    return _at_least(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
+    return _make_bound(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
 
-def _placed(
+def _place_items(
     system: NoisyMf, n_users: int, own: int, n_other_ratings: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
     """Finds broadcast item embeddings that the projection hardly ever changes.
@@ -276,7 +276,7 @@ def _placed(
     return start, (far if system.local_steps > 1 else 0.0), lost
 
 
-def _at_least(
+def _make_bound(
     system: NoisyMf, n_users: int, shift: float, opposite: float, lost: float
 ) -> LowerBoundMechanism:
     """Returns the bound from the sampled sums of the party with the smallest sampling rate.

@@ -33,7 +33,7 @@ class NoiseAdder:
         """Returns the messages of all n clients for their gradients ``values``: (n, *shape),
         float32.
         """
-        noise = _noise(streams, _FIRST, values.shape, self.noise_sigma, self.item_table_offset)
+        noise = _draw(streams, _FIRST, values.shape, self.noise_sigma, self.item_table_offset)
         return np.asarray(values + noise)
 
     def bound_output(self, largest: float) -> float:
@@ -45,7 +45,7 @@ class NoiseAdder:
 
     def randomize_sum(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Returns the sum of all clients' messages, given the sum ``total`` of their gradients."""
-        noise = _summed(streams, _FIRST, total.shape, self.noise_sigma, self.item_table_offset)
+        noise = _sum_draws(streams, _FIRST, total.shape, self.noise_sigma, self.item_table_offset)
         return np.asarray(total + noise)
 
     def skip_entries(self, count: int | Ints) -> NoiseAdder:
@@ -87,8 +87,8 @@ class NoiseReplacer:
         Only the shape of ``values`` is used.
         """
         own, last = self.normal_draw_weights
-        xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.item_table_offset)
-        return xi + _noise(streams, _SECOND, values.shape, last, self.item_table_offset)
+        xi = _draw(streams, _FIRST, values.shape, own - self.old_sigma, self.item_table_offset)
+        return xi + _draw(streams, _SECOND, values.shape, last, self.item_table_offset)
 
     def bound_output(self, largest: float) -> float:
         """Returns a bound on the absolute value of all numbers of a message.
@@ -104,8 +104,8 @@ class NoiseReplacer:
         ``total`` is the sum of the gradients; it gives only the shape.
         """
         own, last = self.normal_draw_weights
-        xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.item_table_offset)
-        return xi + _summed(streams, _SECOND, total.shape, last, self.item_table_offset)
+        xi = _sum_draws(streams, _FIRST, total.shape, own - self.old_sigma, self.item_table_offset)
+        return xi + _sum_draws(streams, _SECOND, total.shape, last, self.item_table_offset)
 
     def skip_entries(self, count: int | Ints) -> NoiseReplacer:
         """Returns a randomizer for messages that lack the first ``count`` entries of the current
@@ -153,7 +153,7 @@ def sum_messages(
     return np.asarray(first.clean_messages.sum_all() + noise)
 
 
-def _noise(
+def _draw(
     streams: Streams, key: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float32]:
     """Draws the noise of all clients, from their random streams with this ``key``."""
@@ -169,10 +169,10 @@ def _noise(
     return drawn.reshape(len(streams), *shape[1:])
 
 
-def _summed(
+def _sum_draws(
     streams: Streams, key: int, shape: tuple[int, ...], scale: float, at: int | Ints
 ) -> NDArray[np.float64]:
-    """Returns the sum of ``_noise`` over all clients, without storing the draws."""
+    """Returns the sum of ``_draw`` over all clients, without storing the draws."""
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_kernel import sum_normals
 
     odd = int(at) % 2  # equal in all messages

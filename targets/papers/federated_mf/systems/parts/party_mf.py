@@ -27,7 +27,7 @@ from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 from fedrec_auditor.targets.systems.system import Messages, System, TrainingRounds, UploadRequest
 from fedrec_auditor.targets.transcript import PublicInfo
 
-_TRIM = 101  # key of the random stream that trims the ratings of a party of one user
+_TRIM_KEY = 101  # key of the random stream that trims the ratings of a party of one user
 # Function that returns the initial user and item embeddings of some parties of one user each, from
 # the parties' indices, ratings and random streams.
 TableInitializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
@@ -320,7 +320,7 @@ class PartyMf(System):
         """
         if self.max_ratings is None:
             return ratings
-        return sgd_mf.trim_ratings(ratings, self.max_ratings, streams.derive(_TRIM))
+        return sgd_mf.trim_ratings(ratings, self.max_ratings, streams.derive(_TRIM_KEY))
 
     def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator

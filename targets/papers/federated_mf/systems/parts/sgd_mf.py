@@ -35,7 +35,7 @@ from fedrec_auditor.targets.streams import Streams
 _NUMBERS = 1 << 22  # numbers per block of parties of one user each
 # Renyi orders of TensorFlow Privacy's compute_dp_sgd_privacy.
 _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
-_SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
+_FALL_SHARE, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
 
 
 def get_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
@@ -137,7 +137,7 @@ def get_learning_rate(step: int, steps: float, rate: float) -> float:
     The learning rate falls linearly over the first 80% of the steps to 52% of ``rate``, and then
     stays there, as in Abadi et al. 2016, section 5.2, to which the paper refers.
     """
-    return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _SLOWING * steps)))
+    return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _FALL_SHARE * steps)))
 
 
 @lru_cache(maxsize=256)

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
     DpSgld,
     GdDr,
     ObjPertb,
-    _least_squares,
+    _solve_least_squares,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import make_claim_scope
@@ -88,7 +88,7 @@ def test_no_embedding_has_a_smaller_perturbed_objective(seed: int) -> None:
     dense = (rng.random((5, 6)) < 0.5) * rng.uniform(1, 5, (5, 6))
     other, linear = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
     made: Any = sparse.csr_array
-    found = _least_squares(made(dense), other, 0.7 * np.eye(3), linear)
+    found = _solve_least_squares(made(dense), other, 0.7 * np.eye(3), linear)
     for row, w in enumerate(found):
         seen = dense[row] > 0
         errors = (dense[row] - other @ w)[seen]
