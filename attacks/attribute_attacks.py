@@ -50,7 +50,7 @@ class AttributeKnn(SupervisedAttack):
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
         """
-        _, far = problem.products.compute_distances()
+        _, far = problem.gram_blocks.compute_distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.n_classes)[problem.class_codes[nearest]].mean(axis=1)
         return ClassGuess(votes.argmax(axis=1), votes)
@@ -126,7 +126,7 @@ class AttributeLogistic(SupervisedAttack):
         """
         from sklearn.linear_model import LogisticRegression
 
-        known, others = problem.products.compute_coordinates()
+        known, others = problem.gram_blocks.compute_coordinates()
         size = float(np.mean(np.square(known).sum(axis=1))) or 1.0  # 1 suits the optimiser
         # With n equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared
         # error, whose penalty is estimated, has curvature 1.
@@ -168,7 +168,7 @@ class AttributeMlp(SupervisedAttack):
         """
         from sklearn.neural_network import MLPClassifier
 
-        known, others = problem.products.compute_coordinates()
+        known, others = problem.gram_blocks.compute_coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = MLPClassifier(_HIDDEN, max_iter=self.epochs, random_state=seed)
         rows, asked = ((part / scale).astype(np.float32) for part in (known, others))
@@ -198,7 +198,7 @@ class AttributeSvc(SupervisedAttack):
         """
         from sklearn.svm import SVC
 
-        products = problem.products
+        products = problem.gram_blocks
         spread = products.width * products.variance
         gamma = 1.0 / spread if spread > 0 else 1.0
         near, far = products.compute_distances()

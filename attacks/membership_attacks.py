@@ -139,7 +139,7 @@ class UserMembership:
         """
         if view.vantage in _KNOWN and view.public.n_silos is None:
             return "The receiver of the messages knows who takes part, so nothing is left to infer."
-        can_solve = profile_fit.can_solve_participation
+        can_solve = profile_fit.can_infer_participation
         if not profile_fit.has_readable_model(view) and not can_solve(view):
             return (
                 "The attack needs a model with one row per item, similarities of items, or sums of "
@@ -179,12 +179,12 @@ def _measure_features(view: View, profiles: sparse.csr_array) -> Floats:
         parts: list[Floats] = []
         if profile_fit.has_readable_model(view):
             parts.append(profile_fit.measure_profile_fit(view, profiles))
-        if profile_fit.can_solve_participation(view, profiles.shape[0]):
-            parts.append(profile_fit.solve_participation(view, profiles)[:, None])
+        if profile_fit.can_infer_participation(view, profiles.shape[0]):
+            parts.append(profile_fit.infer_participation(view, profiles)[:, None])
         if not parts:
             raise InputError(
                 f"Expected client code that computes {profiles.shape[0]} users' messages within "
-                f"{profile_fit.MAX_ROUND_SECONDS:g} seconds, got slower code. Give fewer users."
+                f"{profile_fit.MAX_EMULATION_SECONDS:g} seconds, got slower code. Give fewer users."
             )
         features = np.concatenate(parts, axis=1)
         view.cache[_MEMO] = profiles, features

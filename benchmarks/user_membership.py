@@ -46,7 +46,7 @@ def attacked(view: View, background: Background) -> NDArray[np.float64]:
 def solved(view: View, background: Background) -> NDArray[np.float64]:
     """Scores of the known profiles by the joint solve, which needs no reference models."""
     assert background.profiles is not None
-    return profile_fit.solve_participation(view, background.profiles)
+    return profile_fit.infer_participation(view, background.profiles)
 
 
 def compared(view: View, background: Background) -> NDArray[np.float64]:
@@ -95,7 +95,7 @@ def lines(name: str) -> Iterator[str]:
     for count in KNOWN:
         known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])
         client = SimulatedClient.from_data(target, data)
-        if profile_fit.can_solve_participation(views(client)[0]):
+        if profile_fit.can_infer_participation(views(client)[0]):
             yield line("joint solve", known, views(client), solved)
         yield line("RMIA, first statistic", known, views(None), compared)
         yield line("LiRA, models' fit", known, views(None), attacked)

@@ -678,7 +678,7 @@ class Reports(Component):
             np.add.at(out[:, k], (client, index[client, report] % width), sign)
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
-    def separate_reports(self) -> Reports:
+    def split_into_reports(self) -> Reports:
         """Returns every report as a separate message: n k messages, each with one report.
 
         In the result, ``clean_messages`` is None.

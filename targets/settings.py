@@ -132,8 +132,8 @@ class NoiseSetting:
     {'epsilon': 0.625}
     """
 
-    noise: tuple[str, ...] = ()
-    budgets: tuple[str, ...] = ()
+    noise_names: tuple[str, ...] = ()
+    budget_names: tuple[str, ...] = ()
     noiseless_value: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
@@ -142,7 +142,7 @@ class NoiseSetting:
 
         The result maps the attribute path of each setting to its new value.
         """
-        scales = dict.fromkeys(self.noise, factor) | dict.fromkeys(self.budgets, 1.0 / factor)
+        scales = dict.fromkeys(self.noise_names, factor) | dict.fromkeys(self.budget_names, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_paths(self, part: str) -> NoiseSetting:
@@ -151,7 +151,7 @@ class NoiseSetting:
         The larger system has this system as its attribute ``part``: each attribute path then begins
         with ``part`` and a dot. ``noiseless_value`` is None.
         """
-        noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
+        noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise_names, self.budget_names))
         return NoiseSetting(tuple(noise), tuple(budgets))
 
 

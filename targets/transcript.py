@@ -402,7 +402,7 @@ class View:
         if note not in self.notes:
             self.notes.append(note)
 
-    def align_items(self) -> View:
+    def align_item_rows(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
 
         A system may store items in other rows, or in h rows per item. These rows are in
@@ -563,7 +563,7 @@ def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Compone
     shuffled: dict[str, Component] = {}
     for name, component in uploads.components.items():
         if isinstance(component, Reports):
-            single = component.separate_reports()
+            single = component.split_into_reports()
             shuffled[name] = single.take(rng.permutation(len(single)))
         else:
             shuffled[name] = component.take(order)

@@ -94,7 +94,7 @@ class InnerProducts:
         out[:, : len(values)][:, kept] = vectors[:, kept]
         return out
 
-    def divide(self, scale: float) -> Self:
+    def divide_rows(self, scale: float) -> Self:
         """Returns the inner products of the table whose entries are divided by ``scale``."""
         inner = self.gram_matrix / np.asarray(scale**2, dtype=self.gram_matrix.dtype)
         return type(self)(inner, self.row_sums / scale, self.width)
@@ -240,7 +240,7 @@ class InputTable:
             return products
         with np.errstate(invalid="ignore", over="ignore"):
             spread = float(np.sqrt(np.trace(products.gram_matrix) / max(1, n * self.width)))
-            return products.divide(spread or 1.0)
+            return products.divide_rows(spread or 1.0)
 
     @property
     def _is_small(self) -> bool:
@@ -292,7 +292,7 @@ class JointTable:
             if weight > _UNHEARD:
                 products = inputs[name].inner_products
                 scale = float(np.sqrt(np.trace(products.gram_matrix) / weight))
-                parts.append(products.divide(scale))
+                parts.append(products.divide_rows(scale))
         return cls(next(iter(inputs.values())).users, InnerProducts.join(parts))
 
     @property
@@ -336,7 +336,7 @@ class ViewWithInputs(View):
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
 
 
-def add_tables(view: View) -> ViewWithInputs:
+def add_input_tables(view: View) -> ViewWithInputs:
     """Adds input tables for attribute classifiers, made of the uploads, to what an adversary sees.
 
     Tables have one row per sender. A view that has such tables is returned unchanged. The tables

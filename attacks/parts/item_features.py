@@ -31,7 +31,7 @@ Floats32 = NDArray[np.float32]
 # Maximum number of codes, or of positions, of a part that are searched for marks.
 MAX_MARK_CODES = 2**13
 # Maximum number of positions of a signature.
-MAX_SIGNATURE_SIZE = 512
+MAX_MINHASH_SIZE = 512
 _RARE, _ALWAYS = 0.01, 0.98  # marks are uninformative in smaller or larger shares of the messages
 _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's best mark
 
@@ -91,7 +91,7 @@ class ItemMarks:
         halves = _learn_marks(present[:, informative], histories)
         if listed:
             return cls(codes[informative], None, still, halves, None)
-        signed = whole and sent.shape[1] <= MAX_SIGNATURE_SIZE
+        signed = whole and sent.shape[1] <= MAX_MINHASH_SIZE
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
     def compute_item_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
@@ -324,13 +324,13 @@ def select_item_mark_parts(
     return inputs
 
 
-def may_be_signature(part: Component) -> bool:
+def may_be_minhash(part: Component) -> bool:
     """Checks whether a message part may be a MinHash signature: 5 to 512 integers or bits."""
     whole = part.to_dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
-    return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIGNATURE_SIZE
+    return whole and _FEW < int(np.prod(part.shape)) <= MAX_MINHASH_SIZE
 
 
-def find_list_names(components: Mapping[str, Component]) -> frozenset[str]:
+def find_list_components(components: Mapping[str, Component]) -> frozenset[str]:
     """Returns the names of components that hold lists of integers, if an integer exceeds 1."""
     names_of_lists = []
     for name, part in components.items():

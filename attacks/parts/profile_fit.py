@@ -137,7 +137,7 @@ MAX_EQUATION_COEFFICIENTS = 2**25
 # Maximum number of profiles, with two equations per profile within ``MAX_EQUATION_COEFFICIENTS``.
 MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
-MAX_ROUND_SECONDS = 10.0
+MAX_EMULATION_SECONDS = 10.0
 _FEW, _MAX_ROUNDS = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
 _EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
 _TRIED = 8  # number of simulated histories whose messages are computed twice
@@ -146,7 +146,7 @@ _ROUNDED = 1e-6  # share of the largest number, below which a difference is a ro
 _MEMO = "exact messages"
 
 
-def can_solve_participation(view: View, n_profiles: int = 1) -> bool:
+def can_infer_participation(view: View, n_profiles: int = 1) -> bool:
     """Checks whether ``solve_participation`` can infer which users' messages are in observed sums.
 
     The code that computes the messages must be known, and must not be random. The result is also
@@ -156,7 +156,7 @@ def can_solve_participation(view: View, n_profiles: int = 1) -> bool:
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
         return False
     seconds = n_profiles * public.device_code.call_seconds
-    if n_profiles > MAX_PROFILES or seconds > MAX_ROUND_SECONDS:
+    if n_profiles > MAX_PROFILES or seconds > MAX_EMULATION_SECONDS:
         return False
     if _MEMO not in view.cache:
         view.cache[_MEMO] = _is_exact(view)
@@ -188,7 +188,7 @@ def _is_exact(view: View) -> bool:
     )
 
 
-def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
+def infer_participation(view: View, profiles: sparse.csr_array) -> Floats:
     """Estimates the share of each user's message in the observed sums of messages, (n,).
 
     view: messages, models and public parameters that the adversary sees

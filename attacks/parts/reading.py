@@ -161,13 +161,13 @@ class Calibration(NamedTuple):
         1 / saturation nats; 0 for no limit
     """
 
-    ratio_gain: float
-    activity_gain: float
+    ratio_factor: float
+    activity_factor: float
     saturation: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r as ratio_gain r / (1 + saturation |r|), same shape."""
-        return np.asarray(self.ratio_gain * ratio / (1 + self.saturation * np.abs(ratio)))
+        return np.asarray(self.ratio_factor * ratio / (1 + self.saturation * np.abs(ratio)))
 
 
 # Factors that leave evidence unchanged.
@@ -330,7 +330,7 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     finite = np.isfinite(ratio)
     weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
-    activity = by.activity_gain * activity
+    activity = by.activity_factor * activity
     return replace(evidence, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)
 
 

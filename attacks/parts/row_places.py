@@ -448,7 +448,7 @@ def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
 Ints = NDArray[np.int64]
 # Minimum z-score (standard deviations from chance) with which the data support an order of rows,
 # that is an assignment of rows to items.
-MIN_ORDER_Z = 6.0
+MIN_ROW_ORDER_Z = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
 MAX_EXTRA_ROWS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
@@ -575,7 +575,7 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
         left_out[out] = _sum_scores(evidence[out], items, _assign(evidence[~out], items[~out]))
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_sum_scores(evidence, items, order))
-    return (order, support) if support >= max(MIN_ORDER_Z, _KEPT * in_sample) else None
+    return (order, support) if support >= max(MIN_ROW_ORDER_Z, _KEPT * in_sample) else None
 
 
 def _sum_scores(evidence: Floats, met: Any, order: Ints) -> Floats:

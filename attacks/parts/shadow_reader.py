@@ -189,7 +189,7 @@ def _send_one_item(
     assert client is not None, "refused"
     numbers, nothing = _message_size(view), [None for _ in rounds]
     logs = [each.uploads for each in rounds if each.uploads is not None]
-    signed = any(map(item_features.may_be_signature, logs[-1].components.values()))
+    signed = any(map(item_features.may_be_minhash, logs[-1].components.values()))
     large = n_items * max(n_items / _SINGLE, numbers / MAX_SHADOW_ENTRIES) > 1
     if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SHADOW_SECONDS:
         return list(nothing)
@@ -201,7 +201,7 @@ def _send_one_item(
         except InputError:  # the code may need a longer history
             return list(nothing)
         parts = {n: made[n].to_dense(every) for n in logged.components if n in made}
-        lists = item_features.find_list_names(logged.components)
+        lists = item_features.find_list_components(logged.components)
         sources = item_features.select_item_mark_parts(parts, n_items, lists)
         alone.append([messages for _, messages in sources])
     return alone
@@ -424,7 +424,7 @@ class _RoundReader:
         made = client(histories, round_view.broadcast, rng).components
         shadows = {name: made[name] for name in round_view.uploads.components if name in made}
         sent = {name: round_view.uploads.components[name] for name in shadows}
-        listing = item_features.find_list_names(sent)
+        listing = item_features.find_list_components(sent)
         features = partial(_featurize, shadows, round_view.broadcast, histories.shape[1], listing)
         linear = _Regressions.fit(features(), histories, singles)
         fitted = cls(round_view.broadcast, round_view.uploads.users, sent, listing, linear)

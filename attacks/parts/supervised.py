@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, add_tables
+from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, add_input_tables
 from fedrec_auditor.targets.transcript import View
 
 
@@ -158,7 +158,7 @@ class AttributeProblem:
         return int(self.class_codes.max()) + 1
 
     @cached_property
-    def products(self) -> GramBlocks:
+    def gram_blocks(self) -> GramBlocks:
         """Inner products of the input rows of known users with those of known and unknown users.
 
         Known users are those whose class is known. An input row is the user's columns of uploads,
@@ -236,7 +236,7 @@ class AttributeProblem:
     def _score_penalties(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns the value of ``score_ridge`` for each penalty, from one eigendecomposition."""
         every = -(-len(self.known_users) // _CHECKED)
-        among, codes = self.products.known_gram[::every, ::every], self.class_codes[::every]
+        among, codes = self.gram_blocks.known_gram[::every, ::every], self.class_codes[::every]
         size = float(np.trace(among)) / len(among)
         if not size > 0:
             return np.full(len(penalties), 0.5)
@@ -358,7 +358,7 @@ class SupervisedAttack(ABC):
         The adversary's view is read only once.
         """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
-        whole = add_tables(view)
+        whole = add_input_tables(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
         problems = [self._make_problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}

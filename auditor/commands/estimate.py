@@ -13,7 +13,7 @@ from typer import Argument, Exit, Option
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
 from fedrec_auditor.auditor.commands.options import AllowOption, JsonOption, VerdictLevelOption
-from fedrec_auditor.auditor.machine.output import guard_output
+from fedrec_auditor.auditor.machine.output import catch_output_errors
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements import Bound
@@ -113,7 +113,7 @@ def command(
         points = _points(band, sorted({delta, *_DELTAS}) if curve else (), sorted({*(renyi or ())}))
     judgement = None if epsilon is None else _judge_epsilon(bound, epsilon, delta)
     unused = len(arrays["in_scores"]) + len(arrays["out_scores"]) - (bound.samples or 0)
-    with guard_output("The exit code is that of the verdict."):
+    with catch_output_errors("The exit code is that of the verdict."):
         if as_json:
             print(_format_json(bound, unused, judgement, points))
         else:
@@ -167,7 +167,7 @@ def _describe_power(
     from fedrec_auditor.auditor.worlds.measure import RefutationDraws
     from fedrec_auditor.auditor.worlds.one_run import OneRun
 
-    power = RefutationDraws.for_bound(epsilon, bound, OneRun() if one_run else None)
+    power = RefutationDraws.from_bound(epsilon, bound, OneRun() if one_run else None)
     if power and judgement.verdict is Verdict.UNSUBSTANTIATED:
         draws = "canaries of one training" if one_run else "draws of each world"
         yield "power", f"in about half of all cases, {power.describe(draws)}"

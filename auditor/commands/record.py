@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.commands.options import (
     add_plan_options,
     load_plan,
 )
-from fedrec_auditor.auditor.machine.output import guard_output
+from fedrec_auditor.auditor.machine.output import catch_output_errors
 from fedrec_auditor.auditor.plan.plan import DATA_FIELDS
 
 
@@ -43,5 +43,5 @@ def command(
 
     record_training(chosen, resources, out, with_truth=with_truth)
     truth = "with the truth" if with_truth else "without the truth"
-    with guard_output(f"The recording is in {out}."):
+    with catch_output_errors(f"The recording is in {out}."):
         print(f"Recorded {target} to {out}, {truth}. Attack it with `auditor attack {out}`.")

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.commands.options import (
     make_enum_option,
     make_gate,
 )
-from fedrec_auditor.auditor.machine.output import guard_output
+from fedrec_auditor.auditor.machine.output import catch_output_errors
 from fedrec_auditor.auditor.plan.families import suggest_names
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(
         record.save(run, gate)
         first, *others, source = store.RUN_FILE_NAMES
         written.append(f"Rendered {run / first}, {', '.join(others)} from {source}.")
-    with guard_output("The reports are written."):
+    with catch_output_errors("The reports are written."):
         terminal.print_outcome(record, outcome, gate, written, run)
     raise Exit(gate.apply_expired_waivers(0) if before is None else outcome.exit_code)
 

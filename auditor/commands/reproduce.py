@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from fedrec_auditor.auditor.commands.options import JobsOption, show_progress
-from fedrec_auditor.auditor.machine.output import guard_output
+from fedrec_auditor.auditor.machine.output import catch_output_errors
 from fedrec_auditor.auditor.plan.families import FAMILIES, check_name, list_reproductions
 from fedrec_auditor.auditor.plan.members import parse_pairs
 
@@ -50,5 +50,5 @@ def command(
         page = reproduce_papers(
             chosen, out, data=places, only=only or (), quick=quick, jobs=workers, observe=observe
         )
-    with guard_output(f"Read {page}."):
+    with catch_output_errors(f"Read {page}."):
         print(f"Written: {page} (also reproductions.json)")

@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.commands.options import (
     make_gate,
     show_progress,
 )
-from fedrec_auditor.auditor.machine.output import guard_output, print_message
+from fedrec_auditor.auditor.machine.output import catch_output_errors, print_message
 from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def print_and_exit(
             f"again; remove {out / TASKS_FOLDER} to start afresh."
         )
     first, *others = store.RUN_FILE_NAMES
-    with guard_output(f"Read {out / 'report.md'}."):
+    with catch_output_errors(f"Read {out / 'report.md'}."):
         written = make_printable(f"Report: {out / first} (also {', '.join(others)})")
         terminal.print_outcome(record, outcome, gate, [written], out)
     raise Exit(outcome.exit_code)

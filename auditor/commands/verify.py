@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.commands.options import (
     WaiverOption,
     make_gate,
 )
-from fedrec_auditor.auditor.machine.output import guard_output
+from fedrec_auditor.auditor.machine.output import catch_output_errors
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
@@ -163,7 +163,7 @@ def command(
     code, answer = run_with_timeout(timeout, work)
     text, files = json.loads(answer)
     write_ci_files(files)
-    with guard_output("The exit code is that of the verdict."):
+    with catch_output_errors("The exit code is that of the verdict."):
         _print_text(text, plainly=as_json or not sys.stdout.isatty())
     raise Exit(code)
 

@@ -159,8 +159,8 @@ class CandidateInputs:
                     "Give inputs as a list or as a Hypothesis strategy."
                 )
             strategy, listed, extreme = inputs_of(dist.domain), everything, [_get_ends(dist.domain)]
-            if dist.worst_case_for_names is not None:
-                extreme.append(list(dist.worst_case_for_names.inputs[:_MAX_PROBES]))
+            if dist.whole_worst_case is not None:
+                extreme.append(list(dist.whole_worst_case.inputs[:_MAX_PROBES]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -202,8 +202,8 @@ def _draw_inputs(
     Raises InputError if the strategy draws fewer than two different inputs.
     """
     different: dict[Hashable, Any] = {}
-    if whole and dist.worst_case_for_names is not None:
-        different = {make_input_key(value): value for value in dist.worst_case_for_names.inputs[:4]}
+    if whole and dist.whole_worst_case is not None:
+        different = {make_input_key(value): value for value in dist.whole_worst_case.inputs[:4]}
 
     def look(value: Any) -> float:
         different.setdefault(make_input_key(dist.check_input(value)), value)
@@ -334,8 +334,8 @@ class CandidateOutputs:
     grid_step: Floats
     grid_offset: Floats
     is_continuous: bool
-    entry_centre: Floats
-    entry_width: Floats
+    range_centre: Floats
+    range_width: Floats
     all_outputs: NDArray[Any] | None = None
 
     @classmethod
@@ -370,8 +370,8 @@ class CandidateOutputs:
             grid_step=step,
             grid_offset=np.asarray(np.where(step == np.rint(step), 0.0, low)),
             is_continuous=numbers and not few and not grid,
-            entry_centre=np.asarray((low + high) / 2.0),
-            entry_width=np.asarray(np.where(high > low, high - low, 1.0)),
+            range_centre=np.asarray((low + high) / 2.0),
+            range_width=np.asarray(np.where(high > low, high - low, 1.0)),
         )
         every = found._find_all_outputs(dist, inputs.all_inputs or inputs.probe_inputs)
         return replace(found, all_outputs=every)
@@ -392,7 +392,7 @@ class CandidateOutputs:
         """
         if self.is_continuous:
             return None
-        worst_case = dist.worst_case_for_names
+        worst_case = dist.whole_worst_case
         told = worst_case is not None and worst_case.exhaustive
         outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
         table = dist.try_log_probs(outputs, inputs)
@@ -423,8 +423,8 @@ class CandidateOutputs:
         if self._can_be_output(a) and self._can_be_output(b):
             ends.append((np.asarray(a, dtype=float), np.asarray(b, dtype=float)))
         tall = (-1, *(1,) * len(self.shape))
-        steps, reach = _STEPS.reshape(tall), _REACH.reshape(tall) * self.entry_width
-        parts = [self.entry_centre + reach, self.entry_centre - reach]
+        steps, reach = _STEPS.reshape(tall), _REACH.reshape(tall) * self.range_width
+        parts = [self.range_centre + reach, self.range_centre - reach]
         with np.errstate(over="ignore", invalid="ignore"):
             for one, other in ends:
                 apart, ahead = steps * (one - other), np.sign(one - other) * reach
@@ -433,13 +433,13 @@ class CandidateOutputs:
         inside = np.abs(outputs.reshape(len(outputs), -1)) < _MAX_INTEGER
         return self._to_grid(outputs[inside.all(axis=1)])
 
-    def is_outside(self, output: Any) -> bool:
+    def is_outside_draws(self, output: Any) -> bool:
         """Whether an entry of the vector ``output`` lies outside the range of the drawn outputs;
         false for symbols and single numbers.
         """
         if self.has_drawn_values_only or not self.shape:
             return False
-        return bool(np.any(np.abs(np.asarray(output) - self.entry_centre) > self.entry_width / 2.0))
+        return bool(np.any(np.abs(np.asarray(output) - self.range_centre) > self.range_width / 2.0))
 
     def make_strategy(self) -> SearchStrategy[Any]:
         """Returns a Hypothesis strategy that generates outputs of the randomizer: all possible
@@ -455,7 +455,7 @@ class CandidateOutputs:
             return st.sampled_from(
                 _sort_by_size(self.drawn_outputs if self.all_outputs is None else self.all_outputs)
             )
-        farthest = np.max(np.abs(self.entry_centre) + _REACH[-1] * self.entry_width)
+        farthest = np.max(np.abs(self.range_centre) + _REACH[-1] * self.range_width)
         reach = min(_MAX_INTEGER, float(farthest))
         if self.drawn_outputs.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))

@@ -147,7 +147,7 @@ def check_fit(
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
     most = _MAX_ENTRIES if dist.encoder is None else MAX_OUTPUTS
     size = min(samples, max(_MIN_DRAWS, most // max(1, entries)))
-    drawn = sampler.draw_each_input(chosen, seeds, size)
+    drawn = sampler.draw_per_input(chosen, seeds, size)
     try:
         own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
         parts = [

@@ -167,7 +167,7 @@ class OutputDistribution:
         """
         if self.worst_case is not None:
             return self
-        sampler = self.sampler.with_string_outputs(inputs, np.random.default_rng(seed))
+        sampler = self.sampler.add_string_encoder(inputs, np.random.default_rng(seed))
         return replace(self, sampler=sampler)
 
     @property
@@ -178,7 +178,7 @@ class OutputDistribution:
         return self.sampler.encoder
 
     @property
-    def worst_case_for_names(self) -> WorstCase | None:
+    def whole_worst_case(self) -> WorstCase | None:
         """The worst case of the mechanism, whose functions describe inputs and outputs in words;
         None if it is unknown, or stated only for one of several copies.
         """
@@ -187,12 +187,12 @@ class OutputDistribution:
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        case = self.worst_case_for_names
+        case = self.whole_worst_case
         return case.name_input(value) if case else format_value(value)
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        case = self.worst_case_for_names
+        case = self.whole_worst_case
         return case.name_output(output) if case else format_value(output)
 
     def check_input(self, value: Any) -> Any:
@@ -312,7 +312,7 @@ def _is_sum(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table:
     return True
 
 
-def limit_underflow(log_probs: Floats, epsilon: float) -> Floats:
+def lift_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """Returns log-probabilities, (inputs, outputs), in which values that may come from underflow
     are increased, so that they cannot wrongly refute a claim of ``epsilon``.
 

@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     MAX_NEG_LOG_PROB,
     OutputDistribution,
     is_single_precision,
-    limit_underflow,
+    lift_underflow,
     make_input_key,
 )
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
@@ -55,7 +55,7 @@ class PairEpsilon:
     input_a: Any = None
     input_b: Any = None
     output: Any = None
-    typical_log_p: float | None = None
+    median_log_p: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class PairSearch(ABC):
         if largest > best.epsilon:
             best = self.evaluate_pair(*example)
         best = self.refine_output(best)
-        epsilon, source = self.get_epsilon_and_text(best)
+        epsilon, source = self.get_epsilon_and_source(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
         witness = self.make_witness(best)
         if exceeds(epsilon, self.claimed_epsilon):
@@ -166,7 +166,7 @@ class PairSearch(ABC):
         """
 
     @abstractmethod
-    def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
+    def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the epsilon to report for the best pair, and the first words of the sentence that
         describes the method.
         """
@@ -250,9 +250,9 @@ class LogRatioSearch(PairSearch):
         outside their range, and ``output``.
         """
         result = PairSearch.evaluate_pair(self, a, b)
-        if output is None or result.typical_log_p is None:
+        if output is None or result.median_log_p is None:
             return result
-        other = self._try_outputs(a, b, np.asarray(output)[None], result.typical_log_p)
+        other = self._try_outputs(a, b, np.asarray(output)[None], result.median_log_p)
         return max(result, other, key=lambda each: each.epsilon)
 
     def evaluate_outputs(
@@ -266,7 +266,7 @@ class LogRatioSearch(PairSearch):
           excluded. None to exclude none.
         """
         if not self.outputs.shape:
-            log_probs = limit_underflow(log_probs, self.claimed_epsilon)
+            log_probs = lift_underflow(log_probs, self.claimed_epsilon)
         ratios = [self._log_ratios(p, q, typical) for p, q in (log_probs, log_probs[::-1])]
         way, k = np.unravel_index(int(np.argmax(ratios)), np.shape(ratios))
         epsilon = float(ratios[way][k])
@@ -274,7 +274,7 @@ class LogRatioSearch(PairSearch):
             return PairEpsilon()
         order = slice(None, None, -1 if way else 1)
         (u, v), (log_u, log_v) = (a, b)[order], log_probs[order, k]
-        unseen = self.outputs.all_outputs is None and self.outputs.is_outside(outputs[k])
+        unseen = self.outputs.all_outputs is None and self.outputs.is_outside_draws(outputs[k])
         witness = Witness(
             input_a=self.dist.name_input(u),
             input_b=self.dist.name_input(v),
@@ -294,13 +294,13 @@ class LogRatioSearch(PairSearch):
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
-        case = self.dist.worst_case_for_names
+        case = self.dist.whole_worst_case
         undrawn = [far] if case is None else [far, case.outputs]
         ratios = [self.evaluate_outputs(a, b, drawn, log_probs)]
         ratios += [self._try_outputs(a, b, outputs, typical) for outputs in undrawn]
-        return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
+        return replace(max(ratios, key=lambda each: each.epsilon), median_log_p=typical)
 
-    def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
+    def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the log-ratio of the best result, and the beginning of a text on how it was
         found.
 
@@ -368,7 +368,7 @@ class LogRatioSearch(PairSearch):
         densities = replace(witness, note=note)
         if self.outputs.shape:
             return densities
-        place, reach = float(result.output), 4.0 * float(self.outputs.entry_width)
+        place, reach = float(result.output), 4.0 * float(self.outputs.range_width)
         spare = result.epsilon - self.claimed_epsilon
         least = result.epsilon - (min(_MAX_DROP, spare / 2.0) if spare > 0.0 else _MAX_DROP)
 
@@ -481,7 +481,7 @@ class DivergenceSearch(PairSearch):
     has_hypothesis_outputs = False
     max_examples = 60
 
-    def get_epsilon_and_text(self, best: PairEpsilon) -> tuple[float, str]:
+    def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the epsilon of the ``best`` result, and a text on how its divergence was
         computed.
         """
@@ -498,7 +498,7 @@ class DivergenceSearch(PairSearch):
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
         if not self.outputs.shape:
-            log_probs = limit_underflow(log_probs, self.claimed_epsilon)
+            log_probs = lift_underflow(log_probs, self.claimed_epsilon)
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
@@ -543,7 +543,7 @@ class DivergenceSearch(PairSearch):
         middles = cells.low / 2.0 + cells.high / 2.0
         above = np.isfinite(self.dist.try_log_probs(middles, (a, b)))
         log_probs = np.where(above, np.maximum(log_probs, _UNDERFLOW), log_probs)
-        log_probs = limit_underflow(log_probs, self.claimed_epsilon)
+        log_probs = lift_underflow(log_probs, self.claimed_epsilon)
         # Masses with a relative error r: P(1 - r) - delta against Q(1 + r).
         r = 10.0 * tables.MAX_RELATIVE_ERROR
         delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))

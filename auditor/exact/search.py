@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.exact import candidates
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,
     is_single_precision,
-    limit_underflow,
+    lift_underflow,
 )
 from fedrec_auditor.auditor.exact.pair_search import DivergenceSearch, LogRatioSearch, pick_witness
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
@@ -205,7 +205,7 @@ def search_exact_bound(
         if few and len(listed) * len(every) <= _MAX_ENTRIES:
             log_probs = np.stack([dist.log_prob(every, value) for value in listed])
             if not is_single_precision(log_probs):
-                log_probs = limit_underflow(log_probs, epsilon)
+                log_probs = lift_underflow(log_probs, epsilon)
                 return _search_all(dist, pool, every, log_probs, epsilon, delta)
     known = None if pool.is_user_given else _find_stated_bound(dist, delta)
     if delta > 0 and known is not None and outputs.shape and every is None:

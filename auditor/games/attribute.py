@@ -18,8 +18,8 @@ from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
     GAIN_METRIC,
-    KNOWN_CLASS_CODE,
     MACRO_F1,
+    NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,
     get_mean_f1,
@@ -124,7 +124,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     return tuple(rows)
 
 
-def get_max_bytes(n_users: int, n_numbers: int) -> float:
+def get_max_attack_bytes(n_users: int, n_numbers: int) -> float:
     """Returns the maximum memory of an attribute attack, in bytes.
 
     ``n_users``: number of users who send messages.
@@ -157,14 +157,14 @@ def _condense_uploads(game: Trial) -> inputs.ViewWithInputs:
     Tables of at most ``_MAX_SHARED`` rows are stored in ``game.upload_tables``, so that the next
     attack on the same training does not compute them again.
     """
-    if _ALL_UPLOADS not in game.upload_tables:
-        readings = inputs.add_tables(game.view)
+    if _ALL_UPLOADS not in game.table_views:
+        readings = inputs.add_input_tables(game.view)
         if readings.inputs and len(readings.inputs[inputs.SUMMARY].users) > _MAX_SHARED:
             return readings
-        game.upload_tables[_ALL_UPLOADS] = readings
-    for note in game.upload_tables[_ALL_UPLOADS].notes:
+        game.table_views[_ALL_UPLOADS] = readings
+    for note in game.table_views[_ALL_UPLOADS].notes:
         game.view.add_note(note)
-    return game.upload_tables[_ALL_UPLOADS]
+    return game.table_views[_ALL_UPLOADS]
 
 
 def _score_learner(
@@ -280,7 +280,7 @@ def _guess_all(game: Trial, view: View, question: _Question) -> tuple[Guesses, C
     else:
         draws = tuple(game.run_attack(GuessedLabels, each, view) for each in backgrounds)
     n, classes = len(subjects), len(question.attribute.classes)
-    guessed = np.full((len(draws), n), KNOWN_CLASS_CODE)
+    guessed = np.full((len(draws), n), NOT_GUESSED_CODE)
     scores = np.zeros((len(draws), n, classes))
     for draw, labels in enumerate(draws):
         places = np.searchsorted(subjects, labels.users)
@@ -289,8 +289,8 @@ def _guess_all(game: Trial, view: View, question: _Question) -> tuple[Guesses, C
             scores[draw, places] = labels.scores
     return (
         Guesses(
-            true_codes=question.attribute.codes[subjects],
-            guessed_codes=guessed,
+            true_classes=question.attribute.codes[subjects],
+            class_guesses=guessed,
             n_classes=classes,
             scores=scores if all(one.scores is not None for one in draws) else None,
         ),
@@ -315,8 +315,8 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     shares = np.stack([np.bincount(each, minlength=n) / len(each) for each in labels])
     majority = np.eye(n)[shares.argmax(axis=1)]
     return {
-        "majority": replace(guesses, scores=None, random_probs=majority),
-        "random": replace(guesses, scores=None, random_probs=shares),
+        "majority": replace(guesses, scores=None, guess_probs=majority),
+        "random": replace(guesses, scores=None, guess_probs=shares),
     }
 
 
@@ -327,11 +327,11 @@ def _score_on_truth(game: Trial, view: View, question: _Question) -> float | Non
     if not isinstance(game.attack, LearningAttack) or _explain_no_truth(game, question.subjects):
         return None
     name = f"{_TRUE_SET} {hash(question.subjects.tobytes())}"
-    if name not in game.upload_tables:
+    if name not in game.table_views:
         truth = inputs.make_input_table(game.interactions.ratings, question.subjects)
-        read = inputs.add_tables(view.drop_uploads()).with_inputs({inputs.ITEMS: truth})
-        game.upload_tables[name] = read.with_only_input(inputs.ITEMS)
-    return get_mean_f1(_guess_all(game, game.upload_tables[name], question)[0])
+        read = inputs.add_input_tables(view.drop_uploads()).with_inputs({inputs.ITEMS: truth})
+        game.table_views[name] = read.with_only_input(inputs.ITEMS)
+    return get_mean_f1(_guess_all(game, game.table_views[name], question)[0])
 
 
 def _make_row(
@@ -398,8 +398,8 @@ def _rate_users(game: Trial, guesses: Guesses, question: _Question) -> UsersRow:
     A user's success is the share of right guesses, among the draws in which the user's class is not
     known.
     """
-    is_unknown = guesses.guessed_codes != KNOWN_CLASS_CODE
-    right = np.count_nonzero(is_unknown & (guesses.guessed_codes == guesses.true_codes), axis=0)
+    is_unknown = guesses.class_guesses != NOT_GUESSED_CODE
+    right = np.count_nonzero(is_unknown & (guesses.class_guesses == guesses.true_classes), axis=0)
     count = np.count_nonzero(is_unknown, axis=0)
     share = np.divide(right, count, out=np.full(len(count), np.nan), where=count > 0)
     return summarize_users(game, question.subjects, share, "share of right guesses about one user")
@@ -419,9 +419,9 @@ def _score_non_learner(game: Trial, subjects: NDArray[np.int64], key: str) -> tu
     guess = game.run_attack(GuessedLabels, background, game.view)
     if not len(guess.users):
         return ()
-    guessed = np.full((1, len(subjects)), KNOWN_CLASS_CODE)
+    guessed = np.full((1, len(subjects)), NOT_GUESSED_CODE)
     guessed[0, np.searchsorted(subjects, guess.users)] = guess.classes
-    guesses = Guesses(true_codes=codes[subjects], guessed_codes=guessed, n_classes=classes)
+    guesses = Guesses(true_classes=codes[subjects], class_guesses=guessed, n_classes=classes)
     row = _make_gain_row(
         game,
         f"{key} {MACRO_F1} (nobody known)",

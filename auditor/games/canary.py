@@ -49,7 +49,7 @@ class CanarySet:
     history_names: tuple[str, str]
     histories: Interactions
     other_users: Interactions
-    n_old_items: int = 0
+    n_data_items: int = 0
 
     @classmethod
     def make_one(
@@ -89,7 +89,7 @@ class CanarySet:
         either.sort_indices()
         return np.asarray(either.indices.reshape(len(self), -1), np.intp)
 
-    def make_population(self, has_first: NDArray[np.bool_]) -> Interactions:
+    def make_data_set(self, has_first: NDArray[np.bool_]) -> Interactions:
         """Joins all other users and all canaries (designed users) into one data set, with a chosen
         history for each canary.
 
@@ -100,12 +100,12 @@ class CanarySet:
         return join_users(self.other_users, self.histories.take_users(rows))
 
     @property
-    def both_populations(self) -> tuple[Interactions, Interactions]:
+    def both_data_sets(self) -> tuple[Interactions, Interactions]:
         """Two data sets: all other users with the first histories of all canaries (designed users),
         and with their second histories.
         """
         every = np.ones(len(self), np.bool_)
-        return self.make_population(every), self.make_population(~every)
+        return self.make_data_set(every), self.make_data_set(~every)
 
     def is_item_table(self, shape: tuple[int, ...]) -> bool:
         """Whether a table of this ``shape`` has one row per item of the catalogue."""
@@ -125,9 +125,9 @@ class CanarySet:
         """
         users = self.other_users.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
-        return self.n_old_items if self.is_item_table(shape) else users * of_users
+        return self.n_data_items if self.is_item_table(shape) else users * of_users
 
-    def get_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def get_canary_rows_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the shape that a table has after ``get_canary_rows``, which keeps only the
         rows of new items or of canaries (designed users).
 
@@ -466,7 +466,7 @@ def design_canaries(
         },
     )
     names = f"a canary rated {names[0]}", f"the canary rated {names[1]}"
-    return CanarySet(history_names=names, histories=profiles, other_users=grown, n_old_items=old)
+    return CanarySet(history_names=names, histories=profiles, other_users=grown, n_data_items=old)
 
 
 def choose_n_canaries(interactions: Interactions, quick: bool) -> int:

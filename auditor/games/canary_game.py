@@ -105,15 +105,15 @@ class RemovalEstimator(estimators_base.Estimator):
         wide, half = self._convert_delta(asked.delta)
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
 
-        def limit(alpha: float) -> estimators_base.EpsilonLimit:
+        def limit(alpha: float) -> estimators_base.EpsilonBound:
             epsilon, largest, witness = observation.compute_bound(alpha)
-            return estimators_base.EpsilonLimit(half(epsilon), half(largest), witness)
+            return estimators_base.EpsilonBound(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
         remark = f"{observation.remark}; {text}"
         return estimators_base.BoundResult(observation.n_draws, limit, remark)
 
-    def predict_limit(
+    def predict_bound(
         self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon, for removing one user, from ``samples`` draws. The
@@ -123,7 +123,7 @@ class RemovalEstimator(estimators_base.Estimator):
         ``delta``: delta of the bound.
         ``alpha``: error probability of the bound.
         """
-        return JointBinomial().predict_limit(samples, rates, delta=delta, alpha=alpha)
+        return JointBinomial().predict_bound(samples, rates, delta=delta, alpha=alpha)
 
     def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the largest lower bound on epsilon that draws can give, for removing one user.
@@ -250,7 +250,7 @@ class RunSampler:
     """
 
     simulation: Simulation
-    game_key: str
+    store_key: str
     chunk_size: int
     run_chunks: ParallelMap = map_serially
     store: ChunkStore | None = field(default_factory=MemoryChunkStore)
@@ -336,7 +336,7 @@ class RunSampler:
         return Worlds(names=names, scope=scope, draw=draw, statistic_name=score_description)
 
     def _name_chunk(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
-        words = f"{self.game_key} {world} {size} {seed.entropy} {seed.spawn_key}"
+        words = f"{self.store_key} {world} {size} {seed.entropy} {seed.spawn_key}"
         return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
@@ -427,7 +427,7 @@ class GameSetup:
     score_description: str
     max_runs: int | None = None
     chunk_size: int | None = None
-    has_two_removals: bool = False
+    has_two_user_removals: bool = False
     compute_exact_bound: Callable[[float], TracingResult] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
@@ -446,14 +446,14 @@ class GameSetup:
         return min(usual, max(MIN_RUNS, int(affordable)))
 
     @property
-    def measured_scopes(self) -> list[tuple[Scope, float]]:
+    def scope_deltas(self) -> list[tuple[Scope, float]]:
         """Pairs (scope, delta), one for each lower bound on epsilon that the game measures. A scope
         is a unit, an adjacency, what the adversary sees, and a duration.
         """
         by_scope = self.deltas_by_scope.items()
         return [(scope, delta) for scope, deltas in by_scope for delta in deltas]
 
-    def split_claims(
+    def split_tested_claims(
         self, scope: Scope, delta: float
     ) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """Returns the claims that a lower bound tests, and further claims that are reported only if
@@ -538,7 +538,7 @@ class CanaryGame(ABC):
     chunk_size: ClassVar[int]
     is_parallel = True
     """Whether a run simulates many clients, so that parallel runs keep all processes busy."""
-    has_tree_rule = False
+    can_fit_trees = False
     """Whether a decision rule may be a single feature or boosted trees, see ``make_worlds``."""
     can_use_attack = False
     """Whether an attack may take the place of the adversary's score (``GameInputs.attack``)."""
@@ -642,16 +642,16 @@ class CanaryGame(ABC):
         the measured bound, the proofs of the ``accountants``, and an exact bound if the client's
         code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
-        claims, wider = setup.split_claims(scope, delta)
-        if setup.has_two_removals:
+        claims, wider = setup.split_tested_claims(scope, delta)
+        if setup.has_two_user_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = RemovalEstimator(estimator=estimator, max_claimed=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
-        once = not (self.is_parallel or len(setup.measured_scopes) > 1 or is_external(setup.target))
+        once = not (self.is_parallel or len(setup.scope_deltas) > 1 or is_external(setup.target))
         draws = RunSampler(
             simulation=setup.simulation,
-            game_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
+            store_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
             f"{list(setup.deltas_by_scope)}",
             chunk_size=setup.chunk_size or self.chunk_size,
             run_chunks=parallel,
@@ -692,7 +692,7 @@ class CanaryGame(ABC):
             f"An attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
             f"score is computed from {setup.score_description}."
         )
-        if setup.has_two_removals:
+        if setup.has_two_user_removals:
             note += " The bound is half the measured epsilon: a user without items also sends."
         note += f" {describe_population(setup.target)}"
         exact: list[Bound] = []
@@ -743,7 +743,7 @@ class CanaryGame(ABC):
             n_pilot_runs=pilot,
             rng=rng,
             budget=budget,
-            fit_trees=self.has_tree_rule,
+            fit_trees=self.can_fit_trees,
         )
         return worlds, f"in {runs:,} runs with each input, after training on {pilot:,} other runs"
 

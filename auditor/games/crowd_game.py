@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.games import canary_game, projection, stated
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameInputs, GameSetup, Skip
-from fedrec_auditor.auditor.games.stated import is_hiding_claimed, sends_when_absent
+from fedrec_auditor.auditor.games.stated import can_absent_user_send, has_presence_claim
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, Machine
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
@@ -82,9 +82,9 @@ class TrainingSimulator:
 
     def _simulate(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
-        data, crowd = self.canary.make_population(np.array([world == 0])), self.canary.other_users
+        data, crowd = self.canary.make_data_set(np.array([world == 0])), self.canary.other_users
         transcript = self.target.run(data, training, None, self.machine).transcript
-        others = select_predicted_users(crowd, self.vantages, transcript)
+        others = select_users_to_predict(crowd, self.vantages, transcript)
         known: dict[int, projection.ExpectedMessages] = {}
         features = {}
         for vantage in self.vantages:
@@ -118,7 +118,7 @@ class TrainingSimulator:
         return np.array([signs @ np.clip(guess.values, -_LIMIT, _LIMIT)])
 
 
-def select_predicted_users(
+def select_users_to_predict(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
     """Returns the users whose messages an adversary has to predict, to isolate the message of the
@@ -220,7 +220,7 @@ def find_best_canary(
     return best
 
 
-def alter_broadcast(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
+def make_altered_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
     """Returns the honest ``broadcast``, and malicious copies of it with one array set to 0.
 
     The keys are descriptions for reports; the key of the honest broadcast is empty.
@@ -297,9 +297,9 @@ class CrowdGame(CanaryGame):
             # A party with a single user is another system: it draws its only row in every step.
             of_uploads = self.can_skip_server(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
-                of_uploads = of_uploads and not stated.can_claims_use_sampling(target)
+                of_uploads = of_uploads and not stated.has_user_sampling(target)
             of_uploads = of_uploads and scope.vantage in rounds.UPLOAD_VANTAGES
-            hiding = is_hiding_claimed(target, scope)
+            hiding = has_presence_claim(target, scope)
             return str(scope.unit), str(scope.adjacency), of_uploads, hiding
 
         for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
@@ -327,8 +327,8 @@ class CrowdGame(CanaryGame):
         sizes = canaries.count_population(population, 1)
         scope, sent = next(iter(scopes)), {"": broadcast}
         if of_uploads and target.has_independent_rounds:
-            sent = alter_broadcast(broadcast)
-        halved = any(sends_when_absent(target, population, scope, s, rng) for s in sent.values())
+            sent = make_altered_broadcasts(broadcast)
+        halved = any(can_absent_user_send(target, population, scope, s, rng) for s in sent.values())
         if halved:
             scope = replace(scope, adjacency=Adjacency.REPLACE)
         choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
@@ -354,7 +354,7 @@ class CrowdGame(CanaryGame):
             world_names=canary.history_names,
             deltas_by_scope=scopes,
             simulation=runs,
-            has_two_removals=halved,
+            has_two_user_removals=halved,
             run_description=(
                 f"{run_text} of {population.n_users} users and "
                 f"{population.n_items - canaries.N_NEW_ITEMS} items of the data, "

@@ -78,7 +78,7 @@ class HalfTrainings:
             data = interactions.take_users(np.flatnonzero(half))
             transcript = target.run(data, rng, None, compute).transcript
             for vantage in views:
-                views[vantage].append(transcript.view(vantage, rng).align_items())
+                views[vantage].append(transcript.view(vantage, rng).align_item_rows())
         return cls(is_included=included, views={v: tuple(every) for v, every in views.items()})
 
 
@@ -87,9 +87,9 @@ MAX_USERS, QUICK_MAX_USERS, MIN_USERS = 2_000, 500, 100
 # Maximum product of attacked users and items. An attack holds a few tables of this size.
 MAX_ATTACKED_PAIRS = 2**23
 # Maximum product of users and items for which messages without senders are attacked.
-MAX_UNLINKED_USER_ITEMS = 2**26
+MAX_UNLINKED_PAIRS = 2**26
 # Tables of the uploads of one training, with their views, by name of the source.
-UploadTables = dict[str, ViewWithInputs]
+TableViews = dict[str, ViewWithInputs]
 _MANY = 20_000  # users beyond which a row states the number of attacked users
 _Guess = TypeVar("_Guess", bound=AttackResult)
 
@@ -126,7 +126,7 @@ class Trial:
     attributes: tuple[str, ...] | None = None
     confidence: float
     rng: np.random.Generator
-    upload_tables: UploadTables = field(default_factory=dict)
+    table_views: TableViews = field(default_factory=dict)
 
     @property
     def max_users(self) -> int:
@@ -135,7 +135,7 @@ class Trial:
         return min(users, max(MIN_USERS, MAX_ATTACKED_PAIRS // max(1, self.interactions.n_items)))
 
     @property
-    def unlinked_skip_reason(self) -> str:
+    def unlinked_view_refusal(self) -> str:
         """Reason why messages without known senders are not attacked, as text; empty if they are
         attacked.
 
@@ -143,11 +143,11 @@ class Trial:
         ``MAX_UNLINKED_USER_ITEMS``.
         """
         size = self.interactions.n_users * self.interactions.n_items
-        if size <= MAX_UNLINKED_USER_ITEMS:
+        if size <= MAX_UNLINKED_PAIRS:
             return ""
         return (
             f"Messages without senders are searched together: their {size:,} entries (users times "
-            f"items) exceed the {MAX_UNLINKED_USER_ITEMS:,} that fit in memory. Audit fewer users."
+            f"items) exceed the {MAX_UNLINKED_PAIRS:,} that fit in memory. Audit fewer users."
         )
 
     def make_skipped_row(self, reason: str) -> SkippedRow:
@@ -277,7 +277,7 @@ QUANTILE_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Minimum success of the attack on a user with which the record counts the user as exposed.
 MIN_EXPOSED_USER_SUCCESS = 0.9
 # Minimum number of users in a group whose mean success the record lists.
-MIN_GROUP_SIZE = 10
+MIN_GROUP_USERS = 10
 _THIRDS = {
     "activity": ("fewest items", "middle third", "most items"),
     "taste": ("rare items", "middle third", "common items"),
@@ -305,7 +305,7 @@ def summarize_users(
     users, success = users[is_finite], success[is_finite]
     groups: dict[str, dict[str, FurtherFigure]] = {}
     for grouping, group, members in _iter_groups(game, users):
-        if np.count_nonzero(members) >= MIN_GROUP_SIZE:
+        if np.count_nonzero(members) >= MIN_GROUP_USERS:
             average = game.estimate_mean(success[members])
             groups.setdefault(grouping, {})[group] = make_further_figure(average)
     return UsersRow(

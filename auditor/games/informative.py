@@ -88,7 +88,7 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     def is_too_large(seen: RoundView) -> NDArray[np.bool_]:
         if seen.uploads is None or id(seen) not in read:
             return np.zeros(0, dtype=np.bool_)
-        return is_oversized(seen.uploads)
+        return flag_oversized(seen.uploads)
 
     usable, large = _drop_messages(filled, is_too_large)
     sent = sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None)
@@ -186,7 +186,7 @@ def _flag_moving(part: parts_uploads.ModelMessages, clients: NDArray[np.intp]) -
     return moved
 
 
-def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
+def flag_oversized(uploads: Uploads) -> NDArray[np.bool_]:
     """Whether each of n messages contains a number above ``MAX_USABLE_NUMBER`` in absolute value,
     or NaN (n,).
     """

@@ -48,7 +48,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         return (game.make_skipped_row(reason),)
     guess = game.run_attack(LinkScores, Background(), hidden.view)
     place = np.searchsorted(hidden.users, hidden.candidate_users)  # index of each candidate's user
-    columns = np.argsort(place, kind="stable")[hidden.sender_indices]
+    columns = np.argsort(place, kind="stable")[hidden.true_sender_indices]
     true = guess.scores[np.arange(len(columns)), columns][:, None]
     above = (guess.scores > true).sum(axis=1)
     tied = (guess.scores == true).sum(axis=1)
@@ -71,7 +71,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
-    senders = hidden.users[hidden.sender_indices]
+    senders = hidden.users[hidden.true_sender_indices]
     by_user = summarize_users(game, senders, linked, "top-1 accuracy per sender")
     return top.model_copy(update={"users": by_user}), *others
 
@@ -108,7 +108,7 @@ class UnlinkedView:
 
     view: View
     users: NDArray[np.int64]
-    sender_indices: NDArray[np.intp]
+    true_sender_indices: NDArray[np.intp]
     candidate_users: NDArray[np.int64]
 
 
@@ -155,6 +155,6 @@ def remove_senders(
     return UnlinkedView(
         view=replace(view, vantage=vantage, rounds=tuple(rounds)),
         users=users,
-        sender_indices=np.searchsorted(users, order),
+        true_sender_indices=np.searchsorted(users, order),
         candidate_users=before,
     )

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.games import canary_game, crowd_game, projection, re
 from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import UPLOAD_RUNS, GameInputs, GameSetup, Skip
 from fedrec_auditor.auditor.games.round import RoundSimulator, make_simulator
-from fedrec_auditor.auditor.games.stated import can_claims_use_sampling, is_external
+from fedrec_auditor.auditor.games.stated import has_user_sampling, is_external
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
 from fedrec_auditor.auditor.tracing.trace import TracingResult, prove_epsilon
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -105,11 +105,11 @@ def search_worst_pair(
         honest += [trial.learn_stats(canary, broadcast, noisy=True) for canary in single]
     left_out = canaries.describe_refusals(refused, designed)
     far, canary = max(
-        ((trial.distance(read), made) for read, made in zip(honest, designed, strict=True)),
+        ((trial.measure(read), made) for read, made in zip(honest, designed, strict=True)),
         key=lambda pair: pair[0],
     )
     chosen, text = broadcast, ""
-    if can_steer and broadcast and far < reading.STOPPING_DISTANCE:
+    if can_steer and broadcast and far < reading.SEARCH_END_DISTANCE:
         for name, malicious in _iter_malicious(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
@@ -154,7 +154,7 @@ class _PairTrial:
         self, canary: CanarySet, broadcast: Broadcast | None, *, noisy: bool = False
     ) -> reading.StatisticsMap:
         rng = np.random.default_rng(self.seed)
-        received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
+        received = projection.get_received(broadcast, projection.CANARY_ROWS)
         args = self.target, canary.histories, received, rng
         self.count = self.count or reading.choose_n_messages(
             *args, max_messages=_COPIES, max_numbers=_SEARCH_NUMBERS
@@ -172,20 +172,20 @@ class _PairTrial:
             if first.squared_mean_distance is None
         }
 
-    def distance(self, readings: reading.StatisticsMap) -> float:
+    def measure(self, readings: reading.StatisticsMap) -> float:
         noise = self.noise
         far = math.hypot(*(each.compute_distance(noise.get(n)) for n, each in readings.items()))
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:
         try:
-            return self.distance(self.learn_stats(canary, broadcast))
+            return self.measure(self.learn_stats(canary, broadcast))
         except InputError:  # the client diverges from this broadcast
             return 0.0
 
 
 def _has_difference(honest: Sequence[reading.StatisticsMap]) -> bool:
-    return any(part.may_differ for readings in honest for part in readings.values())
+    return any(part.may_worlds_differ for readings in honest for part in readings.values())
 
 
 def _find_best_items(
@@ -198,7 +198,7 @@ def _find_best_items(
     """
     quick = replace(trial, tried=0, count=min(trial.count, reading.MIN_MESSAGES))
     distances, refused = canaries.map_canaries(
-        items, lambda canary: quick.distance(quick.learn_stats(canary, broadcast, noisy=True))
+        items, lambda canary: quick.measure(quick.learn_stats(canary, broadcast, noisy=True))
     )
     trial.tried += quick.tried
     return [best for best, _ in sorted(distances, key=lambda pair: -pair[1])][:_ITEMS], refused
@@ -208,7 +208,7 @@ def _iter_malicious(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:
     """Yields broadcasts with one array set to 0, or with one array or all arrays multiplied by
     ``_FACTOR``; each with a description.
     """
-    for name, sent in crowd_game.alter_broadcast(broadcast).items():
+    for name, sent in crowd_game.make_altered_broadcasts(broadcast).items():
         if name and sent is not None:
             yield name, sent
     parts = crowd_game.get_float_arrays(broadcast)
@@ -246,7 +246,7 @@ def _improve_broadcast(
             best, top, at = sent, distance, sent
         else:
             stride *= 0.8
-        if top >= reading.STOPPING_DISTANCE:
+        if top >= reading.SEARCH_END_DISTANCE:
             break
     return best, top
 
@@ -271,7 +271,7 @@ class LocalGame(canary_game.CanaryGame):
     horizon = Horizon.ROUND
     chunk_size = 256
     is_parallel = False
-    has_tree_rule = True
+    can_fit_trees = True
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
         """Whether the game can test a claim: the adversary sees each message, and the protected
@@ -327,7 +327,7 @@ class LocalGame(canary_game.CanaryGame):
             )
             return
         broadcast = crowd_game.get_first_broadcast(opening)
-        received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
+        received = projection.get_received(broadcast, projection.CANARY_ROWS)
         numbers = _count_numbers(alone, everybody.take_users(np.array([-1])), received, rng)
         if not numbers:
             yield Skip(
@@ -339,7 +339,7 @@ class LocalGame(canary_game.CanaryGame):
         steers = target.has_independent_rounds or local_model
         divisor = canary_game.QUICK_RUNS_DIVISOR if case.is_quick else 1
         for scope in deltas:
-            if can_claims_use_sampling(target) and any(deltas[scope]):
+            if has_user_sampling(target) and any(deltas[scope]):
                 reason = "a delta may rely on the random sampling of users: play round or training"
                 yield Skip(scopes=(scope,), reason=reason)
                 continue
@@ -378,7 +378,7 @@ def _make_prover(
     ``one_in``: number by which the usual number of real draws, against which the trace is checked,
         is divided.
     """
-    received = projection.cut_broadcast(pair.broadcast, projection.CANARY_ROWS)
+    received = projection.get_received(pair.broadcast, projection.CANARY_ROWS)
     code = target.get_message_function(pair.canary.histories, received)
     if code is None or len(code[1]) != 2:
         return None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, MemberScores
-from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_participation
+from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_infer_participation
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Trial, make_further_figure, summarize_users
@@ -51,8 +51,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     interactions, known_items, known_note = game.interactions, None, ""
     if assign_pseudonyms(game.view) is not None:
-        if game.unlinked_skip_reason:
-            return (game.make_skipped_row(game.unlinked_skip_reason),)
+        if game.unlinked_view_refusal:
+            return (game.make_skipped_row(game.unlinked_view_refusal),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
     among = find_subjects(game.view)
@@ -265,7 +265,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         "of its own, each of which includes each user with probability 1/2. This audit attacks "
         f"{len(views)} trainings in turn. The confidence interval covers users and trainings."
     )
-    if can_solve_participation(views[0], len(profiled)):
+    if can_infer_participation(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."
     trainings = np.repeat(np.arange(len(views)), len(users))
     curve = game.make_roc(

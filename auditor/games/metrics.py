@@ -438,7 +438,7 @@ def _fill_rocs(
 # computation and as 1 in another.
 
 # Class code that stands for: the adversary knows the user's class, so that it is not guessed.
-KNOWN_CLASS_CODE = -1
+NOT_GUESSED_CODE = -1
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
 GAIN_METRIC = "gain"
 
@@ -458,11 +458,11 @@ class Guesses:
         and ``guessed_codes`` only marks known users.
     """
 
-    true_codes: NDArray[np.int64]
-    guessed_codes: NDArray[np.int64]
+    true_classes: NDArray[np.int64]
+    class_guesses: NDArray[np.int64]
     n_classes: int
     scores: NDArray[np.float64] | None = None
-    random_probs: NDArray[np.float64] | None = None
+    guess_probs: NDArray[np.float64] | None = None
 
     @property
     def guess_counts(self) -> NDArray[np.float64]:
@@ -472,9 +472,9 @@ class Guesses:
         Users whose class the adversary knows in a draw count as 0.
         """
         eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: KNOWN_CLASS_CODE
-        is_unknown = (self.guessed_codes != KNOWN_CLASS_CODE)[:, :, None]
-        truth = eye[self.true_codes][None] * is_unknown
-        guess = eye[self.guessed_codes] if self.random_probs is None else self.random_probs[:, None]
+        is_unknown = (self.class_guesses != NOT_GUESSED_CODE)[:, :, None]
+        truth = eye[self.true_classes][None] * is_unknown
+        guess = eye[self.class_guesses] if self.guess_probs is None else self.guess_probs[:, None]
         guessed = guess * is_unknown
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
@@ -546,7 +546,7 @@ def estimate_metrics(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _join_intervals(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.guess_counts, compute_draw_f1(baseline)
+            guessing, random = baseline.guess_counts, compute_f1_per_draw(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
@@ -557,21 +557,21 @@ def estimate_metrics(
     return out
 
 
-def compute_draw_f1(guesses: Guesses) -> NDArray[np.float64]:
+def compute_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
     """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
 
     If guesses are random (``random_probs``), the value is the exact expectation.
     """
     per_draw = guesses.guess_counts.sum(axis=1)
-    if guesses.random_probs is None:
+    if guesses.guess_probs is None:
         return get_macro_f1(per_draw)
-    pairs = zip(per_draw[:, 1], guesses.random_probs, strict=True)
+    pairs = zip(per_draw[:, 1], guesses.guess_probs, strict=True)
     return np.array([get_random_f1(counts, shares) for counts, shares in pairs])
 
 
 def get_mean_f1(guesses: Guesses) -> float:
     """Returns the mean of macro F1 over all draws of the users whose class the adversary knows."""
-    return float(compute_draw_f1(guesses).mean())
+    return float(compute_f1_per_draw(guesses).mean())
 
 
 def get_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
@@ -626,11 +626,11 @@ def _estimate_auc(guesses: Guesses, subjects: int, confidence: float) -> Estimat
     ``subjects``: number of users.
     """
     assert guesses.scores is not None
-    influence = np.zeros(len(guesses.true_codes))
-    areas = np.full(len(guesses.guessed_codes), 0.5)
-    for draw, guessed in enumerate(guesses.guessed_codes):
-        unknown = np.flatnonzero(guessed != KNOWN_CLASS_CODE)
-        placed = get_auc_influences(guesses.true_codes[unknown], guesses.scores[draw][unknown])
+    influence = np.zeros(len(guesses.true_classes))
+    areas = np.full(len(guesses.class_guesses), 0.5)
+    for draw, guessed in enumerate(guesses.class_guesses):
+        unknown = np.flatnonzero(guessed != NOT_GUESSED_CODE)
+        placed = get_auc_influences(guesses.true_classes[unknown], guesses.scores[draw][unknown])
         if not placed:
             continue
         areas[draw] = np.mean([area for area, _ in placed])

@@ -21,9 +21,9 @@ from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage,
 from fedrec_auditor.auditor.games import canary, canary_game, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, RunSampler, Skip
-from fedrec_auditor.auditor.games.crowd_game import select_predicted_users
+from fedrec_auditor.auditor.games.crowd_game import select_users_to_predict
 from fedrec_auditor.auditor.games.projection import Array
-from fedrec_auditor.auditor.games.stated import is_hiding_claimed, sends_when_absent
+from fedrec_auditor.auditor.games.stated import can_absent_user_send, has_presence_claim
 from fedrec_auditor.auditor.worlds.one_run import OneRun, make_one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.components import Component, Payload
@@ -94,8 +94,8 @@ class CanaryDirections:
             return cls(values, matrix, middle, (count, *sent.shape[1:]), mean)
         shape, matrix = sent.shape, values
         if canaries.is_item_table(shape):
-            shape = canaries.get_rows_shape(shape)
-            places = canaries.canary_items - canaries.n_old_items
+            shape = canaries.get_canary_rows_shape(shape)
+            places = canaries.canary_items - canaries.n_data_items
             matrix = _place_values(values, places, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Payload.REPORTS, Payload.BITS):
@@ -122,7 +122,7 @@ class CanaryScorer:
 
     canaries: CanarySet
     directions: Mapping[str, CanaryDirections]
-    masks: Mapping[str, Array]
+    nonzero_masks: Mapping[str, Array]
 
     @classmethod
     def build(
@@ -142,8 +142,8 @@ class CanaryScorer:
         ``compute``: device and memory of the simulation.
         """
         own = np.tile(canaries.other_users.n_users + np.arange(len(canaries)), 2)
-        received = projection.cut_broadcast(broadcast, own)
-        rest = projection.cut_broadcast(broadcast, np.arange(others.n_users))
+        received = projection.get_received(broadcast, own)
+        rest = projection.get_received(broadcast, np.arange(others.n_users))
         sending, crowding = rng.spawn(2)
         sent = target.upload(canaries.histories, received, sending, 1, compute).components
         crowd: Mapping[str, Component] = {}
@@ -226,7 +226,7 @@ class CanaryScorer:
         rows = np.flatnonzero(uploads.users >= self.canaries.other_users.n_users)
         whose = np.asarray(uploads.users[rows] - self.canaries.other_users.n_users, np.intp)
         parts = {name: part.take(rows) for name, part in uploads.components.items()}
-        shapes = {name: self.canaries.get_rows_shape(p.shape) for name, p in parts.items()}
+        shapes = {name: self.canaries.get_canary_rows_shape(p.shape) for name, p in parts.items()}
         for name, key in self._match_arrays(shapes):
             along = self.directions[key]
             start = projection.get_subtracted_model(parts[name], name, broadcast)
@@ -300,9 +300,9 @@ class CanaryScorer:
         pairs = [
             (name, key)
             for name, shape in shapes.items()
-            if (key := projection.match_component(name, shape, self.masks)) is not None
+            if (key := projection.match_component(name, shape, self.nonzero_masks)) is not None
         ]
-        own = [(name, key) for name, key in pairs if name == key and self.masks[key].any()]
+        own = [(name, key) for name, key in pairs if name == key and self.nonzero_masks[key].any()]
         return own or [(name, key) for name, key in pairs if shapes[name]]
 
 
@@ -368,7 +368,7 @@ def _average(scores: Sequence[Array]) -> Array:
 
 
 # Name of the features that are 1 for canaries with their first history, and otherwise 0.
-FIRST_HISTORY_KEY = "coins"
+HAS_FIRST_KEY = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,11 +410,11 @@ class OneRunSimulator:
         """
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
-        data = self.canaries.make_population(first)
+        data = self.canaries.make_data_set(first)
         transcript = self.target.run(data, crowd_game, None, self.machine).transcript
-        results = {FIRST_HISTORY_KEY: first[:, None].astype(np.float64)}
+        results = {HAS_FIRST_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
-        others = select_predicted_users(self.canaries.other_users, self.vantages, transcript)
+        others = select_users_to_predict(self.canaries.other_users, self.vantages, transcript)
         with limit_to_one_thread():
             for vantage in self.vantages:
                 # Sums are computed from the messages, and only in scored rows, in any order.
@@ -465,7 +465,7 @@ class OneRunGame(canary_game.CanaryGame):
         scopes = self.get_deltas_by_scope(trained.get_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
-            return str(scope.unit), str(scope.adjacency), is_hiding_claimed(target, scope)
+            return str(scope.unit), str(scope.adjacency), has_presence_claim(target, scope)
 
         for _, group in groupby(sorted(scopes, key=kind), key=kind):
             same = tuple(group)
@@ -473,7 +473,7 @@ class OneRunGame(canary_game.CanaryGame):
             if canaries is None:
                 yield Skip(scopes=same, reason="all ratings of the data have the same value")
                 continue
-            hiding = is_hiding_claimed(target, same[0])
+            hiding = has_presence_claim(target, same[0])
             if hiding and _can_absent_send(trained, interactions, same[0], rng):
                 reason = (
                     "the message of an empty history moves something, so that adding or removing a "
@@ -518,12 +518,12 @@ class OneRunGame(canary_game.CanaryGame):
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
-            first = draws.draw_features(FIRST_HISTORY_KEY, 0, 1, stream)
+            first = draws.draw_features(HAS_FIRST_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5
 
         return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"
 
-    def get_largest_training(self, case: GameInputs) -> tuple[Target, Interactions]:
+    def get_largest_inputs(self, case: GameInputs) -> tuple[Target, Interactions]:
         """Returns the system, and the largest data on which this game trains the system.
 
         Memory and time of the game are estimated from these.
@@ -532,7 +532,7 @@ class OneRunGame(canary_game.CanaryGame):
         data, count, rng = case.interactions, _count_canaries(case), np.random.default_rng(0)
         canaries = canary.design_canaries(scope, data, count, rng)
         assert canaries is not None  # histories differ in items, for any ratings
-        return _shorten_target(case), canaries.both_populations[0]
+        return _shorten_target(case), canaries.both_data_sets[0]
 
 
 def _count_canaries(case: GameInputs) -> int:
@@ -554,4 +554,4 @@ def _can_absent_send(
     """
     opening = crowd_game.run_round(target, interactions.take_users(np.arange(1)), rng)
     broadcast = crowd_game.get_first_broadcast(opening)
-    return sends_when_absent(target, interactions, scope, broadcast, rng)
+    return can_absent_user_send(target, interactions, scope, broadcast, rng)

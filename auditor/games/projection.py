@@ -56,7 +56,7 @@ class ExpectedMessages:
     message_sum: Directions
 
 
-def cut_broadcast(broadcast: Broadcast | None, users: slice | NDArray[np.intp]) -> Broadcast | None:
+def get_received(broadcast: Broadcast | None, users: slice | NDArray[np.intp]) -> Broadcast | None:
     """Returns the part of ``broadcast`` that some users receive.
 
     A user receives only the user's own row of a table with one row per user.
@@ -91,11 +91,11 @@ def estimate_messages(
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
-    received = cut_broadcast(broadcast, CANARY_ROWS)
+    received = get_received(broadcast, CANARY_ROWS)
     pair = draw_upload_pairs(target, profiles, received, drawn, n_uploads)
     crowd, count = _NO_MESSAGES, 0
     if others is not None and others.n_users:
-        crowd = target.upload(others, cut_broadcast(broadcast, OTHER_ROWS), crowding).components
+        crowd = target.upload(others, get_received(broadcast, OTHER_ROWS), crowding).components
         count = others.n_users
     for name, part in pair[0].items():
         first, second = (_average_messages(sent[name]) for sent in pair)

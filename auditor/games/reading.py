@@ -31,7 +31,7 @@ LOCAL_SCORE_TEXT = (
     "inputs differ in its means, squares, exact zeros and sent rows)"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
-STOPPING_DISTANCE = 1e3
+SEARCH_END_DISTANCE = 1e3
 _REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
 _MAX_NUMBERS = 1 << 18  # maximum numbers of messages in memory at once
 _MIN_Z = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
@@ -100,12 +100,12 @@ class MessageStats:
     ``squared_other_distance``: squared distance due to squares, zeros and rows.
     """
 
-    base_value: Array
-    mean_of_both: Array
+    subtracted_value: Array
+    mean_of_worlds: Array
     mean_difference: Array
-    error_variance: Array
+    difference_variance: Array
     message_variance: Array
-    mean_weight: Array
+    value_weight: Array
     squared_deviation_weight: Array
     exact_zero_weight: Array
     sent_row_weight: Array
@@ -168,12 +168,12 @@ class MessageStats:
             spread = _MIN_Z * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
-            base_value=base_value,
-            mean_of_both=middle,
+            subtracted_value=base_value,
+            mean_of_worlds=middle,
             mean_difference=apart,
-            error_variance=chance,
+            difference_variance=chance,
             message_variance=variance,
-            mean_weight=np.where(certain, measured / variance, 0.0),
+            value_weight=np.where(certain, measured / variance, 0.0),
             squared_deviation_weight=squares,
             exact_zero_weight=zeros,
             sent_row_weight=rows,
@@ -191,12 +191,12 @@ class MessageStats:
         means = self.squared_mean_distance
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
-            squares = self.mean_difference**2 - self.error_variance
+            squares = self.mean_difference**2 - self.difference_variance
             means = max(0.0, float(np.sum(squares / within)))
         return math.sqrt(means + self.squared_other_distance)
 
     @property
-    def may_differ(self) -> bool:
+    def may_worlds_differ(self) -> bool:
         """Whether messages of the two worlds (neighbouring inputs) may differ.
 
         Random messages always count as different, unless they are stored before noise is added:
@@ -234,12 +234,12 @@ class MessageStats:
         signs = np.sign(difference) / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
-            x, sent = _read_changes(part, block, self.base_value), _flag_sent(part, block)
-            moved = (x - self.mean_of_both) ** 2
+            x, sent = _read_changes(part, block, self.subtracted_value), _flag_sent(part, block)
+            moved = (x - self.mean_of_worlds) ** 2
             columns = out[at : at + len(block)]
             columns[:, 0] = x @ along
-            columns[:, 1] = np.clip(x[:, differ] - self.mean_of_both[differ], -half, half) @ signs
-            columns[:, 2] = x @ self.mean_weight
+            columns[:, 1] = np.clip(x[:, differ] - self.mean_of_worlds[differ], -half, half) @ signs
+            columns[:, 2] = x @ self.value_weight
             columns[:, 3] = moved @ self.squared_deviation_weight
             zero = x == 0.0
             columns[:, 4] = zero @ self.exact_zero_weight
@@ -255,12 +255,12 @@ class MessageStats:
 
         ``along``: direction of the first feature, in one dimension.
         """
-        size = np.abs(self.mean_of_both) + np.sqrt(self.message_variance)
+        size = np.abs(self.mean_of_worlds) + np.sqrt(self.message_variance)
         return np.array(
             [
                 np.abs(along) @ size,
                 (np.abs(self.mean_difference) / np.sqrt(self.message_variance)).sum(),
-                np.abs(self.mean_weight) @ size,
+                np.abs(self.value_weight) @ size,
                 np.abs(self.squared_deviation_weight) @ self.message_variance,
                 np.abs(self.exact_zero_weight).sum(),
                 np.abs(self.sent_row_weight).sum(),

@@ -43,8 +43,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if game.attack.refusal(game.view):
         return ()
     if (hidden := assign_pseudonyms(game.view)) is not None:
-        if game.unlinked_skip_reason:
-            return (game.make_skipped_row(game.unlinked_skip_reason),)
+        if game.unlinked_view_refusal:
+            return (game.make_skipped_row(game.unlinked_view_refusal),)
         return _score_anonymous(game, hidden)
     users = find_subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_users])

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import CanarySet
 from fedrec_auditor.auditor.games.canary_game import Features
-from fedrec_auditor.auditor.worlds.pilot_rules import N_COORDINATE_SCORES, CoordinateScorer
+from fedrec_auditor.auditor.worlds.pilot_rules import N_MESSAGE_SCORES, CoordinateScorer
 from fedrec_auditor.targets.components import Component, Payload, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Target
@@ -77,8 +77,8 @@ class RoundSimulator:
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
     reducer: Reducer | None = None
-    coordinate_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
-    sum_coordinate_votes: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    coordinate_scorers: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    sum_scorers: Mapping[str, CoordinateScorer] = field(default_factory=dict)
 
     @classmethod
     def learn(
@@ -108,7 +108,7 @@ class RoundSimulator:
                 target, canary.histories, broadcast, rng, _COPIES
             ).world_gap
         readings: reading.StatisticsMap = {}
-        received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
+        received = projection.get_received(broadcast, projection.CANARY_ROWS)
         if Vantage.SERVER in vantages and reducer is None:
             count = reading.choose_n_messages(target, canary.histories, received, rng)
             readings = reading.learn_message_stats(target, canary.histories, received, rng, count)
@@ -134,7 +134,7 @@ class RoundSimulator:
         A feature is a number that the adversary computes from messages. A world is one of the two
         neighbouring inputs.
         """
-        return 0 if self.reducer else N_COORDINATE_SCORES
+        return 0 if self.reducer else N_MESSAGE_SCORES
 
     @property
     def n_messages(self) -> int:
@@ -173,8 +173,8 @@ class RoundSimulator:
                 for part in sample.values()
             )
             step = max(1, _MAX_NUMBERS // max(1, numbers * self.canary.other_users.n_users))
-            totals = {name: _sum_users(sent[name], size) for name in self.sum_coordinate_votes}
-            own_votes = np.zeros((0, size, N_COORDINATE_SCORES))
+            totals = {name: _sum_users(sent[name], size) for name in self.sum_scorers}
+            own_votes = np.zeros((0, size, N_MESSAGE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
                 own_votes = self._vote(sent, size)[None]
             shuffled = _combine_votes(own_votes)
@@ -185,16 +185,16 @@ class RoundSimulator:
                 projections = self._project(others, runs_of)
                 for name, total in totals.items():
                     total[part] += _sum_users(others[name], runs_of)
-                if Vantage.SHUFFLED in self.vantages and self.coordinate_votes:
+                if Vantage.SHUFFLED in self.vantages and self.coordinate_scorers:
                     votes = self._vote(others, len(next(iter(others.values()))))
-                    votes = votes.reshape(-1, runs_of, N_COORDINATE_SCORES)
+                    votes = votes.reshape(-1, runs_of, N_MESSAGE_SCORES)
                     shuffled[part] = _combine_votes(np.concatenate([own_votes[:, part], votes]))
                 for name, values in projections.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
-            sum_votes = np.zeros((size, N_COORDINATE_SCORES))
-            for name, voter in self.sum_coordinate_votes.items():
+            sum_votes = np.zeros((size, N_MESSAGE_SCORES))
+            for name, voter in self.sum_scorers.items():
                 sum_votes += voter(totals[name])
             features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
             features[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
@@ -208,7 +208,7 @@ class RoundSimulator:
     ) -> Mapping[str, Component]:
         is_crowd = profiles is self.canary.other_users
         rows = projection.OTHER_ROWS if is_crowd else projection.CANARY_ROWS
-        received = projection.cut_broadcast(self.broadcast, rows)
+        received = projection.get_received(self.broadcast, rows)
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
@@ -227,8 +227,8 @@ class RoundSimulator:
 
         ``sent``: the messages, by component.
         """
-        votes = np.zeros((size, N_COORDINATE_SCORES))
-        for name, voter in self.coordinate_votes.items():
+        votes = np.zeros((size, N_MESSAGE_SCORES))
+        for name, voter in self.coordinate_scorers.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
                 block = np.arange(start, min(start + step, size))
@@ -239,7 +239,7 @@ class RoundSimulator:
         """A copy with voting rules that are learnt from messages of the two worlds (neighbouring
         inputs), drawn with the same randomness.
         """
-        received = projection.cut_broadcast(self.broadcast, projection.CANARY_ROWS)
+        received = projection.get_received(self.broadcast, projection.CANARY_ROWS)
         histories = self.canary.histories
         profile = histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components
@@ -264,7 +264,7 @@ class RoundSimulator:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
                 sum_voters[name] = CoordinateScorer.fit(*worlds)
-        return replace(self, coordinate_votes=voters, sum_coordinate_votes=sum_voters)
+        return replace(self, coordinate_scorers=voters, sum_scorers=sum_voters)
 
     def _choose_n_draws(self, numbers: int, messages: int) -> int:
         """Number of draws per world (neighbouring input) from which the voting rules are learnt.

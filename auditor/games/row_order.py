@@ -18,10 +18,10 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places, shadow_reader
-from fedrec_auditor.attacks.parts.row_places import MIN_ORDER_Z, ROW_OFFSETS, Floats, Ints
+from fedrec_auditor.attacks.parts.row_places import MIN_ROW_ORDER_Z, ROW_OFFSETS, Floats, Ints
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO
-from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view, is_oversized
+from fedrec_auditor.auditor.games.informative import MAX_USABLE_NUMBER, filter_view, flag_oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, SenderUsers
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
@@ -119,7 +119,7 @@ class SimulatedClient:
             if accepted.all():
                 raise
             raise RefusedHistoriesError(f"{type(error).__name__}: {error}", accepted) from error
-        if (large := is_oversized(sent)).any():
+        if (large := flag_oversized(sent)).any():
             got = f"numbers above {MAX_USABLE_NUMBER:g} or NaN"
             raise RefusedHistoriesError(f"Expected finite messages, got {got}. Clip them.", ~large)
         return sent
@@ -207,7 +207,7 @@ class ClientRowOrder:
         own, errors = np.arange(public.n_items), max((z for _, z in results.values()), default=0.0)
         known = {name: order for name, (order, _) in sorted(results.items()) if order is not None}
         orders = {name: order for name, order in known.items() if not np.array_equal(order, own)}
-        return cls(orders, "" if known or errors < MIN_ORDER_Z else CAVEAT_TEXT.format(errors))
+        return cls(orders, "" if known or errors < MIN_ROW_ORDER_Z else CAVEAT_TEXT.format(errors))
 
     @property
     def assumption(self) -> str:
@@ -301,8 +301,8 @@ def _find_order(
     values = [max(row_places.check_uniform_support(*u, order) for u in units) for order in orders]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
-    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ORDER_Z
-    if not (is_plain and is_even) and is_last and errors >= MIN_ORDER_Z:
+    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_ROW_ORDER_Z
+    if not (is_plain and is_even) and is_last and errors >= MIN_ROW_ORDER_Z:
         fits = [fit for unit in units if (fit := row_places.guess_row_order(*unit)) is not None]
         if fits:
             return row_places.fill_row_order(max(fits, key=lambda fit: fit[1])[0], count), errors
@@ -368,7 +368,7 @@ class OrderedRecording:
         values = [row_places.score_row_order(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
-        fits = value >= (values[0] if best else 0.0) + MIN_ORDER_Z  # if not, both are possible
+        fits = value >= (values[0] if best else 0.0) + MIN_ROW_ORDER_Z  # if not, both are possible
         fit = None if is_declared and not best else row_places.guess_row_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
@@ -432,7 +432,7 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
         rounds=len(recording.rounds),
     )
     transcript = system.run(data, rng).transcript
-    view = filter_view(transcript.view(transcript.max_vantage, rng)).view.align_items()
+    view = filter_view(transcript.view(transcript.max_vantage, rng)).view.align_item_rows()
     hidden = assign_pseudonyms(view)
     readable = hidden or view
     users = np.arange(readable.public.n_users) if hidden else find_subjects(view).astype(np.int64)
@@ -519,6 +519,6 @@ def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "
         f"senders' items (by {support:.1f} standard errors at most, of "
-        f'{MIN_ORDER_Z:g} needed): a failure proves nothing. Give "items": [...] '
+        f'{MIN_ROW_ORDER_Z:g} needed): a failure proves nothing. Give "items": [...] '
         f"in {place}, and see that senders are users of the truth."
     )

@@ -53,7 +53,7 @@ def describe_population(target: Target) -> str:
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
 
-def can_claims_use_sampling(target: Target) -> bool:
+def has_user_sampling(target: Target) -> bool:
     """Whether the claims on ``target`` may rely on random sampling of users, so that a user sends
     in some rounds only.
     """
@@ -90,7 +90,7 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
     return int(totals[np.argmax(is_near)]) - 1 if is_near.any() else max_users
 
 
-def sends_when_absent(
+def can_absent_user_send(
     target: Target,
     population: Interactions,
     scope: Scope,
@@ -107,14 +107,14 @@ def sends_when_absent(
     The result is also false if no claim in ``scope`` hides whether a user takes part: absence is
     then not tested.
     """
-    if not is_hiding_claimed(target, scope):
+    if not has_presence_claim(target, scope):
         return False
-    received = projection.cut_broadcast(broadcast, projection.CANARY_ROWS)
+    received = projection.get_received(broadcast, projection.CANARY_ROWS)
     nobody = add_user(population.take_users(np.arange(0)), np.zeros(population.n_items, np.float32))
     return not _is_neutral(target, nobody, received, rng)
 
 
-def is_hiding_claimed(target: Target, scope: Scope) -> bool:
+def has_presence_claim(target: Target, scope: Scope) -> bool:
     """Whether a claim in ``scope`` (unit, adjacency, adversary) says that a user's presence is
     hidden in a crowd of messages.
 

@@ -45,7 +45,7 @@ def print_message(message: str) -> None:
 
 
 @contextmanager
-def guard_output(fallback_note: str) -> Iterator[None]:
+def catch_output_errors(fallback_note: str) -> Iterator[None]:
     """Context manager for printing a summary on standard output, which may be closed, full or
     unread.
 

@@ -179,8 +179,8 @@ class ComponentFamily:
             return load_papers()[name].heading.title
         module, _, kind = modules[name].partition(":")
         for paper in load_papers().values() if kind else ():
-            if name in paper.composed_systems.system:
-                return paper.composed_systems.system[name].summary
+            if name in paper.declared_systems.system:
+                return paper.declared_systems.system[name].summary
         document = ast.get_docstring(_list_classes(module)[kind] if kind else _parse_file(module))
         return (document or "").partition("\n")[0]
 
@@ -208,7 +208,7 @@ class ComponentFamily:
             return _find_members(self.package)
         systems: dict[str, str] = {}
         for paper in load_papers().values():
-            room, table = f"{paper.package}.systems", paper.composed_systems.system
+            room, table = f"{paper.package}.systems", paper.declared_systems.system
             composed = {name: f"{room}:{made.type}" for name, made in table.items()}
             own = {**_find_members(room), **composed}
             if taken := systems.keys() & own.keys():

@@ -126,7 +126,7 @@ def apply_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
     return apply_settings(target, {"stated_claims": tuple(c.scoped() for c in claims)}, target.name)
 
 
-def is_package_member(target: Target) -> bool:
+def is_built_in(target: Target) -> bool:
     """Whether ``target`` is a system of this package, so that name, version and settings identify
     it.
     """
@@ -134,7 +134,7 @@ def is_package_member(target: Target) -> bool:
     return type(target).__module__.startswith(f"{own}.") and not get_origin(target).is_external
 
 
-def describe_identity(target: Target) -> str:
+def compute_fingerprint(target: Target) -> str:
     """Text that distinguishes the system ``target`` from other systems of the same name.
 
     The text is the system's own ``digest``, or a hash of its code and values. For a recording
@@ -143,4 +143,4 @@ def describe_identity(target: Target) -> str:
     own, code = getattr(target, "digest", None), get_origin(target).client_system
     if not isinstance(own, str):
         own = hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
-    return own if code is None else f"{own} {describe_identity(code)}"
+    return own if code is None else f"{own} {compute_fingerprint(code)}"

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithInputs, add_tables
+from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithInputs, add_input_tables
 from fedrec_auditor.attacks.parts.supervised import SupervisedAttack
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.metrics import (
-    KNOWN_CLASS_CODE,
     MACRO_F1,
+    NOT_GUESSED_CODE,
     Estimate,
     Guesses,
     estimate_metrics,
@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Filter, Interactions
-from fedrec_auditor.targets.declarations.paper import AttackRows, AttackTables, Paper, TrainedRows
+from fedrec_auditor.targets.declarations.paper import AttackRows, AttackTables, Paper, RetrainedRows
 from fedrec_auditor.targets.federated.systems import FederatedSystem
 from fedrec_auditor.targets.systems.base import Model, Target, UtilityTest
 
@@ -65,7 +65,7 @@ def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
                 yield _make_part(paper, trained, row, data)
 
 
-def _make_part(paper: Paper, trained: TrainedRows, row: str, data: str) -> PaperPart:
+def _make_part(paper: Paper, trained: RetrainedRows, row: str, data: str) -> PaperPart:
     """One training, with a name that no training with other settings has."""
     tables = [table for table in paper.printed_numbers.table if table.place == trained.place]
     systems = [table.get_system_names(row)[0] for table in tables if row in table.rows]
@@ -82,7 +82,7 @@ def _make_part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Paper
 
 
 def train_and_test(
-    trained: TrainedRows,
+    trained: RetrainedRows,
     system: str,
     method: str,
     printed: Mapping[str, float],
@@ -325,11 +325,11 @@ def _run_attacks(
         run = target.run(train, rng, n_kept_rounds=1)
         rows = [_measure_hits(case, splits, target, run.model, rng)]
         last = run.transcript.view(Vantage.SERVER)
-        whole = add_tables(last)
+        whole = add_input_tables(last)
         drawn = _KnownUsers(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.component_scores else ():
-            part = add_tables(last.keep_group(group)).with_only_input(RAW)
+            part = add_input_tables(last.keep_group(group)).with_only_input(RAW)
             name = f", {group} only"
             rows += [drawn.row(case, cell, part, name) for cell in case.component_scores]
     return tuple(rows)
@@ -448,14 +448,14 @@ class _KnownUsers:
             ],
             self._rng,
         )
-        guessed = np.full((self._draws, len(codes)), KNOWN_CLASS_CODE)
+        guessed = np.full((self._draws, len(codes)), NOT_GUESSED_CODE)
         for draw, found in enumerate(labels):
             guessed[draw, np.searchsorted(self._users, found.users)] = found.classes
         measured = self._estimate_f1(codes, guessed, attribute)
-        frequent = np.where(guessed == KNOWN_CLASS_CODE, KNOWN_CLASS_CODE, 0)
+        frequent = np.where(guessed == NOT_GUESSED_CODE, NOT_GUESSED_CODE, 0)
         for draw, users in enumerate(known):
             frequent_class = np.bincount(codes[users], minlength=classes).argmax()
-            frequent[draw][frequent[draw] != KNOWN_CLASS_CODE] = frequent_class
+            frequent[draw][frequent[draw] != NOT_GUESSED_CODE] = frequent_class
         majority = self._estimate_f1(codes, frequent, attribute)
         name = cell.attribute.removesuffix("_group")
         return ReproducedRow(
@@ -476,5 +476,5 @@ class _KnownUsers:
         self, codes: NDArray[np.int64], guessed: NDArray[np.int64], attribute: Attribute
     ) -> dict[str, Estimate]:
         n_classes = len(attribute.categories)
-        guesses = Guesses(true_codes=codes, guessed_codes=guessed, n_classes=n_classes)
+        guesses = Guesses(true_classes=codes, class_guesses=guessed, n_classes=n_classes)
         return estimate_metrics(guesses, confidence=CONFIDENCE, rng=self._rng)

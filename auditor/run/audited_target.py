@@ -19,7 +19,7 @@ from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games import canary_game
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
-from fedrec_auditor.auditor.games.game import HalfTrainings, Trial, UploadTables
+from fedrec_auditor.auditor.games.game import HalfTrainings, TableViews, Trial
 from fedrec_auditor.auditor.games.informative import InformativeView, filter_view
 from fedrec_auditor.auditor.games.row_order import ClientRowOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.run.tasks import (
     Task,
     TaskResult,
     make_game_inputs,
-    make_score_attack,
+    make_scoring_attack,
     shorten_training,
 )
 from fedrec_auditor.auditor.run.workload import MAX_GAME_SECONDS, count_half_trainings, limit_runs
@@ -88,7 +88,7 @@ class AuditedTarget:
         self._audit = audit
         self._pretrained = trained
         self.name = name
-        self._condensed: UploadTables = {}
+        self._table_views: TableViews = {}
         self._views: dict[tuple[Vantage, bool, bool], tuple[InformativeView, View]] = {}
 
     def run_step(self, step: str) -> TaskResult:
@@ -193,7 +193,7 @@ class AuditedTarget:
                     attributes=audit.plan.attributes,
                     confidence=audit.plan.confidence,
                     rng=rng,
-                    upload_tables=self._condensed,
+                    table_views=self._table_views,
                 )
                 try:
                     results = ATTACK_GAMES[attack.family](game)
@@ -241,7 +241,7 @@ class AuditedTarget:
         if messages is None:
             raw = transcript.view(vantage, rng)
             messages = filter_view(raw.add_cleartext() if clear else raw, self._n_unread)
-        view, held_out = messages.view.align_items(), self.held_out_and_run[0].training_data
+        view, held_out = messages.view.align_item_rows(), self.held_out_and_run[0].training_data
         counts = np.bincount(held_out.ratings.indices, minlength=held_out.n_items)
         popularity = counts / max(1, held_out.n_users)
         public = replace(view.public, device_code=self._client, popularity=popularity)
@@ -367,7 +367,7 @@ def play_game(
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
     estimator = game.fixed_estimator or FAMILIES["estimators"].load_class(plan.estimator)()
     accountants = accounting.list_accountants()
-    by = make_score_attack(plan.by) if game.can_use_attack else None
+    by = make_scoring_attack(plan.by) if game.can_use_attack else None
     # The runs of a game occupy all workers.
     on = make_game_inputs(target, audit.interactions, plan, replace(audit.machine, threads=1), by)
     settings = game.make_setups(on, audit.make_rng(str(task)))
@@ -390,7 +390,7 @@ def play_game(
         if not (plan.runs or game.fixed_estimator) and systems.get_origin(target).is_external:
             runs, reasons = _limit_runs(setup, runs, quick=plan.quick)
             left_out += reasons
-        for scope, delta in setup.measured_scopes:
+        for scope, delta in setup.scope_deltas:
             result = game.measure(
                 setup,
                 scope,
@@ -481,7 +481,7 @@ def explain_needed_draws(
     The sentence is empty unless the verdict is UNSUBSTANTIATED or INCONCLUSIVE.
     """
     bound, epsilon = finding.measured, finding.claim.epsilon
-    power = RefutationDraws.for_bound(epsilon, bound, estimator)
+    power = RefutationDraws.from_bound(epsilon, bound, estimator)
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None:
         return f"In about half of the cases, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or bound is None:
@@ -506,7 +506,7 @@ def _explain_needed_canaries(finding: Finding) -> str:
     if the true epsilon were twice as large.
     """
     bound = finding.measured
-    power = RefutationDraws.for_bound(finding.claim.epsilon, bound, OneRun())
+    power = RefutationDraws.from_bound(finding.claim.epsilon, bound, OneRun())
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None and bound is not None:
         needed = power.describe("canaries of one training")
         return f"In about half of the cases, {needed}; this one had {bound.samples:,}."

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.auditor.games.canary_game import Features, MemoryChunkStore
-from fedrec_auditor.auditor.plan.objects import describe_identity, is_package_member
+from fedrec_auditor.auditor.plan.objects import compute_fingerprint, is_built_in
 from fedrec_auditor.auditor.plan.versions import get_versions, hash_source
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports.record import store
@@ -56,7 +56,7 @@ class Checkpoints:
                 "it, or give another directory with --out."
             )
         data = audit.interactions.digest()
-        own = [describe_identity(t) for t in audit.targets.values() if not is_package_member(t)]
+        own = [compute_fingerprint(t) for t in audit.targets.values() if not is_built_in(t)]
         text = "\n".join([audit.plan.digest(), data, hash_source(), str(get_versions()), *own])
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
@@ -65,7 +65,7 @@ class Checkpoints:
         damaged file. A damaged file is logged.
         """
         try:
-            result = TaskResult.model_validate_json(_read(self._path(task)))
+            result = TaskResult.model_validate_json(_read(self._get_path(task)))
             store.to_json(result.model_dump(mode="python"))
             if result.errors:
                 raise ValueError("a failed task's result; the task is run again")
@@ -78,7 +78,7 @@ class Checkpoints:
         else:
             return result
         logger.warning(
-            "Expected a finished task in %s, got %s. It is run again.", self._path(task), why
+            "Expected a finished task in %s, got %s. It is run again.", self._get_path(task), why
         )
         return None
 
@@ -88,9 +88,9 @@ class Checkpoints:
 
     def put(self, task: Task, result: TaskResult) -> None:
         """Stores the result of a finished task."""
-        _write(self._path(task), result.model_dump_json().encode())
+        _write(self._get_path(task), result.model_dump_json().encode())
 
-    def _path(self, task: Task) -> Path:
+    def _get_path(self, task: Task) -> Path:
         return self.folder / f"{self.key_prefix}-{str(task).replace(' ', '-')}.json"
 
 
@@ -121,7 +121,7 @@ class FileChunkStore:
         if chunk is not None:
             return chunk
         try:
-            with np.load(io.BytesIO(_read(self._path(name))), allow_pickle=False) as archive:
+            with np.load(io.BytesIO(_read(self._get_path(name))), allow_pickle=False) as archive:
                 chunk = dict(archive)
         except (OSError, ValueError):
             return None
@@ -136,10 +136,10 @@ class FileChunkStore:
         """
         buffer = io.BytesIO()
         np.savez(buffer, **features)  # type: ignore[arg-type]
-        _write(self._path(name), buffer.getvalue())
+        _write(self._get_path(name), buffer.getvalue())
         self.chunk_cache.put(name, features)
 
-    def _path(self, name: str) -> Path:
+    def _get_path(self, name: str) -> Path:
         return self.folder / f"{self.key_prefix}-{name}.npz"
 
 

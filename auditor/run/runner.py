@@ -196,7 +196,7 @@ def run_audits(
     count = min(audit.count_workers(resources.jobs, resources.max_bytes) for audit, _ in audits)
     cluster = resources.cluster
     call = workers.run_parallel if cluster is None else cluster.run_parallel
-    queues = [_Queue.of(*pair, count if len(audits) == 1 else 1) for pair in audits]
+    queues = [_Queue.make(*pair, count if len(audits) == 1 else 1) for pair in audits]
     watch = machine_progress.ProgressTracker(
         observe,
         done=sum(len(queue.results) for queue in queues),
@@ -220,7 +220,7 @@ def run_audits(
                 runners[number].keep(task, result)
         for runner, queue in zip(runners, queues, strict=True):
             for task in queue.parallel_tasks:
-                queue.results[task] = runner.run(task, runner.game(task, count, call))
+                queue.results[task] = runner.run(task, runner.bind(task, count, call))
     return [{task: queue.results[task] for task in queue.tasks} for queue in queues]
 
 
@@ -240,7 +240,7 @@ class _Queue:
     parallel_tasks: tuple[Task, ...]
 
     @classmethod
-    def of(cls, audit: Audit, checkpoints: Checkpoints | None, workers: int) -> _Queue:
+    def make(cls, audit: Audit, checkpoints: Checkpoints | None, workers: int) -> _Queue:
         """Makes the queue of an audit for this number of ``workers``.
 
         ``checkpoints``: storage of finished tasks, or None.
@@ -335,7 +335,7 @@ class _TaskRunner:
                 )
         return trainings
 
-    def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
+    def bind(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
         """A function without arguments that plays the game ``task`` and returns its result.
 
         ``workers``: number of workers.

@@ -198,7 +198,7 @@ class Audit:
             fast = tuple(name for name in plan.attacks or () if name not in slow)
             plan = plan.model_copy(update={"attacks": fast})
         FAMILIES["estimators"].load_class(plan.estimator)
-        make_score_attack(plan.by)
+        make_scoring_attack(plan.by)
         names = (plan.attacks or ()) if LOCAL_NAME in plan.games else ()
         attacks = {name: FAMILIES["attacks"].load_class(name)() for name in names}
         untried = _make_targets(plan, own)
@@ -329,7 +329,7 @@ def _check_workloads(
             trained.append((shorten_training(target, plan), interactions))
         if ONE_RUN_GAME.name in plan.games:
             game = make_game_inputs(target, interactions, plan, machine)
-            trained.append(ONE_RUN_GAME.get_largest_training(game))
+            trained.append(ONE_RUN_GAME.get_largest_inputs(game))
     # The largest comes first: the memory that its refusal names suffices for all.
     for each in sorted(trained, key=lambda each: -Workload.estimate(*each).required_bytes):
         check_workload(*each, machine, memory)
@@ -433,7 +433,7 @@ def _make_quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     return (f"{'. '.join(savings)}.",) if savings else ()
 
 
-def make_score_attack(name: str | None) -> Attack | None:
+def make_scoring_attack(name: str | None) -> Attack | None:
     """Creates the attack ``name``, by which the adversary of a game decides; None if ``name`` is
     None.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games import game
-from fedrec_auditor.auditor.games.attribute import get_max_bytes
+from fedrec_auditor.auditor.games.attribute import get_max_attack_bytes
 from fedrec_auditor.auditor.games.canary_game import MAX_SECONDS, MIN_RUNS, Simulation
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE, UPLOAD_RAM_SHARE, Machine
@@ -68,7 +68,7 @@ class Workload:
         users, items = interactions.n_users, interactions.n_items
         guessed = min(users * items, max(game.MAX_ATTACKED_PAIRS, game.MIN_USERS * items))
         n_values = int(cost.n_message_values)
-        attack = get_max_bytes(users, n_values) if interactions.attributes else 0.0
+        attack = get_max_attack_bytes(users, n_values) if interactions.attributes else 0.0
         return cls(
             memory_bytes=_PROCESS_BYTES
             + _ENTRY_BYTES * interactions.ratings.nnz
@@ -206,7 +206,7 @@ def check_recording_size(recording: Recording, memory: float) -> None:
             (f"{count:,} numbers of {name!r:.60} at once", file.path, _n_bytes(count, layout.dtype))
             for file in (*recorded.uploads, *recorded.cleartext)
             for name, layout in file.layouts.items()
-            for count in (file.count_min_elements(name),)
+            for count in (file.count_read_elements(name),)
         ]
     models = [m for one in recording.rounds for m in (one.broadcast, one.aggregate)]
     sizes += [

@@ -494,7 +494,7 @@ class AccountRequest:
         return self.randomized_response is not None or self.shuffle is not None
 
     @property
-    def missing_name(self) -> str:
+    def missing_setting(self) -> str:
         """Name of the first setting without a value: "rounds", "rate", or the symbol of the noise,
         such as "z".
 
@@ -512,7 +512,7 @@ class AccountRequest:
         """Returns a copy of the request in which the setting without a value (``missing_name``) has
         this ``value``.
         """
-        changed: dict[str, Any] = {self.missing_name: value}
+        changed: dict[str, Any] = {self.missing_setting: value}
         noise = self.noise
         if noise is not None and noise.amount is None:
             categories = f",k={noise.n_categories}" if noise.kind is RANDOMIZED_RESPONSE else ""

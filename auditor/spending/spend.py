@@ -58,7 +58,7 @@ def solve_setting(
     check_epsilon(target_epsilon)
     if not 0.0 < target_epsilon < math.inf:
         raise InputError(f"Expected target_epsilon in (0, inf), got {target_epsilon!r}. Give 1.0.")
-    name, users, noise = request.missing_name, request.users, request.noise
+    name, users, noise = request.missing_setting, request.users, request.noise
     if not name:
         raise InputError(
             "Expected target_epsilon with one setting left out, got values for all. Leave out "
@@ -165,7 +165,7 @@ class Account:
         proof, scope = self.total.accounted, self.total.scope
         if proof is None or math.isinf(proof.epsilon):
             return "State: no epsilon, because no finite epsilon is proved."
-        stated = f"State: (epsilon = {say.format_upper(proof.epsilon)}, delta = {proof.delta!r})"
+        stated = f"State: (epsilon = {say.format_ceil(proof.epsilon)}, delta = {proof.delta!r})"
         where = f"for {say.describe_scope(scope)}, {scope.adjacency} adjacency"
         return say.join_texts(f"{stated} {where}", say.describe_assumptions(proof)) + "."
 
@@ -181,7 +181,7 @@ class Account:
         return self.describe()
 
     def __repr__(self) -> str:
-        total, per_round = map(say.format_finding_upper, (self.total, self.per_round))
+        total, per_round = map(say.format_proved_epsilon, (self.total, self.per_round))
         bounds = f"at most {total} in total, {per_round} per round"
         return f"<{self.total.target}: epsilon {bounds}, at delta {self.total.claim.delta:g}>"
 
@@ -277,7 +277,7 @@ def account(
             one, arguments["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
         arguments["event"] = one
     stated = AccountRequest(**arguments)
-    accountants, name, solved = accounting.list_accountants(), stated.missing_name, {}
+    accountants, name, solved = accounting.list_accountants(), stated.missing_setting, {}
     if target_epsilon is not None:
         found = solve_setting(stated, target_epsilon, lambda trial: _compose(trial, accountants))
         stated, solved = stated.fill_missing(found), {name: found}

@@ -35,7 +35,7 @@ from fedrec_auditor.reports.record.frontier import (
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, UtilityRow, walk_leaves
 from fedrec_auditor.reports.say import describe_assumptions, describe_confidence
-from fedrec_auditor.reports.say.metrics import ERROR_METRICS, is_beyond_protocol
+from fedrec_auditor.reports.say.metrics import ERROR_METRICS, has_protocol_breach
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
 NOISE_AXIS = "privacy"
@@ -232,7 +232,7 @@ def _make_twin(variant: Variant, plan: Plan) -> Variant | None:
     name, knob = made.unprotected_name, made.noise_setting
     fields = _list_fields(target)
     if knob is not None and knob.noiseless_value is not None:
-        off = dict.fromkeys(knob.noise + knob.budgets, knob.noiseless_value)
+        off = dict.fromkeys(knob.noise_names + knob.budget_names, knob.noiseless_value)
         return Variant(target, {**variant.settings, **off}, {})
     if name:
         known = _list_fields(name)
@@ -338,7 +338,7 @@ def make_training_rows(variant_index: int, seed: int, record: Record) -> Iterato
         if row.baseline is not None:
             yield make(kind="ahead", **_get_interval(row.baseline.difference), baseline=0.0)
     for attack in record.attacks:
-        broken = f", {BEYOND_PROTOCOL_SUFFIX}" if is_beyond_protocol(attack) else ""
+        broken = f", {BEYOND_PROTOCOL_SUFFIX}" if has_protocol_breach(attack) else ""
         metric = f"{attack.attack}: {attack.metric}"
         make = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
         yield make(kind="attack", **_get_interval(attack), baseline=attack.baseline)

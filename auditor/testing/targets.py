@@ -94,7 +94,7 @@ class TargetCase:
         """
         return tuple(self.run.transcript.rounds) or pytest.skip("no round sends anything")
 
-    def round_inputs(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
+    def get_round_inputs(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
         """Returns the users' data, and the model that clients receive in one round of the shared
         training.
 
@@ -251,7 +251,7 @@ class TargetContract:
         Both use equally seeded generators. If clients send several uploads, these are ordered by
         client.
         """
-        target, (profiles, broadcast) = self.subject.target, self.subject.round_inputs()
+        target, (profiles, broadcast) = self.subject.target, self.subject.get_round_inputs()
         assert_batch_sends_same(target, profiles, broadcast)
         rng = np.random.default_rng(4)
         uploads = target.upload(profiles, broadcast, rng, messages_per_client=3)
@@ -259,7 +259,7 @@ class TargetContract:
 
     def test_a_message_depends_on_its_sender_only(self) -> None:
         """Checks that a change of one user's data changes no other user's first-round message."""
-        self.subject.round_inputs(0)
+        self.subject.get_round_inputs(0)
         first = self.subject.rounds[0]
         run = train(self.subject.short_target, change_user(make_interactions(), 4))
         second = run.transcript.rounds[0]
@@ -299,7 +299,7 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     game = LocalGame()
     setting = make_designed_setup(target, population, pair, np.random.default_rng(7))
     chunk = setting.chunk_size or game.chunk_size
-    draws = RunSampler(simulation=setting.simulation, game_key=game.name, chunk_size=chunk)
+    draws = RunSampler(simulation=setting.simulation, store_key=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
     worlds, _ = game.make_worlds(draws, setting, pair.scope, _N_UPLOADS, fitting)
     return AllThresholds().measure_bound(

@@ -205,7 +205,7 @@ class CallGate(ABC):
         self.name_reads.setdefault(key, (names, names[name]))
         self.record_content(names[name])
 
-    def check_unchanged(self) -> None:
+    def check_state_unchanged(self) -> None:
         """Raises StateChanged if an object or name outside of the run changed after the code first
         read it.
         """

@@ -294,7 +294,7 @@ class TracedGenerator(np.random.Generator):
         value = self.path.record_draw(source)
         if value is not None:
             return value
-        possible = source.support
+        possible = source.support_mask
         drawn = ((k, value) for k, value in enumerate(values) if possible >> k & 1)
         symbol = Symbol(self.path, [({source: 1 << k}, value) for k, value in drawn])
         return symbol.to_concrete() if self.path.eager else symbol

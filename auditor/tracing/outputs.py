@@ -191,7 +191,7 @@ _NOISE = "noise"
 FormsByPartKey = dict[Hashable, set[Hashable]]
 
 
-def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
+def iter_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
     """Yields the form of each part of an output (its types, shapes and signs of zero), as pairs
     (key, form).
 
@@ -223,7 +223,7 @@ def list_forms(output: Any, path: Output, values: Output) -> Iterator[tuple[Hash
             yield (values.structure, place, key), (form[0], form[1] and not noisy)
 
 
-def describe_form(value: Any) -> Hashable:
+def make_form_key(value: Any) -> Hashable:
     """Returns the types and shapes of all parts of a value, as a hashable object."""
     leaves: list[tuple[str, bool]] = []
     return _read_form(value, leaves), tuple(leaves)

@@ -49,15 +49,15 @@ class FiniteDraw:
         return (1 << len(self.values)) - 1
 
     @property
-    def support(self) -> int:
+    def support_mask(self) -> int:
         """Bit mask of the values with positive probability; bit i stands for the i-th value."""
         return sum(1 << k for k, mass in enumerate(self.masses) if mass)
 
-    def intersect(self, one: Any, other: Any) -> Any:
+    def intersect_cells(self, one: Any, other: Any) -> Any:
         """Returns the intersection of two sets of values, each a bit mask; 0 if it is empty."""
         return one & other
 
-    def unite(self, one: Any, other: Any) -> Any:
+    def unite_cells(self, one: Any, other: Any) -> Any:
         """Returns the union of two sets of values, each a bit mask."""
         return one | other
 
@@ -125,14 +125,14 @@ class RealDraw:
         """Whether every value of the draw is an integer."""
         return self.family.endswith("geometric") or self.n_values > 0
 
-    def intersect(self, one: Any, other: Any) -> Any:
+    def intersect_cells(self, one: Any, other: Any) -> Any:
         """Returns the intersection of two sets of values, tuples of intervals; () if empty."""
         if one is other:
             return one
         pairs = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
         return tuple((low, high) for low, high in pairs if low < high)
 
-    def unite(self, one: Any, other: Any) -> Any:
+    def unite_cells(self, one: Any, other: Any) -> Any:
         """Returns the union of two disjoint sets of values, each a tuple of intervals."""
         combine: list[Interval] = []
         for low, high in sorted(one + other):
@@ -147,7 +147,7 @@ class RealDraw:
         above.
         """
         parts = (-math.inf, threshold), (threshold, math.inf)
-        return self.intersect(cell, parts[:1]), self.intersect(cell, parts[1:])
+        return self.intersect_cells(cell, parts[:1]), self.intersect_cells(cell, parts[1:])
 
     def compute_mass(self, cell: Any) -> Probability:
         """Returns the probability that the draw lies in ``cell``, a tuple of intervals."""
@@ -396,7 +396,7 @@ class ExecutionPath:
             raise NotTraced(f"the code adds two noises, one with more than {MAX_PATHS:,} values")
         ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]
         cell = self.limits.get(source, source.domain)
-        parts = [source.intersect(cell, (interval,)) for interval in itertools.pairwise(ends)]
+        parts = [source.intersect_cells(cell, (interval,)) for interval in itertools.pairwise(ends)]
         parts = [part for part in parts if part and source.compute_mass(part)]
         self.restrict_draws({source: parts[self.take_option(len(parts))]})
 

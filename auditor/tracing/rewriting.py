@@ -582,7 +582,7 @@ def get_running_file() -> str:
     return "" if frame is None else frame.f_code.co_filename.removeprefix(_MARK)
 
 
-def get_error_line(error: BaseException) -> str:
+def locate_error(error: BaseException) -> str:
     """Returns the line of traced code that raised ``error``, as text for messages.
 
     The text holds file name, line number and source line. It is "" if no traced code raised the

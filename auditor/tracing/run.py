@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, FormsByPartKey, Output, split_output
 from fedrec_auditor.auditor.tracing.paths import Draw, ExecutionPath, NotTraced, StepBudget
-from fedrec_auditor.auditor.tracing.rewriting import get_error_line
+from fedrec_auditor.auditor.tracing.rewriting import locate_error
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets.wrapped.client import get_error_text
 
@@ -62,7 +62,7 @@ class AllPaths(NamedTuple):
     path_results: list[PathResult]
     n_left_out: int
     is_replayed: bool
-    forms: FormsByPartKey
+    output_forms: FormsByPartKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +153,17 @@ def _run_all(
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 text = get_error_text(thrown.error)
-                raise NotTraced(f"the code raises {name}: {text}", get_error_line(thrown)) from None
+                raise NotTraced(f"the code raises {name}: {text}", locate_error(thrown)) from None
             given, output = None, split_output(ErrorOutput(name))
         except NotTraced as refusal:
-            refusal.where = refusal.where or get_error_line(refusal)
+            refusal.where = refusal.where or locate_error(refusal)
             raise
         except paths.PathTooRare:
             raise
         except Exception as error:  # of the interpreter's own
             failure = f"{type(error).__name__}: {error}"
-            raise NotTraced(f"tracing failed with {failure}", get_error_line(error)) from None
-        interpreter.check_unchanged()
+            raise NotTraced(f"tracing failed with {failure}", locate_error(error)) from None
+        interpreter.check_state_unchanged()
         return output
 
     def replay(path: ExecutionPath) -> tuple[Output, Any]:
@@ -184,7 +184,7 @@ def _run_all(
     every = list(paths.iterate_paths(run, budget=budget, eager=eager))
     ran = [(path, output) for path, output in every if output is not None]
     forms = _check_replays(ran, replay, budget)
-    interpreter.check_unchanged()
+    interpreter.check_state_unchanged()
     branches = [PathResult(path.probability, dict(path.limits), output) for path, output in ran]
     return AllPaths(branches, len(every) - len(ran), interpreter.is_replayed, forms)
 
@@ -211,7 +211,7 @@ def _check_replays(
             complete = not again.has_strayed and len(again.sources) == len(path.sources)
             if not complete or not replayed.is_close(expected):
                 raise NotTraced(_CHANGED)
-            for place, form in outputs.list_forms(given, output, expected):
+            for place, form in outputs.iter_forms(given, output, expected):
                 forms[place].add(form)
     return forms
 
@@ -262,7 +262,7 @@ def _cover_values(
     symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
     pieces = [cells for symbol in symbols for cells, _ in symbol.list_values()]
     remaining = {
-        source: path.limits.get(source, source.domain) & source.support
+        source: path.limits.get(source, source.domain) & source.support_mask
         for source in path.sources
         if isinstance(source, paths.FiniteDraw)
     }
@@ -273,7 +273,7 @@ def _cover_values(
         limits: ValuesByDraw = dict(path.limits)
         missed = []
         for cells in pieces:
-            here = {s: s.intersect(limits.get(s, s.domain), cell) for s, cell in cells.items()}
+            here = {s: s.intersect_cells(limits.get(s, s.domain), cell) for s, cell in cells.items()}
             if all(here.values()):
                 limits.update(here)
             else:

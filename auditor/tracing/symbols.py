@@ -67,7 +67,7 @@ class Symbol:
             for source, cell in cells.items():
                 if source in self.path.used_up:
                     raise NotTraced("the code uses a draw again after adding or seeding. Draw anew")
-                kept = source.intersect(cell, limits[source]) if source in limits else cell
+                kept = source.intersect_cells(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break
                 confined[source] = kept
@@ -203,7 +203,7 @@ def _intersect(one: ValuesByDraw, other: ValuesByDraw) -> ValuesByDraw | None:
     cells = dict(one)
     for source, cell in other.items():
         if source in cells:
-            cell = source.intersect(cells[source], cell)
+            cell = source.intersect_cells(cells[source], cell)
             if not cell:
                 return None
         cells[source] = cell
@@ -219,7 +219,7 @@ def _merge(pieces: list[ConditionalValue]) -> list[ConditionalValue]:
             key = (_make_key(value), source in cells, rest)
             if key in groups and source in cells:
                 known = groups[key][0]
-                union = source.unite(known[source], cells[source])
+                union = source.unite_cells(known[source], cells[source])
                 groups[key] = ({**known, source: union}, value)
             else:
                 groups[key] = (cells, value)

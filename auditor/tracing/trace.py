@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.tracing.outputs import FormsByPartKey, check_forms, describe_form
+from fedrec_auditor.auditor.tracing.outputs import FormsByPartKey, check_forms, make_form_key
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.proof import prove_bound
 from fedrec_auditor.auditor.tracing.run import SingleOutputRandomizer, trace_paths
@@ -68,8 +68,8 @@ class Trace:
             raise
         except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
-        kept = not randomizer.is_flattened and len({describe_form(value) for value in inputs}) == 1
-        forms = [each.forms for each in ran] if kept else ()
+        kept = not randomizer.is_flattened and len({make_form_key(value) for value in inputs}) == 1
+        forms = [each.output_forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
     def compute_bound(self, delta: float, stop_at: float = math.inf) -> Bound:

@@ -35,18 +35,18 @@ def format_ratio(witness: Witness, delta: float, log_ratio: float) -> str:
     if p <= 0:
         return "none, P is at most delta" if delta > 0 else "both probabilities underflow"
     if (q == 0 or math.isinf(p)) and math.isfinite(log_ratio):
-        return f"{format_exponential(log_ratio)}; the probabilities underflow double precision"
+        return f"{format_exp(log_ratio)}; the probabilities underflow double precision"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)
     if delta > 0:
-        return f"(P - delta) / Q = {format_exponential(exponent)}"
+        return f"(P - delta) / Q = {format_exp(exponent)}"
     if witness.copies > 1:
-        return f"{format_exponential(exponent * witness.copies)} over {witness.copies} copies"
-    return format_exponential(exponent)
+        return f"{format_exp(exponent * witness.copies)} over {witness.copies} copies"
+    return format_exp(exponent)
 
 
-def format_exponential(exponent: float) -> str:
+def format_exp(exponent: float) -> str:
     """Returns e to the power ``exponent`` as text: a number, or "e^..." from exponent 40."""
     return f"{math.exp(exponent):.6g}" if exponent < _MIN_EXPONENT else f"e^{exponent:.6g}"
 
@@ -281,7 +281,7 @@ def _describe_evidence(result: Verification) -> Iterator[tuple[str, str]]:
     else:
         draws = f"{result.samples:,} draws" if result.samples else "draws"
         yield "how", f"measured on {draws}, at confidence {result.confidence:.6g}: {result.method}"
-    needed = RefutationDraws.for_bound(result.epsilon, result.searched)
+    needed = RefutationDraws.from_bound(result.epsilon, result.searched)
     if result.verdict is Verdict.UNSUBSTANTIATED and needed is not None:
         yield "power", f"in about half of all cases, {needed}"
     witness = result.witness
@@ -293,11 +293,11 @@ def _describe_evidence(result: Verification) -> Iterator[tuple[str, str]]:
     sure = (
         ""
         if result.exact or math.isinf(result.epsilon_lower)
-        else f" as measured, at least {format_exponential(result.epsilon_lower)} at this confidence"
+        else f" as measured, at least {format_exp(result.epsilon_lower)} at this confidence"
     )
     known = result.epsilon_lower if result.exact else math.inf
     measured = format_ratio(witness, result.delta, known)
-    yield "ratio", f"{measured}{sure}; e^epsilon is {format_exponential(result.epsilon)}"
+    yield "ratio", f"{measured}{sure}; e^epsilon is {format_exp(result.epsilon)}"
     if witness.note:
         yield "note", witness.note
 

@@ -218,7 +218,7 @@ def search_pair(
 
             def shown(unread: list[Any]) -> float:
                 rng = np.random.default_rng([entropy, len(unread)])
-                read = sampler.with_encoder(pair, rng, unread=unread)
+                read = sampler.add_encoder(pair, rng, unread=unread)
                 if not allowed:
                     allowed.append(min(samples, limit_draws(read, pair)))
                 worlds, delta = read.make_worlds(pair), claim.delta
@@ -426,7 +426,7 @@ class _Trial:
             place = repeated_calls.find_deviating_position(sampler, inputs, self.places, calls)
             if place is None:
                 return None
-            row = sampler.without_batches(N_COMPARED_OUTPUTS, place)
+            row = sampler.unbatch(N_COMPARED_OUTPUTS, place)
             bound, _ = self._measure(row, inputs, min(draws, DEFAULT_SINGLE_SAMPLES))
             if exceeds(bound.epsilon, self.claim.epsilon):
                 reason = (
@@ -471,14 +471,14 @@ class _Trial:
             looking, counting = self.reading, self.measuring
             if unread:
                 looking, counting = self.measuring.spawn(2)
-            together = sampler.with_encoder(inputs, np.random.default_rng(looking), looks, unread)
+            together = sampler.add_encoder(inputs, np.random.default_rng(looking), looks, unread)
             read, planned, paced = together, draws, ""
             if dist is None:
                 read, planned, paced = self.budget.plan_draws(together, inputs, draws)
             most = planned * MIN_PER_CALL // read.min_call_size
             clocks = _find_clocks(together, inputs, self.turning, most)
-            if clocks.has_changes:
-                read = together.without_batches()
+            if clocks.has_clocks:
+                read = together.unbatch()
                 if dist is None:
                     read, planned, paced = self.budget.plan_draws(read, inputs, draws)
             if dist is None and self.budget.samples is None:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_bound, limit_delta_guesses
+from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_delta_guesses
 from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
@@ -117,7 +117,7 @@ class RuleTestPlan:
         scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
-        return approximate_bound(right * scale, (wrong + unseen) * scale, revealed, z)
+        return approximate_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
 
 # The model is rejected if the counts of a tail deviate from it by this many standard deviations.
@@ -239,8 +239,8 @@ class RatedGuesses(NamedTuple):
     """
 
     cautious_bound: float
-    less_reduced_bound: float
-    interval_guesses: GuessTable
+    bold_bound: float
+    guess_table: GuessTable
 
 
 def propose_rules(
@@ -281,14 +281,14 @@ def propose_rules(
         modelled = find_rule_by_model(halves, _compute_means(first, second, cuts), budget)
         options += [modelled] if modelled else []
     for option in options:
-        if option.less_reduced_bound > chosen.less_reduced_bound * (1 + MIN_BOUND_GAIN):
+        if option.bold_bound > chosen.bold_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and statistics.has_frequent_value(np.concatenate([first, second])):
         ranked += find_rules_by_top_ratios(halves, budget)
     if prescribed is not None:
         for option in ranked:
-            option.interval_guesses[0] = NEITHER
+            option.guess_table[0] = NEITHER
     return [
         (bound, DecisionRule(statistic=statistic, cuts=cuts, guesses=guesses))
         for bound, _, guesses in ranked
@@ -407,7 +407,7 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses
     strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
     options = _threshold(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
-    return options[_find_best(np.array([option.less_reduced_bound for option in options]))]
+    return options[_find_best(np.array([option.bold_bound for option in options]))]
 
 
 def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[RatedGuesses]:

@@ -90,7 +90,7 @@ class ExclusiveSet:
     lower_ends: NDArray[Any]
     upper_ends: NDArray[Any]
     value_worlds: NDArray[np.int8]
-    examples: dict[int, tuple[str, ...]]
+    world_examples: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
         return len(self.lower_ends)
@@ -113,7 +113,7 @@ class ExclusiveSet:
 
         ``side``: the world, FIRST (1) or SECOND (-1).
         """
-        names = self.examples[side]
+        names = self.world_examples[side]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
 
@@ -129,10 +129,10 @@ class RangeRule:
 
     entry_index: int
     name: str
-    ranges: tuple[tuple[float, float], tuple[float, float]]
+    world_ranges: tuple[tuple[float, float], tuple[float, float]]
 
     def __len__(self) -> int:
-        return len(self.ranges)
+        return len(self.world_ranges)
 
     def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
         """Returns the guess (n,) for each output: the only input (world) whose range contains the
@@ -142,7 +142,7 @@ class RangeRule:
         entry.
         """
         values = as_floats(outputs)[:, self.entry_index]
-        first, second = ((values < low) | (values > high) for low, high in self.ranges)
+        first, second = ((values < low) | (values > high) for low, high in self.world_ranges)
         sides = np.where(second, np.int8(FIRST), np.int8(SECOND))
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
@@ -151,7 +151,7 @@ class RangeRule:
 
         ``side``: the guessed world, FIRST (1) or SECOND (-1).
         """
-        low, high = self.ranges[1 if side == FIRST else 0]
+        low, high = self.world_ranges[1 if side == FIRST else 0]
         return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
 
 
@@ -326,7 +326,7 @@ class _ValueCounts:
             lower_ends=self.low[either],
             upper_ends=self.high[either],
             value_worlds=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
-            examples=examples,
+            world_examples=examples,
         )
 
     @property
@@ -406,14 +406,14 @@ def _propose_ranges(
         right = wrong = 0
         for start in (0, 1):  # ranges from one half, guesses on the other
             ends = [_find_range(column[start::2]) for column in columns]
-            tried = RangeRule(entry_index=0, name=name, ranges=(ends[0], ends[1]))
+            tried = RangeRule(entry_index=0, name=name, world_ranges=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):
                 votes = tried.guess(column[1 - start :: 2])
                 right += int(np.count_nonzero(votes == side))
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
             ends = [_find_range(column) for column in columns]
-            whole = RangeRule(entry_index=entry, name=name, ranges=(ends[0], ends[1]))
+            whole = RangeRule(entry_index=entry, name=name, world_ranges=(ends[0], ends[1]))
             expected = _predict(right, wrong, len(first) + len(second), budget)
             yield CandidateRule(a, b, expected, ExclusiveRule((whole,)))
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.worlds.estimators.base import CERTAIN_EVENT_RATES, EventRates
+from fedrec_auditor.auditor.worlds.estimators.base import PERFECT_GUESS_RATES, EventRates
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Floats = NDArray[np.float64]
@@ -179,7 +179,7 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def count_coin_tosses(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
+def plan_test_draws(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
     """Returns the number of outputs that a test uses, and the probability with which each comes
     from the first input.
 
@@ -190,10 +190,10 @@ def count_coin_tosses(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float
     worlds: the inputs, whose outputs are drawn afresh or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.
     """
-    return (sum(n_left), 0.5) if worlds.stored_outputs is None else plan_coin_tosses(*n_left)
+    return (sum(n_left), 0.5) if worlds.stored_outputs is None else plan_stored_draws(*n_left)
 
 
-def plan_coin_tosses(*available: int) -> tuple[int, float]:
+def plan_stored_draws(*available: int) -> tuple[int, float]:
     """Returns how many outputs a test may take from the two stored samples, and the probability
     with which each comes from the first sample (input).
 
@@ -272,7 +272,7 @@ def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 
 
-def approximate_bound(right: Floats, wrong: Floats, revealed: int, z: float) -> Floats:
+def approximate_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> Floats:
     """Approximates ``bound_epsilon_by_guesses`` in closed form, also for fractional counts.
 
     right, wrong: numbers of right and of wrong guesses.
@@ -438,7 +438,7 @@ def find_attainable_bound(one: Floats, other: Floats, *, delta: float, alpha: fl
     """
     expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
     return max(
-        expected(len(p), len(q), CERTAIN_EVENT_RATES, delta=delta, alpha=alpha)
+        expected(len(p), len(q), PERFECT_GUESS_RATES, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
     )
 

@@ -158,7 +158,7 @@ class RefutationDraws:
 
         def fewest(rates: EventRates) -> int | None:
             def enough(samples: int) -> bool:
-                limit = estimator.predict_limit(samples, rates, delta=delta, alpha=1.0 - confidence)
+                limit = estimator.predict_bound(samples, rates, delta=delta, alpha=1.0 - confidence)
                 return exceeds(limit, epsilon)
 
             return search_min_samples(enough, _MAX_DRAWS)
@@ -167,7 +167,7 @@ class RefutationDraws:
         return cls(*(fewest(pair(TRUE_TO_CLAIMED_RATIO * epsilon, delta)) for pair in pairs))
 
     @classmethod
-    def for_bound(
+    def from_bound(
         cls, epsilon: float, measured_bound: Bound | None, estimator: Estimator | None = None
     ) -> RefutationDraws | None:
         """Returns how many draws would refute a claim, if they are measured like
@@ -218,7 +218,7 @@ def explain_too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
     for bound in measured:
         if bound.scope.horizon is not Horizon.TRAINING:
             continue
-        power, draws = RefutationDraws.for_bound(claim.epsilon, bound), bound.samples or 0
+        power, draws = RefutationDraws.from_bound(claim.epsilon, bound), bound.samples or 0
         if power is None or (power.gaussian_noise_draws or math.inf) <= draws // 2:
             return ""
         why = f"{draws:,} draws of trainings are too few: in about half of all cases, {power}."

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonLimit
+from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import AllowedValues, Checked
 
@@ -169,7 +169,7 @@ class OneRunGuesses:
         """
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
-    def can_explain(self, inverse: Callable[[float], float], alpha: float) -> bool:
+    def is_explained_by(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Checks whether a mechanism with a given trade-off function may give as many right guesses
         with probability ``alpha``.
 
@@ -221,7 +221,7 @@ class OneRunGuesses:
         """
 
         def holds(parameter: float) -> bool:
-            return parameter >= _MAX_EPSILON or self.can_explain(inverse(parameter), alpha)
+            return parameter >= _MAX_EPSILON or self.is_explained_by(inverse(parameter), alpha)
 
         return 0.0 if holds(0.0) else bisect_threshold(holds, precision=_TOLERANCE)
 
@@ -340,13 +340,13 @@ class OneRun(Checked, base.Estimator):
             f"training did not include the canary. {split} other canaries selected how to guess.",
         )
 
-        def limit(alpha: float) -> EpsilonLimit:
+        def limit(alpha: float) -> EpsilonBound:
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
-            return EpsilonLimit(shown, largest, witness)
+            return EpsilonBound(shown, largest, witness)
 
         return BoundResult(len(included), limit, f" ({source})")
 
-    def predict_limit(
+    def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 # Number of scores of a message: log-likelihood ratio, values of one world only, and numbers outside
 # a range.
-N_COORDINATE_SCORES = 3
+N_MESSAGE_SCORES = 3
 # Maximum number of coordinates whose noise is modelled, and of residuals that estimate its shape.
 _MAX_COORDINATES, _MAX_RESIDUALS = 1024, 1 << 18
 # Number of standard errors above which a difference between two worlds is not by chance.
@@ -178,7 +178,7 @@ class CoordinateScorer:
         occur under one input only, and a count of coordinates outside the range of one input.
         Counts that favour the second input are negative.
         """
-        out = np.zeros((len(messages), N_COORDINATE_SCORES))
+        out = np.zeros((len(messages), N_MESSAGE_SCORES))
         if self.density is not None:
             x = messages[:, self.coordinate_indices]
             densities = [

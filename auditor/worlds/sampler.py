@@ -37,7 +37,7 @@ _FORMS = 4
 _RUN = 12
 
 
-class UnknownFormError(InputError):
+class OutputFormError(InputError):
     """Error for outputs of the randomizer in a form (type or shape) that was not seen before.
 
     The form of outputs is learned from the first outputs.
@@ -61,13 +61,13 @@ def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
     for _ in range(_FORMS):
         try:
             return attempt(unread)
-        except UnknownFormError as error:
+        except OutputFormError as error:
             unread += error.outputs
             last = error
     raise last
 
 
-class AllowanceExceeded(InputError):
+class AllowanceError(InputError):
     """Error for a test that needs more outputs of the randomizer than it may draw.
 
     The error does not imply anything about the randomizer.
@@ -97,7 +97,7 @@ class DrawAllowance:
         """
         self.n_used += outputs
         if self.n_used > self.max_outputs:
-            raise AllowanceExceeded(
+            raise AllowanceError(
                 f"Expected at most {self.max_outputs:,} outputs from the mechanism in this test, "
                 "got more. Raise samples, or seconds."
             )
@@ -162,7 +162,7 @@ class Sampler:
         for _ in range(size):
             try:
                 answers.append(self._call_once(value, rng))
-            except UnknownFormError as error:
+            except OutputFormError as error:
                 if not self.has_exception_outputs:
                     raise
                 answers += error.outputs
@@ -172,7 +172,7 @@ class Sampler:
         try:
             return self.randomizer(_copy_input(value), *arguments)
         except (Exception, SystemExit) as error:
-            raise UnknownFormError(
+            raise OutputFormError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
                 f"{get_error_text(error)}. Correct the callable, or omit that input.",
                 [{"raised": type(error).__name__}],
@@ -196,7 +196,7 @@ class Sampler:
             sent = answer.tolist() if isinstance(answer, np.ndarray) else answer
             if not isinstance(sent, list):
                 raise
-            raise UnknownFormError(str(error), [_as_list(one) for one in sent]) from error
+            raise OutputFormError(str(error), [_as_list(one) for one in sent]) from error
 
     def draw_in_order(
         self,
@@ -240,7 +240,7 @@ class Sampler:
         """The encoder of outputs, if it encodes them as numbers per field; otherwise None."""
         return self.encoder if self.encoder is not None and self.encoder.paths else None
 
-    def with_encoder(
+    def add_encoder(
         self,
         inputs: Sequence[Any],
         rng: np.random.Generator,
@@ -260,7 +260,7 @@ class Sampler:
         an exception, the copy calls the randomizer once per output. Raises InputError if every call
         raises an exception for some input.
         """
-        alone = self.without_batches() if self.takes_size and any(map(_is_exception, unread)) else self
+        alone = self.unbatch() if self.takes_size and any(map(_is_exception, unread)) else self
         alone = replace(alone, has_exception_outputs=True)
         answers = alone._examine(inputs, rng, max(n_examined, _MIN_EXAMINED))
         answers += unread
@@ -271,7 +271,7 @@ class Sampler:
             has_unique_texts=are_unique_words(answers),
         )
 
-    def with_string_outputs(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+    def add_string_encoder(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """Returns a copy that encodes each output as one string, unless all outputs are arrays or
         texts.
 
@@ -290,7 +290,7 @@ class Sampler:
                 if answer and all(map(_is_exception, answer)):
                     try:
                         self._call_once(value, child)
-                    except UnknownFormError as error:  # the input is not valid
+                    except OutputFormError as error:  # the input is not valid
                         raise InputError(str(error)) from error
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim:
@@ -301,7 +301,7 @@ class Sampler:
                 answers += array.tolist()
         return answers
 
-    def draw_each_input(
+    def draw_per_input(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
         """Draws ``size`` outputs for each of ``inputs``, in alternation; one array per input.
@@ -316,7 +316,7 @@ class Sampler:
         )
         return [drawn[place] for place in range(len(inputs))]
 
-    def without_batches(self, size: int = 1, place: int = 0) -> Sampler:
+    def unbatch(self, size: int = 1, place: int = 0) -> Sampler:
         """Returns a copy that calls the randomizer once per output, instead of once for many
         outputs.
 
@@ -326,7 +326,7 @@ class Sampler:
         many = self.randomizer
         return replace(self, randomizer=lambda x, rng: many(x, rng, size)[place], takes_size=False)
 
-    def with_draw_limit(self, max_outputs: float) -> Sampler:
+    def limit_draws(self, max_outputs: float) -> Sampler:
         """Returns a copy that may draw at most ``max_outputs`` outputs in total."""
         return replace(self, allowance=DrawAllowance(max_outputs))
 

@@ -40,7 +40,7 @@ class ScoreArchive(NpzFile):
     """
 
     max_index_bytes = 2**31
-    only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
+    allowed_names = ("in_scores", "out_scores", "in_ids", "out_ids")
     text_names = ("in_ids", "out_ids")
 
     def _is_index(self, name: str) -> bool:
@@ -60,7 +60,7 @@ def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
         raise InputError(
             f"{error} Write scores by numpy.savez(path, in_scores=..., out_scores=...)."
         ) from error
-    missing = [name for name in ScoreArchive.only_names[:2] if name not in arrays]
+    missing = [name for name in ScoreArchive.allowed_names[:2] if name not in arrays]
     if missing:
         raise InputError(
             f"Expected the arrays in_scores and out_scores in {str(path)!r}, got no "

@@ -34,13 +34,13 @@ from fedrec_auditor.auditor.worlds.statistics import (
 from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
 
 # Maximum number of outputs per world that the selection uses.
-MAX_SPLIT_SIZE = 200_000
+MAX_SELECTION_SIZE = 200_000
 _MIN_SELECTION_SIZE, _SHARE = 2_000, 10
 
 
-def plan_split_size(samples: int) -> int:
+def plan_selection_size(samples: int) -> int:
     """Returns how many of ``samples`` draws per input are set aside to select a decision rule."""
-    return min(samples // 2, max(_MIN_SELECTION_SIZE, samples // _SHARE), MAX_SPLIT_SIZE)
+    return min(samples // 2, max(_MIN_SELECTION_SIZE, samples // _SHARE), MAX_SELECTION_SIZE)
 
 
 def draw_outputs(
@@ -144,7 +144,7 @@ class SelectedRules(NamedTuple):
     outputs_in_total: int
     output_shape: tuple[int, ...]
 
-    def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
+    def count_draws_left(self, worlds: Worlds, samples: int) -> list[int]:
         """Returns how many draws of each of the two selected inputs remain after the selection.
 
         ``samples``: number of draws per input (world); ignored if outputs are stored.
@@ -184,7 +184,7 @@ def select_rules(
         is selected without comparison, otherwise up to two (``SelectionDraws.select_rules``).
     """
     sizes = worlds.count_outputs(request.samples)
-    split = SelectionDraws.draw(worlds, plan_split_size(min(sizes)), rng)
+    split = SelectionDraws.draw(worlds, plan_selection_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.n_outputs)
     budget = RuleTestPlan(n_draws=draws, delta=request.delta, alpha=request.alpha)
     if comparison_rng is not None:
@@ -232,7 +232,7 @@ class SelectionDraws:
         return EntryNamer(self.outputs[0].shape[1:], self.encoder)
 
     @property
-    def pairs(self) -> list[tuple[int, int]]:
+    def world_pairs(self) -> list[tuple[int, int]]:
         """All pairs of worlds (inputs), as pairs of indices."""
         return list(itertools.combinations(range(len(self.outputs)), 2))
 
@@ -286,7 +286,7 @@ class SelectionDraws:
             candidates = reassess_candidates(candidates, tables, size, common)
         best = choose_simplest_rule(candidates)
         pair = best[:2] if best else (0, 1)
-        tried = self.pairs if len(self.pairs) <= _MAX_PAIRS else [pair]
+        tried = self.world_pairs if len(self.world_pairs) <= _MAX_PAIRS else [pair]
         exclusive = find_exclusive_rules(self.outputs, tried, rare, self.namer)
         only = max(exclusive.values(), key=_get_bound, default=None)
         if only and only.expected_bound > _get_bound(best) and only[:2] != pair:
@@ -495,7 +495,7 @@ class SelectionDraws:
 
         The estimate uses equal cuts of each statistic for all worlds.
         """
-        pairs = self.pairs
+        pairs = self.world_pairs
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))

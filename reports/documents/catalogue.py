@@ -291,8 +291,8 @@ def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.form
     if figure.side is None:
         return exactly(figure.right)
     if figure.side is Side.UPPER:
-        return f"at most {say.format_upper_4_digits(figure.right)}"
-    return f"at least {say.format_lower_4_digits(figure.right)}"
+        return f"at most {say.format_ceil_4_digits(figure.right)}"
+    return f"at least {say.format_floor_4_digits(figure.right)}"
 
 
 def explain_verdict(row: CatalogueRow) -> str:
@@ -386,7 +386,7 @@ _EPSILON_COLUMNS: dict[str, Callable[[EpsilonTableRow], FactValue]] = {
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
     "Epsilon by the authors' method": lambda row: f"{row.counted:.4f}",
     "Correct epsilon": lambda row: (
-        f"{say.format_lower(row.lower)} to {say.format_upper_4_digits(row.upper)}"
+        f"{say.format_floor(row.lower)} to {say.format_ceil_4_digits(row.upper)}"
     ),
 }
 
@@ -479,8 +479,8 @@ def _list_facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
     yield say.EPSILON_LABEL_BY_BASIS[row.claim_basis].capitalize(), format_claimed_formula(row)
     yield "Correct number", format_formula(row)
     if row.finding is not None:
-        yield "Proved upper bound", say.make_upper_quantity(row.finding)
-        yield "Shown lower bound", say.make_lower_quantity(row.finding)
+        yield "Proved upper bound", say.make_proved_quantity(row.finding)
+        yield "Shown lower bound", say.make_shown_quantity(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim = say.format_4_digits(row.repaired.claim.epsilon)
         epsilon = say.format_range(row.repaired)

@@ -14,7 +14,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
-from fedrec_auditor.reports.documents.overview import draw_ladder, draw_overview
+from fedrec_auditor.reports.documents.overview import draw_claims, draw_overview
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, RocRow, UsersRow
 from fedrec_auditor.reports.record.sections import Section, make_html_ids
 from fedrec_auditor.reports.say.metrics import describe_attack
@@ -51,12 +51,12 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
     section = glance.section
     if section.findings:
         yield Picture(
-            draw_ladder(section.findings),
+            draw_claims(section.findings),
             f"Claimed epsilon, upper bound and lower bound of each claim of {section.target}",
             name=f"{glance.html_id}-ladder",
             kind="ladder",
         )
-    hit = select_spread_row(glance)
+    hit = select_quantile_row(glance)
     if hit is not None and hit.users is not None:
         yield _draw_spread(glance, hit, hit.users)
     for row in _select_curves(glance):
@@ -64,7 +64,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
             yield _make_roc_picture(glance, row, row.roc)
 
 
-def select_spread_row(glance: Summary) -> AttackRow | None:
+def select_quantile_row(glance: Summary) -> AttackRow | None:
     """Selects the attack result whose success per user is drawn.
 
     The result is the most harmful attack result that beats guessing and has quantiles over users;
@@ -120,7 +120,7 @@ def _select_curves(glance: Summary) -> tuple[AttackRow, ...]:
     """Selects the attack results whose ROC curves are drawn: of the most harmful leaks."""
     # There are at most ``MAX_ROC_CURVES``. A leak is a result that beats guessing.
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaks)
-    rows = [row for row in glance.section.attacks if row.roc and find_min_alarm_rate(row.roc)]
+    rows = [row for row in glance.section.attacks if row.roc and find_min_positive_fpr(row.roc)]
     return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_ROC_CURVES]
 
 
@@ -136,7 +136,7 @@ def _make_roc_picture(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
     )
 
 
-def find_min_alarm_rate(roc: RocRow) -> float | None:
+def find_min_positive_fpr(roc: RocRow) -> float | None:
     """Returns the smallest positive false-alarm rate of a ROC curve: 1 / (number of non-members).
 
     The result is None if the curve cannot be drawn, because this rate is below 1e-9, or because the
@@ -185,7 +185,7 @@ def draw_roc_curve(
     shares: true positive rate at each marked false-alarm rate; None below the smallest rate.
     guessed: true positive rate of the best guess without the uploads, at the same rates.
     """
-    finest = find_min_alarm_rate(roc) or 0.5
+    finest = find_min_positive_fpr(roc) or 0.5
     bottom, right = _TOP + _HEIGHT, _CURVE_LEFT + _SIDE + 16
     x_of = make_axis(math.log10(finest), 0.0, _CURVE_LEFT, _CURVE_LEFT + _SIDE, log=True)
     y_of = make_axis(math.log10(finest), 0.0, bottom, _TOP, log=True)

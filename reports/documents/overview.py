@@ -20,12 +20,12 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import FONT_SIZE, SMALL_FONT, AxisScale
-from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import Summary
 
 # Signs of the lower bound, the claim and the upper bound.
-MARK_SIGNS = "►▼◄"
+EPSILON_SIGNS = "►▼◄"
 _MIN_EPSILON = 0.01  # smaller values are drawn at the left end of the axis
 _GAP, _INFINITY = 14.0, 44.0  # space after the axis, and width of the area of infinity
 _LETTER = 5.5  # width of a letter in the label of a scope
@@ -57,7 +57,7 @@ class EpsilonRow:
     advantage_percent: str = ""
 
     @property
-    def drawn_bounds(self) -> tuple[Bound | None, Claim | None, Bound | None]:
+    def epsilon_marks(self) -> tuple[Bound | None, Claim | None, Bound | None]:
         """Lower bound, claim and upper bound that the row draws; None for each undrawn mark.
 
         - The lower bound is not drawn if it has assumptions, or a delta below the finding's.
@@ -81,14 +81,14 @@ class EpsilonRow:
     @property
     def epsilons_text(self) -> str:
         """Text with the claimed, shown and proved epsilon, each after the sign of its mark."""
-        finding, (lower, claimed, proved) = self.finding, self.drawn_bounds
+        finding, (lower, claimed, proved) = self.finding, self.epsilon_marks
         if finding is None:
             return "no claim was judged"
         limit = "" if lower is not None and math.isinf(lower.epsilon) else "≥ "
         assumed = " (conditional)" if proved is not None and proved.assumptions else ""
         claim = f"▼ claimed {say.format_short(claimed.epsilon)}" if claimed else "not claimed"
-        shown = f"► shown {limit}{say.format_finding_lower(finding)}" if lower else "nothing shown"
-        upper = say.format_finding_upper(finding) if proved else ""
+        shown = f"► shown {limit}{say.format_shown_epsilon(finding)}" if lower else "nothing shown"
+        upper = say.format_proved_epsilon(finding) if proved else ""
         proof = f"◄ proved ≤ {upper}{assumed}" if proved else "nothing proved"
         return f"{claim}, {shown}, {proof}"
 
@@ -101,7 +101,7 @@ class EpsilonRow:
     @property
     def row_text(self) -> str:
         """Text with the whole content of the row, for readers who do not see the drawing."""
-        unsigned = self.epsilons_text.translate(dict.fromkeys(map(ord, MARK_SIGNS)))
+        unsigned = self.epsilons_text.translate(dict.fromkeys(map(ord, EPSILON_SIGNS)))
         numbers = " ".join(unsigned.split())
         scope = "" if self.finding is None else f"for {say.describe_judged_scope(self.finding)}"
         attack = self.attack_label and f"best attack: {self.attack_text}"
@@ -116,7 +116,7 @@ def make_overview_row(glance: Summary) -> EpsilonRow:
     beats guessing, because the drawn lower bound of epsilon already states its success.
     """
     finding, above = glance.section.headline_finding, (*glance.leaks, *glance.small_leaks)
-    best = min(above, key=lambda x: (x.row.family == DISTINGUISHERS, -x.advantage), default=None)
+    best = min(above, key=lambda x: (x.row.family == DISTINGUISHER, -x.advantage), default=None)
     row = EpsilonRow(glance.section.target, "", finding, "none shown to beat guessing")
     if finding is not None:
         row = replace(row, scope_label=_label_scope(finding))
@@ -190,7 +190,7 @@ def draw_overview(
     return broad, replace(broad, svg=_draw_chart(rows, _NARROW_LAYOUT, ends), kind="narrow")
 
 
-def draw_ladder(findings: Sequence[Finding]) -> str:
+def draw_claims(findings: Sequence[Finding]) -> str:
     """Draws claimed, proved and shown epsilon of each judged claim of a system, on one axis."""
     rows = make_claim_rows(findings)
     return _draw_chart(rows, _CLAIM_LAYOUT, find_axis_exponents(rows))
@@ -198,7 +198,7 @@ def draw_ladder(findings: Sequence[Finding]) -> str:
 
 def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
     """Returns the exponents of ten at the ends of an axis that covers the marks of all rows."""
-    marks = [mark.epsilon for row in rows for mark in row.drawn_bounds if mark is not None]
+    marks = [mark.epsilon for row in rows for mark in row.epsilon_marks if mark is not None]
     epsilons = [epsilon for epsilon in marks if _MIN_EPSILON <= epsilon < math.inf]
     low = math.floor(math.log10(min(epsilons, default=0.1)))
     high = max(math.ceil(math.log10(max(epsilons, default=10.0))), 1)
@@ -255,7 +255,7 @@ def _draw_epsilons(row: EpsilonRow, y: float, place: AxisScale, layout: _Layout)
     beyond, grey = layout.end + _GAP, place(_VACUOUS_EPSILON)
     lower_x, claim_x, upper_x = (
         None if mark is None else place(mark.epsilon) if mark.epsilon < math.inf else beyond + 22
-        for mark in row.drawn_bounds
+        for mark in row.epsilon_marks
     )
     yield drawing.draw_rectangle(grey, y - 8, layout.end - grey, 16, "shade")
     yield drawing.draw_rectangle(beyond, y - 8, _INFINITY, 16, "shade")

@@ -35,7 +35,7 @@ from fedrec_auditor.reports.documents.document import (
     move_repeats_to_notes,
     split_sentences,
 )
-from fedrec_auditor.reports.documents.figures import draw_system_figures, select_spread_row
+from fedrec_auditor.reports.documents.figures import draw_system_figures, select_quantile_row
 from fedrec_auditor.reports.documents.overview import draw_overview
 from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_rows_with_baseline
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
@@ -106,8 +106,8 @@ def _list_epsilon_facts(glance: Summary) -> Iterator[tuple[str, FactValue]]:
     yield ("Neighbouring inputs", f"Neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]}.")
     whom, time = say.VANTAGE_TEXTS[scope.vantage], say.HORIZON_TEXTS[scope.horizon]
     yield "Adversary and horizon", f"Epsilon is judged against {whom}, {time}."
-    yield "Proved upper bound", say.make_upper_quantity(finding)
-    yield "Shown lower bound", say.make_lower_quantity(finding)
+    yield "Proved upper bound", say.make_proved_quantity(finding)
+    yield "Shown lower bound", say.make_shown_quantity(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", say.fill_text("note", "floating-point")
 
@@ -149,7 +149,7 @@ def build_system_document(
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
-    hit = select_spread_row(glance)
+    hit = select_quantile_row(glance)
     main = make_facts(
         ("What to do", glance.advice),
         ("In plain words", say.describe_guesses(headline) if headline else ""),
@@ -212,8 +212,8 @@ def build_claim_sections(
         for (finding, html_id), note in zip(judged, notes, strict=True):
             guess = [Paragraph(say.describe_guesses_by_bounds(finding))] if plain else []
             facts = make_facts(
-                ("Proved upper bound", say.make_upper_quantity(finding)),
-                ("Shown lower bound", say.make_lower_quantity(finding)),
+                ("Proved upper bound", say.make_proved_quantity(finding)),
+                ("Shown lower bound", say.make_shown_quantity(finding)),
                 ("Reason", _shorten_reason(finding)),
                 ("Note", note),
                 ("Repair", finding.repair and f"With {finding.repair}, the claim is proved."),
@@ -271,7 +271,7 @@ def _build_witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
 def _build_attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocSection:
     """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _order_leaks(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
-    but = f" Still, {glance.possible_gain}." if glance.n_results and not leaking else ""
+    but = f" Still, {glance.max_gain_text}." if glance.n_results and not leaking else ""
     n_small = len(glance.small_leaks)
     few = f" {say.format_count(n_small, 'other result')} beat guessing by less." if n_small else ""
     blocks: list[Block] = [

@@ -91,7 +91,7 @@ def _draw_legend(width: float) -> tuple[list[str], float]:
 def _draw_block(system: Frontier) -> tuple[list[str], float]:
     """Returns the SVG elements of the block of one system, and the block's height."""
     low, high = _find_range(system)
-    ends = (_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)
+    ends = (_HEAD, _FLOOR) if system.is_axis_reversed else (_FLOOR, _HEAD)
     height = drawing.make_axis(low, high, *ends)
     drawn = [
         drawing.draw_text(0.0, 11.0, truncate_text(system.target, _LABEL), bold=True),
@@ -106,9 +106,9 @@ def _draw_block(system: Frontier) -> tuple[list[str], float]:
         if system.is_relative_to_noiseless:
             drawn.append(drawing.draw_line(left, height(1.0), right, height(1.0), "line", 1))
         for number, level in enumerate(system.baseline_utilities):
-            drawn += [_draw_level(left, right, height(end), number) for end in level.distinct_ends]
+            drawn += [_draw_level(left, right, height(end), number) for end in level.distinct_values]
     ticks = {value: f"{value:g}" for value in _choose_ticks(low, high, 4)}
-    if system.is_reversed and max(point.utility.value for point in system.points) > high:
+    if system.is_axis_reversed and max(point.utility.value for point in system.points) > high:
         ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}
         ticks[high] = f"≥{high:.2g}"
     for value, words in ticks.items():
@@ -142,8 +142,8 @@ def _draw_axis_name(left: float, words: str, none: str) -> tuple[list[str], int]
 def _find_range(system: Frontier) -> tuple[float, float]:
     """Returns the smallest and largest value on the axis of utility."""
     # The axis begins at 0, unless utility is an error such as RMSE.
-    levels = [end for level in system.baseline_utilities for end in level.distinct_ends]
-    worst = _MAX_ERROR_RATIO * max(levels) if levels and system.is_reversed else math.inf
+    levels = [end for level in system.baseline_utilities for end in level.distinct_values]
+    worst = _MAX_ERROR_RATIO * max(levels) if levels and system.is_axis_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.is_relative_to_noiseless else []
     errors = system.utility_metric in ERROR_METRICS
@@ -246,7 +246,7 @@ def _draw_labels(
 
 def _list_level_boxes(system: Frontier, left: float, height: AxisScale) -> list[BoxEdges]:
     """Returns boxes around the lines in a panel that mark the utility of simple recommenders."""
-    heights = [height(end) for level in system.baseline_utilities for end in level.distinct_ends]
+    heights = [height(end) for level in system.baseline_utilities for end in level.distinct_values]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
 
 

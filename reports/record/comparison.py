@@ -38,10 +38,10 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    correct_lower_limit,
-    correct_upper_limit,
     find_leaks,
     list_rows_with_baseline,
+    widen_lower_limit,
+    widen_upper_limit,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import group_by_system
@@ -215,7 +215,7 @@ class _Range:
     upper: Bound | None
 
     @classmethod
-    def of(cls, finding: Finding) -> _Range:
+    def from_finding(cls, finding: Finding) -> _Range:
         """Returns the interval of the epsilon of a finding."""
         shown, proof = finding.lower_bound, finding.accounted
         upper = proof if proof is not None and not proof.assumptions else None
@@ -260,13 +260,13 @@ def _count_noisy_pairs(both: Sequence[tuple[Finding, Finding]]) -> int:
         and _is_different(after.epsilon, was.epsilon)
         and _compare_lower_bound(now, old) is None
         for now, old in both
-        for after, was in [(_Range.of(now), _Range.of(old))]
+        for after, was in [(_Range.from_finding(now), _Range.from_finding(old))]
     )
 
 
 def _compare_lower_bound(now: Finding, old: Finding) -> Change | None:
     """The change of the lower bound of epsilon; None without a change."""
-    after, was = _Range.of(now), _Range.of(old)
+    after, was = _Range.from_finding(now), _Range.from_finding(old)
     rose, fell = _exceeds(after.lower, was.upper), _exceeds(was.lower, after.upper)
     if after.is_calculated and was.is_calculated and _is_different(after.epsilon, was.epsilon):
         words = f"was {was.words}"
@@ -315,7 +315,7 @@ def _is_different(first: float, second: float) -> bool:
 def _format_bound(bound: Bound | None) -> str:
     if bound is None or math.isinf(bound.epsilon):
         return "not finite"
-    return f"at most {say.format_upper(bound.epsilon)}"
+    return f"at most {say.format_ceil(bound.epsilon)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,11 +477,11 @@ def _compare_attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterat
         if old is None and gate.fail_on is FailOn.LEAK:
             words = f"{leak.clause}; the baseline does not have this figure."
             yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
-        elif old is not None and correct_lower_limit(row, count) > correct_upper_limit(old, count):
+        elif old is not None and widen_lower_limit(row, count) > widen_upper_limit(old, count):
             yield _make_change(row, old, Trend.WORSE if same else Trend.NEITHER)
     for leak in find_leaks(baseline, gate.leak_margin):
         row, new = leak.row, now.get(id(leak.row))
-        if new is not None and correct_upper_limit(new, count) < correct_lower_limit(row, count):
+        if new is not None and widen_upper_limit(new, count) < widen_lower_limit(row, count):
             yield _make_change(new, row, Trend.BETTER if same else Trend.NEITHER)
 
 

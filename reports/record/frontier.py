@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Row
-from fedrec_auditor.reports.say import format_lower, format_short, format_upper
+from fedrec_auditor.reports.say import format_ceil, format_floor, format_short
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 
 # Label of a system whose noise is set to zero.
@@ -182,7 +182,7 @@ class SweepPoint:
         beside = (each for name, each in epsilons.items() if name != kind)
         if any(math.isclose(epsilon, each, rel_tol=1e-9) for each in beside):
             return format_short(epsilon)
-        return {"proved": format_upper, "shown": format_lower}.get(kind, format_short)(epsilon)
+        return {"proved": format_ceil, "shown": format_floor}.get(kind, format_short)(epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class BaselineUtility:
     high: float
 
     @property
-    def distinct_ends(self) -> tuple[float, ...]:
+    def distinct_values(self) -> tuple[float, ...]:
         """The smallest and the largest value, or a single value if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
@@ -241,7 +241,7 @@ class Frontier:
         return f"{self.utility_metric} {ratio}"
 
     @property
-    def is_reversed(self) -> bool:
+    def is_axis_reversed(self) -> bool:
         """Whether smaller values are better, so that the vertical axis is reversed."""
         return self.utility_metric in ERROR_METRICS and not self.is_relative_to_noiseless
 
@@ -272,7 +272,7 @@ def make_frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
 
 def format_baseline_utility(level: BaselineUtility) -> str:
     """Formats the utility of a simple recommender as a number, or as a range of two numbers."""
-    return " to ".join(map(format_short, level.distinct_ends))
+    return " to ".join(map(format_short, level.distinct_values))
 
 
 def describe_unmeasured(swept: SweepContents) -> str:

@@ -138,8 +138,8 @@ def _iter_leaks(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
         if id(row) in beating:
             baseline, little = row.baseline or 0.0, id(row) not in much
             tested = baseline + (0.0 if little else margin * (1.0 - baseline))
-            figure = _Figure.against_guessing(row)
-            low = max(baseline + figure.low_of(len(rows)) - figure.guessed, tested)
+            figure = _Figure.from_gain(row)
+            low = max(baseline + figure.widen_low(len(rows)) - figure.guessed, tested)
             yield Leak(row, baseline, low, len(rows), little)
 
 
@@ -159,24 +159,24 @@ def _p_value(row: AttackRow, margin: float) -> float:
 
     This is the probability of a value at least as good as the row's.
     """
-    figure = _Figure.against_guessing(row)
+    figure = _Figure.from_gain(row)
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
-def correct_lower_limit(row: AttackRow, rows: int) -> float:
+def widen_lower_limit(row: AttackRow, rows: int) -> float:
     """Returns the lower limit of an attack result, corrected for multiple comparisons.
 
     The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
     """
-    return _Figure.of(row).low_of(rows)
+    return _Figure.from_row(row).widen_low(rows)
 
 
-def correct_upper_limit(row: AttackRow, rows: int) -> float:
+def widen_upper_limit(row: AttackRow, rows: int) -> float:
     """Returns the upper limit of an attack result, corrected for multiple comparisons.
 
     The limit is raised so that ``rows`` such limits hold together at the row's confidence.
     """
-    return _Figure.of(row).high_of(rows)
+    return _Figure.from_row(row).widen_high(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +197,17 @@ class _Figure:
     failing: float
 
     @classmethod
-    def of(cls, row: AttackRow) -> _Figure:
+    def from_row(cls, row: AttackRow) -> _Figure:
         """Returns the metric of an attack row, with its limits and its baseline."""
         guessed = row.baseline or 0.0
         minimum = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
         return cls(row.value, row.ci_low, row.ci_high, guessed, minimum, (1.0 - row.confidence) / 2)
 
     @classmethod
-    def against_guessing(cls, row: AttackRow) -> _Figure:
+    def from_gain(cls, row: AttackRow) -> _Figure:
         """Returns the row's gain over its baseline if that is stored, else the row's metric."""
         if row.gain is None:
-            return cls.of(row)
+            return cls.from_row(row)
         gain, failing = row.gain, (1.0 - row.confidence) / 2
         return cls(gain.value, gain.ci_low, gain.ci_high, 0.0, -1.0, failing)
 
@@ -226,11 +226,11 @@ class _Figure:
 
         return float(betainc(value * size, (1.0 - value) * size + 1.0, max(bar, 0.0)))
 
-    def low_of(self, rows: int) -> float:
+    def widen_low(self, rows: int) -> float:
         value, low = self._to_share(self.value), self._to_share(self.low)
         return self._to_figure(_widen_limit(value, low, self.failing, rows))
 
-    def high_of(self, rows: int) -> float:
+    def widen_high(self, rows: int) -> float:
         value, high = self._to_share(self.value), self._to_share(self.high)
         return self._to_figure(1.0 - _widen_limit(1.0 - value, 1.0 - high, self.failing, rows))
 
@@ -280,9 +280,9 @@ def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> st
     of them (by default as many as ``rows``) hold together.
     """
     count = len(rows) if tried is None else tried
-    figures = map(_Figure.against_guessing, rows)
-    advantage = max((each.high_of(count) - each.guessed for each in figures), default=0.0)
-    verb = f"allow results up to {say.format_upper(advantage)} above guessing"
+    figures = map(_Figure.from_gain, rows)
+    advantage = max((each.widen_high(count) - each.guessed for each in figures), default=0.0)
+    verb = f"allow results up to {say.format_ceil(advantage)} above guessing"
     verb = verb if advantage > 0.0 else "exclude that these attacks beat guessing"
     return f"the confidence intervals {verb}; other attacks may do better"
 
@@ -322,7 +322,7 @@ MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH = 0.5, 0.2
 # Minimum success rate of guesses at one bit, by the lower bound of epsilon, with which a leak has
 # severity medium.
 MIN_GUESS_RATE_FOR_MEDIUM = 0.9
-DISTINGUISHERS = "distinguisher"
+DISTINGUISHER = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
 Such an attack alone makes a leak at most medium, because its epsilon states the same."""
@@ -457,7 +457,7 @@ def _explain_gap(section: Section) -> str:
     if counts is not None and 2 * counts.n_unusable > counts.sent:
         return f"{counts.n_unusable:,} of {counts.sent:,} messages reveal nothing"
     rows = list_rows_with_baseline(section)
-    if len({r.attack for r in rows if r.family != DISTINGUISHERS}) > unplayed:
+    if len({r.attack for r in rows if r.family != DISTINGUISHER}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:
@@ -470,7 +470,7 @@ def find_max_advantage(leaks: Sequence[Leak]) -> float:
 
     Attacks that guess which of two worst-case inputs was sent are left out.
     """
-    return max((x.advantage for x in leaks if x.row.family != DISTINGUISHERS), default=0.0)
+    return max((x.advantage for x in leaks if x.row.family != DISTINGUISHER), default=0.0)
 
 
 def list_lower_bounds(section: Section) -> tuple[Bound, ...]:

@@ -78,7 +78,7 @@ class Section:
         return min(self.findings, key=make_severity_key, default=None)
 
     @property
-    def worst_uncovered_finding(self) -> record_rows.Finding | None:
+    def worst_incomparable_finding(self) -> record_rows.Finding | None:
         """Finding with the largest lower bound in a scope that its claim does not cover.
 
         None if there is none. Findings of games (simulated experiments) are left out, because games

@@ -97,7 +97,7 @@ def format_short(value: float) -> str:
     return format_number(value) if near == "1" and value < 1.0 else near
 
 
-def format_lower(value: float) -> str:
+def format_floor(value: float) -> str:
     """Formats a lower bound with 3 significant digits, rounded down.
 
     A whole number keeps all digits.
@@ -107,10 +107,10 @@ def format_lower(value: float) -> str:
 
 def describe_lower_bound(value: float) -> str:
     """Formats the epsilon of a lower bound as "at least" and a number, or as "infinite"."""
-    return "infinite" if value == math.inf else f"at least {format_lower(value)}"
+    return "infinite" if value == math.inf else f"at least {format_floor(value)}"
 
 
-def format_upper(value: float) -> str:
+def format_ceil(value: float) -> str:
     """Formats an upper bound with 3 significant digits, rounded up.
 
     A whole number keeps all digits.
@@ -133,7 +133,7 @@ def format_upper_bound(proof: Bound, beside: Iterable[float], *, exactly: bool =
     """
     near = format_number if exactly else format_short
     limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
-    rounded_up = format_number(proof.rounded_epsilon) if exactly else format_upper(proof.epsilon)
+    rounded_up = format_number(proof.rounded_epsilon) if exactly else format_ceil(proof.epsilon)
     texts = [rounded_up, *limits]
     return min(texts, key=lambda text: float(text.replace(",", "").replace("∞", "inf")))
 
@@ -148,10 +148,10 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
     """
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
         return (format_number if exactly else format_short)(shown.epsilon)
-    return format_number(shown.rounded_epsilon) if exactly else format_lower(shown.epsilon)
+    return format_number(shown.rounded_epsilon) if exactly else format_floor(shown.epsilon)
 
 
-def format_finding_upper(finding: Finding, *, exactly: bool = False) -> str:
+def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
     """Formats the upper bound of a judged claim, rounded up, but not above a proved claim.
 
     The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
@@ -161,7 +161,7 @@ def format_finding_upper(finding: Finding, *, exactly: bool = False) -> str:
     return format_upper_bound(finding.accounted, beside, exactly=exactly)
 
 
-def format_finding_lower(finding: Finding, *, exactly: bool = False) -> str:
+def format_shown_epsilon(finding: Finding, *, exactly: bool = False) -> str:
     """Formats the lower bound of a judged claim, rounded down.
 
     A bound that equals the claimed epsilon or the upper bound is rounded in the same way as these.
@@ -373,12 +373,12 @@ def format_4_digits(value: float) -> str:
     return f"{value:,.4g}"
 
 
-def format_lower_4_digits(value: float) -> str:
+def format_floor_4_digits(value: float) -> str:
     """Formats a lower bound with 4 significant digits, rounded down."""
     return format_4_digits(round_to_digits(value, math.floor, _count_digits(value)))
 
 
-def format_upper_4_digits(value: float) -> str:
+def format_ceil_4_digits(value: float) -> str:
     """Formats an upper bound with 4 significant digits, rounded up."""
     return format_4_digits(round_to_digits(value, math.ceil, _count_digits(value)))
 
@@ -396,12 +396,12 @@ def format_limits(lower: float | None, upper: float | None) -> str:
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
-        return format_4_digits(lower) if math.isinf(lower) else f"≥ {format_lower_4_digits(lower)}"
+        return format_4_digits(lower) if math.isinf(lower) else f"≥ {format_floor_4_digits(lower)}"
     if lower is None:
-        return f"≤ {format_upper_4_digits(upper)}"
+        return f"≤ {format_ceil_4_digits(upper)}"
     if format_4_digits(lower) == format_4_digits(upper) or math.isclose(lower, upper, rel_tol=1e-6):
         return format_4_digits(upper)
-    return f"{format_lower_4_digits(lower)} to {format_upper_4_digits(upper)}"
+    return f"{format_floor_4_digits(lower)} to {format_ceil_4_digits(upper)}"
 
 
 def format_range(finding: Finding) -> str:
@@ -439,7 +439,7 @@ def make_claim_quantity(claim: Claim) -> Quantity:
     return Quantity(f"epsilon ≤ {format_number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def make_upper_quantity(finding: Finding) -> Quantity:
+def make_proved_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "upper bound" of a judged claim, qualified by delta, method and so on.
 
     The value is "none" without an upper bound.
@@ -449,11 +449,11 @@ def make_upper_quantity(finding: Finding) -> Quantity:
         return Quantity("none")
     endless = math.isinf(proof.epsilon)
     value = "no finite epsilon is proved"
-    value = value if endless else f"epsilon ≤ {format_finding_upper(finding, exactly=True)}"
+    value = value if endless else f"epsilon ≤ {format_proved_epsilon(finding, exactly=True)}"
     return Quantity(value, _list_support(proof, finding.scope, ""))
 
 
-def make_lower_quantity(finding: Finding) -> Quantity:
+def make_shown_quantity(finding: Finding) -> Quantity:
     """Makes the quantity "lower bound" of a judged claim, qualified by delta, method and so on.
 
     The value is "none" without a lower bound.

@@ -19,7 +19,7 @@ from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.sections import Section
 
 
-class Tone(StrEnum):
+class CellTone(StrEnum):
     """Colour of a table cell, by how much the adversary learns.
 
     BAD: the lower bound of epsilon shows right guesses at one bit 99.9% of the time.
@@ -97,7 +97,7 @@ class Exposure:
 
     main_bounds: tuple[BoundsInScope, ...]
     other_bounds: tuple[BoundsInScope, ...]
-    cell_tone: Tone
+    cell_tone: CellTone
 
 
 def find_exposure(section: Section, vantage: Vantage) -> Exposure | None:
@@ -143,14 +143,14 @@ def _shown_epsilon(within: BoundsInScope) -> float:
     return -1.0 if within.lower_bound is None else within.lower_bound.epsilon
 
 
-def _choose_tone(findings: list[Finding], shown: Bound | None) -> Tone:
+def _choose_tone(findings: list[Finding], shown: Bound | None) -> CellTone:
     """Returns the colour of the table cell for one adversary, from the bounds of epsilon."""
     # The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is
     # calm if every proof forbids right guesses 90% of the time.
     guess = statements.compute_guess_probability
     if shown is not None and guess(shown.epsilon) >= VACUOUS_GUESS_PROB:
-        return Tone.BAD
+        return CellTone.BAD
     proofs = [finding.accounted for finding in findings if finding.accounted is not None]
     rates = [guess(proof.epsilon, proof.delta) for proof in proofs]
     calm = len(proofs) == len(findings) and max(rates, default=1.0) < MIN_GUESS_RATE_FOR_MEDIUM
-    return Tone.CALM if calm else Tone.OPEN
+    return CellTone.CALM if calm else CellTone.OPEN

@@ -42,14 +42,14 @@ CUT_TRAINING_NOTE_PREFIX = "This audit was quick: it trained "
 ERROR_METRICS = ("MSE", "RMSE", "MAE")
 
 
-def describe_inferred(row: AttackRow) -> str:
+def describe_secret(row: AttackRow) -> str:
     """Names the quantity that an attack infers, such as "users' interactions"."""
     if attribute := _ATTRIBUTE.match(row.metric):
         return f"users' {attribute[1].replace('_', ' ')}"
     return _OBJECTS.get(row.family, row.metric)
 
 
-def is_beyond_protocol(row: AttackRow) -> bool:
+def has_protocol_breach(row: AttackRow) -> bool:
     """Whether the adversary of an attack sees data that the protocol hides from everybody."""
     return BREACH_NOTE_PREFIX in row.note
 
@@ -195,7 +195,7 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
     return any(_is_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
 
-def compute_widening(confidence: float, rows: int) -> float:
+def compute_widening_factor(confidence: float, rows: int) -> float:
     """Computes the factor for half-widths of intervals so that ``rows`` intervals hold together.
 
     The intervals then hold together at ``confidence``, by Bonferroni's correction with quantiles of
@@ -219,7 +219,7 @@ def widen_limits(
     rows: number of compared rows, whose widened limits hold together.
     confidence: confidence with which the widened limits hold together.
     """
-    wider = compute_widening(confidence, rows)
+    wider = compute_widening_factor(confidence, rows)
     low = row.value - wider * max(0.0, row.value - row.ci_low)
     return low, row.value + wider * max(0.0, row.ci_high - row.value)
 
@@ -279,7 +279,7 @@ def format_trained_rounds(section: Section) -> str:
     return next((cut[1] for cut in cuts if cut), "")
 
 
-def describe_shortfall(section: Section) -> str:
+def describe_utility_shortfall(section: Section) -> str:
     """Names what a system's utility does not beat: guessing, its baseline, or both.
 
     The text is "" if the utility beats both.

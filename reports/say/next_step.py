@@ -60,7 +60,7 @@ def _describe(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") 
     # instead: the claimed epsilon that the phrase replaces; empty if none.
     at = f" at {say.format_delta(proof.delta)}" if proof.delta else ""
     at += f" (instead of {instead})" if instead else ""
-    epsilon = f"epsilon {epsilon or say.format_upper(proof.epsilon)}{at}"
+    epsilon = f"epsilon {epsilon or say.format_ceil(proof.epsilon)}{at}"
     pair = f" (neighbouring inputs {say.ADJACENCY_TEXTS[scope.adjacency]})"
     words = f"{epsilon} for {say.describe_scope(scope)}{pair}"
     return say.join_texts(words, say.describe_assumptions(proof))
@@ -108,7 +108,7 @@ def _advise_violated(section: Section, finding: Finding) -> str:
     ways = ["withdraw the claim", *_list_ways(section, finding)]
     delta = finding.holds_at
     if delta is not None and section.n_users and delta < 1.0 / section.n_users:
-        claimed, new = say.format_short(finding.claim.epsilon), say.format_upper(delta)
+        claimed, new = say.format_short(finding.claim.epsilon), say.format_ceil(delta)
         ways.append(f"keep epsilon {claimed}, but claim it at delta {new}")
     return _join_options(ways) + _explain_proof(section, finding)
 
@@ -129,7 +129,7 @@ def _explain_proof(section: Section, finding: Finding) -> str:
     # Empty if there is nothing to add.
     proof = _find_proof(section, finding)
     if proof is not None:
-        most = say.format_upper(proof.epsilon)
+        most = say.format_ceil(proof.epsilon)
         little = f" The proved epsilon, {most}, is so large that it guarantees almost nothing."
         return little if is_vacuous(proof) else ""
     bound = finding.lower_bound
@@ -149,13 +149,13 @@ def _advise_upheld(section: Section, finding: Finding) -> str:
         return f"{little}."
     if proof is None:
         return "Quote the claim only together with its scope and its delta."
-    statement = _describe(proof, finding.scope, say.format_finding_upper(finding))
+    statement = _describe(proof, finding.scope, say.format_proved_epsilon(finding))
     return f"Quote the claim only with its whole scope: {statement}."
 
 
 def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
     """Yields a warning if epsilon is larger in a scope that the claim does not cover."""
-    reach = section.worst_uncovered_finding
+    reach = section.worst_incomparable_finding
     if reach is None or reach is finding or not (reach.lower_bound or reach.accounted):
         return
     proof, where = reach.accounted, _contrast(reach.scope, finding.scope)
@@ -167,8 +167,8 @@ def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
-    most, bound = say.format_upper(proof.epsilon), reach.lower_bound
-    least = "" if bound is None else say.format_lower(bound.epsilon)
+    most, bound = say.format_ceil(proof.epsilon), reach.lower_bound
+    least = "" if bound is None else say.format_floor(bound.epsilon)
     shown = f"at least {least} and " if least else ""
     known = f"{shown}proved to be at most {most}"
     known = f"{most} (lower bound and proved upper bound)" if least == most else known

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    DISTINGUISHERS,
+    DISTINGUISHER,
     MIN_ADVANTAGE_FOR_CRITICAL,
     MIN_ADVANTAGE_FOR_HIGH,
     Leak,
@@ -45,7 +45,7 @@ _FAMILIES = (
     "membership inference",
     "user-level membership inference",
     "linkage",
-    DISTINGUISHERS,
+    DISTINGUISHER,
 )
 
 
@@ -69,7 +69,7 @@ class Summary:
     n_results: int
     leaks: tuple[Leak, ...]
     small_leaks: tuple[Leak, ...]
-    possible_gain: str
+    max_gain_text: str
 
     @property
     def assessment(self) -> SeverityAssessment:
@@ -124,12 +124,12 @@ class Summary:
         how = f"proved {say.describe_assumptions(proof)}".strip()
         lower, proved = "", "" if refuted else "no proved upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
-            proved = f"at most {say.format_finding_upper(finding)} ({how})"
+            proved = f"at most {say.format_proved_epsilon(finding)} ({how})"
         bound, claim, basis = finding.lower_bound, finding.claim.epsilon, finding.claim.basis
         if bound is not None:
-            text, sure = say.format_finding_lower(finding), say.describe_confidence(bound)
+            text, sure = say.format_shown_epsilon(finding), say.describe_confidence(bound)
             times = bound.epsilon / claim if refuted and claim else math.inf
-            more = f"{say.format_lower(times)} times the claim; " if math.isfinite(times) else ""
+            more = f"{say.format_floor(times)} times the claim; " if math.isfinite(times) else ""
             lower = f"{_format_limit(bound, text)} ({more}{sure})"
             if proved == f"at most {text} ({how})":
                 lower, proved = f"{text} ({more}{sure} and {how})", ""
@@ -192,7 +192,7 @@ class Summary:
 
         The text is empty if the utility beats both.
         """
-        return say.capitalize_first(metrics.describe_shortfall(self.section))
+        return say.capitalize_first(metrics.describe_utility_shortfall(self.section))
 
     @property
     def _main_result(self) -> str:
@@ -205,7 +205,7 @@ class Summary:
         basis = say.join_texts(
             f"{len(self.small_leaks)} of {tried} beat guessing" if self.small_leaks else tried,
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
-            self.possible_gain,
+            self.max_gain_text,
             by="; ",
         )
         tested = "the system was hardly tested: " if self.leak_assessment.unassessed_text else ""
@@ -217,7 +217,7 @@ class Summary:
     @property
     def _other_results(self) -> str:
         """Clause on further quantities that attacks infer better than guessing; may be empty."""
-        others = [*dict.fromkeys(metrics.describe_inferred(leak.row) for leak in self.leaks)][1:]
+        others = [*dict.fromkeys(metrics.describe_secret(leak.row) for leak in self.leaks)][1:]
         return f"attacks also infer {_join_words(others)} better than guessing" if others else ""
 
     @property
@@ -249,8 +249,8 @@ class Summary:
     def advice(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
         high = [x.row for x in self.leaks if x.advantage >= MIN_ADVANTAGE_FOR_HIGH]
-        much = [row for row in high if row.family != DISTINGUISHERS]
-        alarms, objects = [], _join_words([*dict.fromkeys(map(metrics.describe_inferred, much))])
+        much = [row for row in high if row.family != DISTINGUISHER]
+        alarms, objects = [], _join_words([*dict.fromkeys(map(metrics.describe_secret, much))])
         if find_max_advantage(self.leaks) >= MIN_ADVANTAGE_FOR_CRITICAL:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
@@ -382,7 +382,7 @@ def _make_harm_key(leak: Leak) -> tuple[bool, int, int, float]:
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
     step = sum(leak.advantage >= x for x in (MIN_ADVANTAGE_FOR_CRITICAL, MIN_ADVANTAGE_FOR_HIGH))
-    return family == DISTINGUISHERS, -step, place, -leak.advantage
+    return family == DISTINGUISHER, -step, place, -leak.advantage
 
 
 def _format_limit(shown: Bound, words: str) -> str:

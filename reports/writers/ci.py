@@ -258,8 +258,8 @@ def _describe(finding: Finding) -> Iterator[str]:
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.describe_claimed_guess(finding.claim)
-    yield f"Upper bound: {say.make_upper_quantity(finding)}"
-    yield f"Lower bound: {say.make_lower_quantity(finding)}"
+    yield f"Upper bound: {say.make_proved_quantity(finding)}"
+    yield f"Lower bound: {say.make_shown_quantity(finding)}"
 
 
 def _list_properties(record: Contents) -> Iterator[tuple[str, str]]:

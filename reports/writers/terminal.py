@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.verdict import INCOMPLETE, Gate, LabelEnum, Numb
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue, document, overview
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
-from fedrec_auditor.reports.documents.overview import MARK_SIGNS, EpsilonRow
+from fedrec_auditor.reports.documents.overview import EPSILON_SIGNS, EpsilonRow
 from fedrec_auditor.reports.documents.report import build_claim_sections, build_system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
@@ -425,7 +425,7 @@ def _draw_track(row: EpsilonRow, place: AxisScale, length: int) -> str:
     Every mark has its own column, and marks have the order of their epsilons; equal epsilons have
     the order lower bound, claim, upper bound.
     """
-    signed = zip(row.drawn_bounds, MARK_SIGNS, strict=True)
+    signed = zip(row.epsilon_marks, EPSILON_SIGNS, strict=True)
     known = [(mark.epsilon, sign) for mark, sign in signed if mark is not None]
     known.sort(key=lambda pair: float(f"{pair[0]:.8g}"))
     last = length - sum(epsilon < math.inf for epsilon, _ in known)
@@ -434,7 +434,7 @@ def _draw_track(row: EpsilonRow, place: AxisScale, length: int) -> str:
         after = max(columns.values(), default=-1) + 1
         free = min(max(round(place(epsilon)), after), last + number)
         columns[sign] = length + 1 if math.isinf(epsilon) else free
-    low, high = columns.get(MARK_SIGNS[0], 0), columns.get(MARK_SIGNS[2], length + 1)
+    low, high = columns.get(EPSILON_SIGNS[0], 0), columns.get(EPSILON_SIGNS[2], length + 1)
     cells = ["━" if row.finding and low <= i <= high else "·" for i in range(length + 2)]
     for sign, column in columns.items():
         cells[column] = sign

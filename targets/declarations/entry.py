@@ -222,7 +222,7 @@ class PaperEntry(TomlTable):
         return name in self.system and _has_settings(self.when, system)
 
     def make_claim(
-        self, title: str, name_values: NameValues, judged_delta: float | str | None = None
+        self, title: str, name_values: FormulaValues, judged_delta: float | str | None = None
     ) -> Claim:
         """Returns the claim that this entry states, with epsilon and delta as numbers.
 
@@ -246,7 +246,7 @@ class PaperEntry(TomlTable):
         )
 
     def rescope_claim(
-        self, claim: Claim, name_values: NameValues, stating_entry: PaperEntry
+        self, claim: Claim, name_values: FormulaValues, stating_entry: PaperEntry
     ) -> ScopedClaim:
         """Returns ``claim`` with the scope and delta of this entry, to be compared with bounds.
 
@@ -275,7 +275,7 @@ class PaperEntry(TomlTable):
 
 
 @dataclass(frozen=True, slots=True)
-class NameValues:
+class FormulaValues:
     """Mapping from the names in a paper's texts and formulas to their values.
 
     A name is looked up among the sizes of the population, then ``epsilon`` and ``delta``, then the

@@ -20,8 +20,8 @@ from fedrec_auditor.accountants.statements import Basis, Scope
 from fedrec_auditor.targets.declarations import CLAIMS_FILE, PRINTED_FILE, SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.entry import (
     ComputedNumber,
+    FormulaValues,
     NameOrNames,
-    NameValues,
     PaperEntry,
     TomlTable,
 )
@@ -109,7 +109,7 @@ class PrintedEpsilons(TomlTable):
     note: str = ""
 
 
-class TrainedRows(TomlTable):
+class RetrainedRows(TomlTable):
     """Rows of a paper's utility table that are measured again, by training their systems.
 
     place: name of the table, such as "Table 2"
@@ -291,7 +291,7 @@ class PrintedNumbers(TomlTable):
     """
 
     table: tuple[PrintedTable, ...] = ()
-    trained: tuple[TrainedRows, ...] = ()
+    trained: tuple[RetrainedRows, ...] = ()
     attacks: AttackTables | None = None
     epsilons: PrintedEpsilons | None = None
     order: tuple[ReportedRanking, ...] = ()
@@ -323,7 +323,7 @@ class Paper:
     heading: PaperHeading
     entries: tuple[PaperEntry, ...]
     printed_numbers: PrintedNumbers
-    composed_systems: SystemsFile
+    declared_systems: SystemsFile
 
     @staticmethod
     def load(package: str) -> Paper:
@@ -373,7 +373,7 @@ class Paper:
         Each claim has the scope (unit, adjacency, adversary's view, period) and the delta at which
         an audit compares it. The order is that of the file ``claims.toml``.
         """
-        words, title = NameValues(system, population), self.heading.title
+        words, title = FormulaValues(system, population), self.heading.title
         return tuple(
             entry.rescope_claim(stating.make_claim(title, words, entry.delta), words, stating)
             for entry in self.entries
@@ -397,7 +397,7 @@ class Paper:
     def _scope(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
         if entry.repeats and self._has_epsilon(self.get_entry(entry.repeats)):
             return self._scope(self.get_entry(entry.repeats), system, population)
-        words = NameValues(system, population)
+        words = FormulaValues(system, population)
         if stating := self._find_entry(entry, entry.system[0], system):
             claim = stating.make_claim(self.heading.title, words, entry.delta)
             return entry.rescope_claim(claim, words, stating)
@@ -413,7 +413,7 @@ class Paper:
 
     def fill_statement(self, entry: PaperEntry, system: Claimant, population: Population) -> str:
         """Returns the text of a statement, with each name in braces replaced by its value."""
-        words = NameValues(system, population)
+        words = FormulaValues(system, population)
         if entry.epsilon is None:
             return words.fill_text(entry.statement)
         return entry.make_claim(self.heading.title, words).statement

@@ -231,7 +231,7 @@ def _train(
     d_rows, held = row_state[0].reshape(size, d), 0
     for i in range(size):
         held += positive[i]
-    part = np.float32(1) / np.float32(held) if settings.neighbour_use != 0 else np.float32(0)
+    part = np.float32(1) / np.float32(held) if settings.neighbour_mode != 0 else np.float32(0)
     steps = done * ((size + settings.batch - 1) // settings.batch)
     decay_1, decay_2 = BETA_1**steps, BETA_2**steps
     for epoch in range(order.shape[0]):
@@ -242,16 +242,16 @@ def _train(
             _gather_rows(z, mean, own, positive, visit, part)
             multiply_vector(z_u, e, features)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
-            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbour_use)
+            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbour_mode)
             if settings.has_mlp:
                 score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
-                compute_loss_slopes(logit, positive, visit, settings.is_squared)
+                compute_loss_slopes(logit, positive, visit, settings.has_squared_loss)
                 compute_mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g)
             else:
                 multiply_vector(logit, z[:b], user)
-                compute_loss_slopes(logit, positive, visit, settings.is_squared)
+                compute_loss_slopes(logit, positive, visit, settings.has_squared_loss)
                 compute_product_gradients(d_user, dz, logit, z, user)
-            if settings.neighbour_use == 2:
+            if settings.neighbour_mode == 2:
                 backprop_embedding(d_z_u, d_mean, d_user, user, inner, mean, p, g)
             else:
                 copy_into(d_z_u, d_user)
@@ -261,17 +261,17 @@ def _train(
                     g.feature_weights[h, k] = d_z_u[h] * features[k]
             _sum_row_gradients(d_rows, dz, d_mean, drawn, positive, visit, part, share)
             if has_term:
-                for k in range(len(g.flat)):
-                    g.flat[k] += share * term.flat[k]
+                for k in range(len(g.all_params)):
+                    g.all_params[k] += share * term.all_params[k]
             if not settings.is_adam:
-                _step_sgd(p.flat, g.flat, settings.learning_rate)
+                _step_sgd(p.all_params, g.all_params, settings.learning_rate)
                 _step_sgd(own.ravel(), row_state[0], settings.learning_rate)
                 continue
             decay_1 *= BETA_1
             decay_2 *= BETA_2
             step = np.float32(settings.learning_rate / (1 - decay_1))
             scale, tiny = np.float32(1 / np.sqrt(1 - decay_2)), np.float32(ADAM_EPS)
-            _step_adam(p.flat, g.flat, moments[0], moments[1], step, scale, tiny)
+            _step_adam(p.all_params, g.all_params, moments[0], moments[1], step, scale, tiny)
             _step_adam(own.ravel(), row_state[0], row_state[1], row_state[2], step, scale, tiny)
 
 

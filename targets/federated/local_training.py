@@ -167,7 +167,7 @@ def _draw_keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     return (streams.draw_words(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
-class NeighbourUse(IntEnum):
+class NeighbourMode(IntEnum):
     """Use of the rows of the user's items (graph neighbours) in the user's embedding.
 
     z_u is the user's own vector, and z_v are the rows of the user's items. The embedding is:
@@ -251,9 +251,9 @@ def train_devices(
     local: LocalSettings,
     compute: Machine,
     *,
-    neighbours: NeighbourUse,
+    neighbours: NeighbourMode,
     has_mlp: bool,
-    is_squared: bool,
+    has_squared_loss: bool,
 ) -> dict[str, Component]:
     """Trains the models of all devices, and returns the trained models by array.
 
@@ -270,7 +270,7 @@ def train_devices(
     one block of devices. Between epochs, ``local.epoch_noise`` is applied to all parameters and
     trained rows. The noise of untrained rows is drawn again whenever they are read.
     """
-    work = _make_job(model, clients, local, int(neighbours), has_mlp, is_squared)
+    work = _make_job(model, clients, local, int(neighbours), has_mlp, has_squared_loss)
     if local.epoch_noise:
         for epoch in range(local.epochs):
             if epoch:
@@ -303,7 +303,7 @@ def _make_job(
     local: LocalSettings,
     neighbours: int,
     has_mlp: bool,
-    is_squared: bool,
+    has_squared_loss: bool,
 ) -> TrainingJob:
     """Draws the random examples and linear terms of the devices, and returns their data and initial
     parameters.
@@ -336,7 +336,7 @@ def _make_job(
         settings=KernelSettings(
             neighbours,
             has_mlp,
-            is_squared,
+            has_squared_loss,
             local.optimizer == "adam",
             np.float32(local.learning_rate),
             local.batch,

@@ -35,9 +35,9 @@ class KernelSettings(NamedTuple):
     ``batch``: examples per minibatch.
     """
 
-    neighbour_use: int
+    neighbour_mode: int
     has_mlp: bool
-    is_squared: bool
+    has_squared_loss: bool
     is_adam: bool
     learning_rate: np.float32
     batch: int
@@ -61,7 +61,7 @@ class Layers(NamedTuple):
     A layer that the model does not have is an arbitrary view that is never read.
     """
 
-    flat: F32
+    all_params: F32
     feature_weights: F32
     mean_row_weights: F32
     outer_weights: F32
@@ -96,7 +96,7 @@ class ScratchArrays(NamedTuple):
     own_vector: F32
     inner_vector: F32
     user_embedding: F32
-    own_gradient: F32
+    own_vector_gradient: F32
     mean_row_gradient: F32
     embedding_gradient: F32
     first_bias_gradient: F32
@@ -126,7 +126,7 @@ def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Laye
     end = d * width
     e = flat[:end].reshape(d, width)
     w_1, w_2, bias, from_user, from_item = e, e, flat, e, e
-    if settings.neighbour_use == 2:
+    if settings.neighbour_mode == 2:
         w_1 = flat[end : end + d * d].reshape(d, d)
         w_2 = flat[end + d * d : end + 2 * d * d].reshape(d, d)
         end += 2 * d * d + d
@@ -157,7 +157,7 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
     ``has_mlp``: whether the model has an MLP, whose first weights are then split into their halves
         for user and item.
     """
-    copy_into(layers.flat, theta)
+    copy_into(layers.all_params, theta)
     if has_mlp:
         d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
@@ -175,7 +175,7 @@ def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
     ``layers``: the layers.
     ``has_mlp``: whether the model has an MLP, the halves of whose first weights are then joined.
     """
-    copy_into(theta, layers.flat)
+    copy_into(theta, layers.all_params)
     if has_mlp:
         d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)

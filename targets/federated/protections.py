@@ -131,7 +131,7 @@ class LaplaceProtection(_LaplaceNoise):
     clip: Positive = 0.5
     every_epoch: bool = False
 
-    noise_setting = NoiseSetting(budgets=("epsilon",))
+    noise_setting = NoiseSetting(budget_names=("epsilon",))
 
     def get_epsilon(self, group: str) -> float:
         """Returns the epsilon of one entry; it is the same in every ``group`` of arrays."""
@@ -182,7 +182,7 @@ class AdaptiveLaplace(_LaplaceNoise):
     clip: Positive = 0.5
     every_epoch: bool = True
 
-    noise_setting = NoiseSetting(budgets=("user", "item", "mlp1", "mlp2"))
+    noise_setting = NoiseSetting(budget_names=("user", "item", "mlp1", "mlp2"))
 
     @classmethod
     def from_epsilon_range(cls, *, lowest: float, highest: float, clip: float = 0.5) -> Self:
@@ -254,7 +254,7 @@ class GaussianProtection(NoiseProtection):
     sigma: Positive = 0.035
     clip: Positive = 0.5
 
-    noise_setting = NoiseSetting(noise=("sigma",))
+    noise_setting = NoiseSetting(noise_names=("sigma",))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -348,7 +348,7 @@ class ObjectiveProtection(Checked, Protection):
     features: bool = False
     feature_epsilon: PiecewiseEpsilon = 1.0
 
-    noise_setting = NoiseSetting(budgets=("epsilon", "feature_epsilon"))
+    noise_setting = NoiseSetting(budget_names=("epsilon", "feature_epsilon"))
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:

@@ -376,7 +376,7 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
     @functools.cache
     def build(kind: str) -> type[FederatedSystem]:
         paper = Paper.load(module.rpartition(".")[0])
-        for name, declared in paper.composed_systems.system.items():
+        for name, declared in paper.declared_systems.system.items():
             if declared.type == kind:
                 try:
                     return _make_class(paper, name, module)
@@ -391,7 +391,7 @@ def make_class_loader(module: str) -> Callable[[str], type[FederatedSystem]]:
 
 
 def _make_class(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
-    declared = paper.composed_systems.system[name]
+    declared = paper.declared_systems.system[name]
     kinds = get_field_types(FederatedSystem)
     known = {field.name: kinds[field.name] for field in fields(FederatedSystem)}
     made = make_dataclass(
@@ -404,7 +404,7 @@ def _make_class(paper: Paper, name: str, module: str) -> type[FederatedSystem]:
         namespace={
             "__doc__": f"{declared.summary}\n\n{declared.doc}".strip(),
             "called": name,
-            "evaluation": paper.composed_systems.evaluation,
+            "evaluation": paper.declared_systems.evaluation,
             "place": declared.place,
             "basis": declared.basis,
             "unprotected_name": declared.unprotected,

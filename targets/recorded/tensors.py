@@ -270,7 +270,7 @@ class NpzFile(ArrayFile):
     """
 
     max_index_bytes: ClassVar[int] = MAX_PER_MESSAGE_BYTES
-    only_names: ClassVar[Collection[str]] = ()
+    allowed_names: ClassVar[Collection[str]] = ()
     text_names: ClassVar[Collection[str]] = (SENDERS_NAME,)
 
     def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
@@ -282,7 +282,7 @@ class NpzFile(ArrayFile):
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
                     raise ValueError(f"{info.filename!r:.80}, which is not NAME.npy, or repeats it")
-                if self.only_names and name not in self.only_names:
+                if self.allowed_names and name not in self.allowed_names:
                     continue
                 with archive.open(info) as file:
                     head, start = _read_header(file)
@@ -498,7 +498,7 @@ class MessageFile:
         loaded = (*self.arrays.per_message_arrays.values(), *self.row_starts.values())
         return sum(each.nbytes for each in loaded)
 
-    def count_min_elements(self, name: str) -> int:
+    def count_read_elements(self, name: str) -> int:
         """Returns the number of array elements that reading one message's part ``name`` requires.
 
         This number of elements is in memory at the same time, even if messages are read singly.
@@ -534,7 +534,7 @@ class MessageFile:
         """
         out = np.ones(self.n_messages, np.bool_)
         for name, layout in self.layouts.items():
-            for block in iter_blocks(self.n_messages, self.count_min_elements(name), _BLOCK):
+            for block in iter_blocks(self.n_messages, self.count_read_elements(name), _BLOCK):
                 places = np.arange(block.start, block.stop)
                 pieces = self._read_part(name, places)
                 whose = (

@@ -13,8 +13,8 @@ from fedrec_auditor.attacks.parts.supervised import get_macro_auc, get_macro_f1
 from fedrec_auditor.auditor.games.metrics import (
     BALANCED_ACC,
     GAIN_METRIC,
-    KNOWN_CLASS_CODE,
     MACRO_F1,
+    NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,
 )
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.calibration
 
 def compute_metric(name: str, case: Guesses) -> float:
     """Metric of one draw over all users, by scikit-learn."""
-    asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
+    asked = case.class_guesses[0] != NOT_GUESSED_CODE
     truth, guess, scores = (
-        case.true_codes[asked],
-        case.guessed_codes[0][asked],
+        case.true_classes[asked],
+        case.class_guesses[0][asked],
         case.scores[0][asked],
     )
     if name == MACRO_F1:
@@ -55,10 +55,10 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
         shift = rng.normal(0, spread, size=(r, 1)) * sign
         score = 0.7 * sign + hard + shift + 0.5 * rng.normal(size=(r, users))
         guessed = (score > 0).astype(np.int64)
-        guessed[rng.random((r, users)) < 0.3] = KNOWN_CLASS_CODE
+        guessed[rng.random((r, users)) < 0.3] = NOT_GUESSED_CODE
         return Guesses(
-            true_codes=truth,
-            guessed_codes=guessed,
+            true_classes=truth,
+            class_guesses=guessed,
             n_classes=2,
             scores=np.stack([-score, score], axis=2),
         )
@@ -82,26 +82,26 @@ def draw_guesses(users: int, classes: int, draws: int, rng: np.random.Generator)
     likely = np.log(shares) + 1.5 * np.eye(classes)[truth] + 0.7 * rng.gumbel(size=(users, classes))
     scores = likely + 0.3 * rng.gumbel(size=(draws, users, classes))
     guessed = scores.argmax(axis=2)
-    guessed[rng.random(guessed.shape) < 0.3] = KNOWN_CLASS_CODE
-    return Guesses(true_codes=truth, guessed_codes=guessed, n_classes=classes, scores=scores)
+    guessed[rng.random(guessed.shape) < 0.3] = NOT_GUESSED_CODE
+    return Guesses(true_classes=truth, class_guesses=guessed, n_classes=classes, scores=scores)
 
 
 def blind(case: Guesses) -> Guesses:
     """Guesses of the same users and draws by class frequencies only."""
     shares = 1 / np.arange(1, case.n_classes + 1)
-    return replace(case, random_probs=np.tile(shares / shares.sum(), (len(case.guessed_codes), 1)))
+    return replace(case, guess_probs=np.tile(shares / shares.sum(), (len(case.class_guesses), 1)))
 
 
 def compute_metrics(case: Guesses) -> dict[str, float]:
     """Metrics of a large number of users, taken as the true values."""
     tally, blinded = (each.guess_counts.sum(axis=1) for each in (case, blind(case)))
-    asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
+    asked = case.class_guesses[0] != NOT_GUESSED_CODE
     assert case.scores is not None
     return {
         MACRO_F1: float(get_macro_f1(tally).mean()),
         GAIN_METRIC: float((get_macro_f1(tally) - get_macro_f1(blinded)).mean()),
         BALANCED_ACC: float((tally[0, 0] / tally[0, 1]).mean()),
-        "AUC": get_macro_auc(case.true_codes[asked], case.scores[0][asked]),
+        "AUC": get_macro_auc(case.true_classes[asked], case.scores[0][asked]),
     }
 
 

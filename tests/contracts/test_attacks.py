@@ -335,7 +335,7 @@ class KnowsTheOrder(LinksByChance):
                 emptied(server, rng, always=False), Vantage.SERVER, QUICK_MAX_USERS, rng
             )
             if hidden is not None and np.array_equal(_last(hidden.view), _last(view)):
-                found[np.arange(messages), hidden.sender_indices] = 1.0
+                found[np.arange(messages), hidden.true_sender_indices] = 1.0
         return found
 
 

@@ -115,7 +115,7 @@ def test_foreseen(estimator: Estimator) -> None:
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
     leak = gaussian(1.0)
-    foreseen = estimator.predict_limit(20_000, rates, delta=delta, alpha=0.05)
+    foreseen = estimator.predict_bound(20_000, rates, delta=delta, alpha=0.05)
     worlds = worlds_of(leak.a, leak.b)
     measured = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
     assert 0.7 * foreseen < measured < 1.3 * foreseen, f"{measured}, and {foreseen} was foreseen"
@@ -328,10 +328,10 @@ class Boasts(_Correct):
 class ForeseesTooMuch(_Correct):
     """Faulty estimator: expects twice the bound if there are several thresholds."""
 
-    def predict_limit(
+    def predict_bound(
         self, samples: int, rates: EventRates, *, delta: float, alpha: float
     ) -> float:
-        found = super().predict_limit(samples, rates, delta=delta, alpha=alpha)
+        found = super().predict_bound(samples, rates, delta=delta, alpha=alpha)
         return found if len(rates[0]) == 1 else 2.0 * found
 
 

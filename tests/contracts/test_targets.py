@@ -94,7 +94,7 @@ def list_unsent_units(case: TargetCase) -> list[Unit]:
 
     The random generator is the same.
     """
-    interactions, broadcast = case.round_inputs(0)
+    interactions, broadcast = case.get_round_inputs(0)
     ratings = interactions.ratings.copy()
     ratings.data[:] = np.where(ratings.data > 2, 1.0, 5.0)
 

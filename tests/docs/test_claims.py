@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.judging.catalogue import (
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, EpsilonTableRow
-from fedrec_auditor.reports.say import format_lower_4_digits, format_number, format_upper_4_digits
+from fedrec_auditor.reports.say import format_ceil_4_digits, format_floor_4_digits, format_number
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.blocks import ROOT
@@ -51,7 +51,7 @@ def get_line(row: CatalogueRow) -> tuple[str, ...]:
 def get_row(row: EpsilonTableRow) -> tuple[str, ...]:
     """A line of the table for an epsilon printed in a paper's table."""
     place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {format_number(row.delta)}"
-    holds = f"{format_lower_4_digits(row.lower)} to {format_upper_4_digits(row.upper)}"
+    holds = f"{format_floor_4_digits(row.lower)} to {format_ceil_4_digits(row.upper)}"
     return (place, "dp-privrec", "privacy", "printed", "", f"{row.printed:.4f}", holds)
 
 

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Uni
 from fedrec_auditor.auditor.judging.accounting import find_upper_bound, list_accountants
 from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, list_reproductions
-from fedrec_auditor.reports.say import format_upper
+from fedrec_auditor.reports.say import format_ceil
 from fedrec_auditor.reports.writers.reproductions import PaperRun, RunResults, encode_json
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -118,7 +118,7 @@ def test_proved_epsilons_of_dp_privrec_on_the_pages() -> None:
     bound = find_upper_bound(DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, list_accountants())
     assert f"epsilon {round(bound.epsilon):,} at delta 1e-6" in PAGE
     bound = find_upper_bound(DpPrivrec(), scope, ML_100K, 1e-8, list_accountants())
-    printed = rf"{format_upper(bound.epsilon)}\s+\(delta\s+1e-8\)"
+    printed = rf"{format_ceil(bound.epsilon)}\s+\(delta\s+1e-8\)"
     assert re.search(printed, text_of("what-epsilon-means"))
 
 

@@ -42,7 +42,7 @@ from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.auditor.verification import verify_ldp
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.record import Sweep
-from fedrec_auditor.reports.say import format_lower, format_upper
+from fedrec_auditor.reports.say import format_ceil, format_floor
 from fedrec_auditor.targets.components import Payload
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated.learners import NcfLearner
@@ -408,15 +408,15 @@ def test_figures_in_prose_are_those_of_the_accountants() -> None:
     text, noise = " ".join(" ".join(pages).split()), {"gaussian": 1.1, "rate": 0.01, "rounds": 1000}
     least, _, replaced, _ = (x.accounted.epsilon for x in account(**noise, delta=1e-6).findings)
     fixed = account(**noise, delta=1e-6, sampling="fixed", users=4800).total
-    ends = f"{format_lower(fixed.measured.epsilon)} and {format_upper(fixed.accounted.epsilon)}"
+    ends = f"{format_floor(fixed.measured.epsilon)} and {format_ceil(fixed.accounted.epsilon)}"
     assert f"between {ends} for fixed-size sampling, and {least:.3f} for Poisson" in text
-    assert f"at most **{format_upper(least)}** at delta **1e-6**" in text
-    assert f"epsilon is {format_upper(replaced)} if a user's data are *replaced*" in text
+    assert f"at most **{format_ceil(least)}** at delta **1e-6**" in text
+    assert f"epsilon is {format_ceil(replaced)} if a user's data are *replaced*" in text
     right = math.ceil(100 * compute_guess_probability(least, 1e-6))
     assert f"right at most {right}% of the time" in text
     for delta in ("1e-3", "1e-5", "1e-7"):
         bound = account(gaussian=1.0, delta=float(delta)).total.accounted
-        assert f"{format_upper(bound.epsilon)} at delta {delta}" in text
+        assert f"{format_ceil(bound.epsilon)} at delta {delta}" in text
 
 
 def test_the_tables_have_rows() -> None:

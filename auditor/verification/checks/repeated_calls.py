@@ -50,7 +50,7 @@ class ColumnsWithoutNoise(NamedTuple):
     """
 
     columns: tuple[int, ...] = ()
-    has_changes: bool = False
+    has_clocks: bool = False
 
 
 def detect_clocks(
@@ -246,7 +246,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     sampler, seed = evidence.make_check_sampler("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (
-        sampler.draw_each_input(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
+        sampler.draw_per_input(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
     repeated = [place for place in range(len(inputs)) if np.array_equal(first[place], fresh[place])]
     constant = [place for place in repeated if (first[place] == first[place][0]).all()]

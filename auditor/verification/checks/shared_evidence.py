@@ -365,7 +365,7 @@ def _has_repeats(calls: NDArray[Any], alpha: float) -> bool:
 
 
 # Maximum number of outputs that the checks draw, relative to the draws of the measurement.
-MAX_SHARE_OF_DRAWS = 0.5
+MAX_CHECK_SHARE = 0.5
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
 # single checks. The order determines which child of the seed each purpose uses.
 DRAW_SHARES = {
@@ -423,8 +423,8 @@ class CheckEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(2, int(share * MAX_SHARE_OF_DRAWS * self.n_measurement_draws * len(self.inputs)))
-        return (sampler or self.sampler).with_draw_limit(most)
+        most = max(2, int(share * MAX_CHECK_SHARE * self.n_measurement_draws * len(self.inputs)))
+        return (sampler or self.sampler).limit_draws(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
         """Returns the sampler, limited to the draws that are planned for the check of this name."""
@@ -436,7 +436,7 @@ class CheckEvidence:
         ``part``: name of the check, a key of ``DRAW_SHARES``.
         """
         n = len(self.inputs)
-        return DRAW_SHARES[part] * (MAX_SHARE_OF_DRAWS * self.n_measurement_draws * n) / n
+        return DRAW_SHARES[part] * (MAX_CHECK_SHARE * self.n_measurement_draws * n) / n
 
     @cached_property
     def output_size(self) -> int:
@@ -493,4 +493,4 @@ class CheckEvidence:
                 "samples or seconds."
             )
         sampler, seeds = self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count)
-        return stack_draws(sampler.draw_each_input(self.inputs, seeds, size))
+        return stack_draws(sampler.draw_per_input(self.inputs, seeds, size))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.fit import CheckResult
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, limit_underflow
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, lift_underflow
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     CheckEvidence,
     ClaimUnderTest,
@@ -143,7 +143,7 @@ def _check_distribution(
         copy = worst_case.copy_mechanism
         ask = dist.log_prob if copy is None else copy.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
-        table = limit_underflow(table, claim.epsilon)
+        table = lift_underflow(table, claim.epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):
             only = np.isfinite(table[a]) & np.isneginf(table[b])
             reached = np.exp(table[a][only]).sum() if worst_case.exhaustive else float(only.any())
@@ -159,7 +159,7 @@ def _check_distribution(
     for a, b in pairs:
         asked = batch[a][:_MAX_LOG_PROBS]
         log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])
-        own, other = log_probs if asked.ndim > 1 else limit_underflow(log_probs, claim.epsilon)
+        own, other = log_probs if asked.ndim > 1 else lift_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
         if claim.is_any_epsilon_refuted(hits, len(only)):

@@ -30,7 +30,7 @@ _MAX_SAMPLES = 1 << 50
 # rule that guesses the world of each output, they are the shares of right and of wrong guesses.
 EventRates = tuple[NDArray[np.float64], NDArray[np.float64]]
 # Rates of a single event that always occurs in the first world and never in the second.
-CERTAIN_EVENT_RATES: EventRates = (np.ones(1), np.zeros(1))
+PERFECT_GUESS_RATES: EventRates = (np.ones(1), np.zeros(1))
 
 
 class DrawPlan(NamedTuple):
@@ -46,7 +46,7 @@ class DrawPlan(NamedTuple):
     alpha: float
 
 
-class EpsilonLimit(NamedTuple):
+class EpsilonBound(NamedTuple):
     """Lower bound on epsilon that follows from counts of events, with its distinguishing event.
 
     epsilon: the lower bound.
@@ -73,7 +73,7 @@ class BoundResult(NamedTuple):
     """
 
     n_draws: int
-    compute_bound: Callable[[float], EpsilonLimit]
+    compute_bound: Callable[[float], EpsilonBound]
     remark: str = ""
 
 
@@ -108,7 +108,7 @@ class Estimator(ABC):
         """
 
     @abstractmethod
-    def predict_limit(
+    def predict_bound(
         self, samples: int, rates: EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
@@ -127,7 +127,7 @@ class Estimator(ABC):
         delta: delta of the bound.
         alpha: error of the bound, 1 minus its confidence.
         """
-        return self.predict_limit(samples, CERTAIN_EVENT_RATES, delta=delta, alpha=alpha)
+        return self.predict_bound(samples, PERFECT_GUESS_RATES, delta=delta, alpha=alpha)
 
     def measure_bounds(
         self,

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.auditor.worlds import guesses, selection
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonLimit
+from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -64,8 +64,8 @@ class JointBinomial(base.Estimator):
         """
         selecting, counting, judging = rng.spawn(3)
         chosen = selection.select_rules(worlds, request, selecting, comparison_rng=judging)
-        remaining = chosen.count_remaining(worlds, request.samples)
-        draws, share = guesses.count_coin_tosses(worlds, remaining)
+        remaining = chosen.count_draws_left(worlds, request.samples)
+        draws, share = guesses.plan_test_draws(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
         drawn, rules = (first, draws - first), chosen.rules
@@ -90,10 +90,10 @@ class JointBinomial(base.Estimator):
             witness = selection.make_guess_witness(worlds, pair, rule, counts[best], drawn)
         all_right = GuessCounts.make_perfect(draws, share)
 
-        def limit(alpha: float) -> EpsilonLimit:
+        def limit(alpha: float) -> EpsilonBound:
             error = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
-            return EpsilonLimit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
+            return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
         return BoundResult(chosen.outputs_in_total + draws, limit)
 
@@ -111,7 +111,7 @@ class JointBinomial(base.Estimator):
         alpha = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
         return super().bound_perfect_guesses(samples, delta=delta, alpha=alpha)
 
-    def predict_limit(
+    def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of guesses equal their
@@ -121,7 +121,7 @@ class JointBinomial(base.Estimator):
         of draws per input. ``rates``: shares of right and of wrong guesses of each possible rule.
         ``alpha``: error of the bound, 1 minus its confidence.
         """
-        draws = 2 * (samples - selection.plan_split_size(samples))
+        draws = 2 * (samples - selection.plan_selection_size(samples))
         return guesses.predict_best_bound(draws, rates, delta, alpha)
 
 
@@ -167,7 +167,7 @@ class AllThresholds(base.Estimator):
             scores = selection.draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
 
-        def limit(alpha: float) -> EpsilonLimit:
+        def limit(alpha: float) -> EpsilonBound:
             error = alpha / comb(len(scores), 2)
             bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
             pair, band = max(bands.items(), key=lambda found: found[1].bound_epsilon(delta))
@@ -175,7 +175,7 @@ class AllThresholds(base.Estimator):
             words = band.describe(k)
             if event is not None:
                 words = event if band.is_above[k] else f"not: {event}"
-            return EpsilonLimit(
+            return EpsilonBound(
                 epsilon=band.bound_epsilon(delta),
                 largest_possible=max(
                     guesses.find_attainable_bound(scores[a], scores[b], delta=delta, alpha=error)
@@ -191,7 +191,7 @@ class AllThresholds(base.Estimator):
 
         return BoundResult(sum(sizes), limit)
 
-    def predict_limit(
+    def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
@@ -227,7 +227,7 @@ def _score_rows(
     """
     selecting, counting = rng.spawn(2)
     chosen = selection.select_rules(worlds, request, selecting)
-    remaining = chosen.count_remaining(worlds, request.samples)
+    remaining = chosen.count_draws_left(worlds, request.samples)
     table = chosen.count_guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
     world = int(np.argmin(remaining))
     hits = table[:, world].tolist()

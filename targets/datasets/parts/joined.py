@@ -112,7 +112,7 @@ class InteractionRows:
         """
         return np.asarray(self.users.id_indices * np.int64(self.shape[1]) + self.items.id_indices)
 
-    def select_latest(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
+    def build_rating_matrix(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
         """Returns a matrix with the latest rating of each user-item pair, and their times.
 
         The matrix has the shape (users, items), and the times have the order of its stored ratings.
@@ -251,7 +251,7 @@ def join_files(
     codes = _read_cells(users, cells, pairs, pairs.users, "user")
     titled: CellParsers = {1: ("a title", str), **genres}
     titles, *flags = _read_cells(movies, titled, pairs, pairs.items, "movie")
-    table, times = pairs.select_latest()
+    table, times = pairs.build_rating_matrix()
     if table.nnz < len(pairs.ratings):
         raise _make_repeat_error(pairs)
     return Interactions(

@@ -205,7 +205,7 @@ class ItemKnn(BitUploadSystem):
 
     neighbours: Count = 20
 
-    is_corrected = False
+    has_flip_correction = False
     """Whether similarities are corrected for the flips by A^-1 (equations 7, 9 and 10)."""
 
     @property
@@ -233,7 +233,7 @@ class ItemKnn(BitUploadSystem):
 
         The published model has the neighbours' indices and similarities. ``rng`` is not used.
         """
-        flip = self.randomizer if self.is_corrected else None
+        flip = self.randomizer if self.has_flip_correction else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = count_pairs(uploads.components["bits"])
         n_users, inverse = len(uploads.users), self.misprinted_inverse
@@ -261,7 +261,7 @@ class FlippedItemKnn(ItemKnn):
 
     epsilon: FlipEpsilon = 1.0
 
-    noise_setting = NoiseSetting(budgets=("epsilon",))
+    noise_setting = NoiseSetting(budget_names=("epsilon",))
 
     @property
     @abstractmethod
@@ -323,7 +323,7 @@ class CentralMf(BitUploadSystem):
     negatives: Annotated[Count, "negatives drawn per interaction"] = 4
 
     tuned_values = MappingProxyType({"factors": 16})
-    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
+    noise_setting = NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
     init_scale = 0.01
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 

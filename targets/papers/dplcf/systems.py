@@ -83,7 +83,7 @@ class DplcfSp(FlippedItemKnn):
 
     unprotected_name = "lcf-ub"
     flip_kind = "symmetric"
-    is_corrected = True
+    has_flip_correction = True
 
     @property
     def misprinted_inverse(self) -> NDArray[np.float64] | None:
@@ -126,7 +126,7 @@ class DplcfAp(FlippedItemKnn):
 
     unprotected_name = "lcf-ub"
     flip_kind = "asymmetric"
-    is_corrected = True
+    has_flip_correction = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -96,7 +96,7 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
     ``ratings``: number of the user's other ratings, all equal to R.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
     """
-    users = np.stack(sgd_mf.fit_with_and_without(bound, 2, n_fit_steps, ratings))
+    users = np.stack(sgd_mf.fit_neighbouring_users(bound, 2, n_fit_steps, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))

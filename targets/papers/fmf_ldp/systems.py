@@ -72,7 +72,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
     colluding: ShareOrZero = 0.0
 
     unprotected_name = "fcf"
-    noise_setting = NoiseSetting(budgets=("epsilon",))
+    noise_setting = NoiseSetting(budget_names=("epsilon",))
 
     @property
     def sizes(self) -> Sizes:

@@ -50,7 +50,7 @@ def _bound_epsilon(event: dp.DpEvent, delta: float) -> float:
     return Pld().bound(event, delta=delta, scope=_SERVER).epsilon
 
 
-def compute_upper_bound(*, clients: int, n_users: int, delta: float) -> float:
+def compute_upper_epsilon(*, clients: int, n_users: int, delta: float) -> float:
     """Returns an upper bound on the epsilon of replacing one client in 1000 rounds of DP-PrivRec.
 
     ``clients``: number of users per round, drawn without replacement.
@@ -62,7 +62,7 @@ def compute_upper_bound(*, clients: int, n_users: int, delta: float) -> float:
     return _bound_epsilon(_compose_rounds(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
 
 
-def compute_lower_bound(*, clients: int, n_users: int, delta: float) -> float:
+def compute_lower_epsilon(*, clients: int, n_users: int, delta: float) -> float:
     """Returns a lower bound on the epsilon of replacing one client in 1000 rounds of DP-PrivRec.
 
     The bound is the epsilon of two neighbouring data sets.
@@ -116,12 +116,12 @@ class PrintedEpsilon:
         """Lower bound on the true epsilon of these settings, which two neighbouring data sets
         attain.
         """
-        return compute_lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
+        return compute_lower_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
     def upper(self) -> float:
         """Proved upper bound on the true epsilon of these settings."""
-        return compute_upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
+        return compute_upper_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
 def printed_epsilons() -> Iterator[PrintedEpsilon]:
@@ -235,7 +235,7 @@ def compare_sampling() -> Iterator[ClaimedAndComputed]:
     """
     for n, m in _DATA_SIZES:
         of = {"clients": m, "n_users": n}
-        yield compute_lower_bound(**of, delta=1e-6), compute_upper_bound(**of, delta=1e-6), of
+        yield compute_lower_epsilon(**of, delta=1e-6), compute_upper_epsilon(**of, delta=1e-6), of
 
 
 def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
@@ -320,7 +320,7 @@ def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
     """
     for n, m in _DATA_SIZES:
         fewer = _bound_epsilon(_compose_rounds(n, m, n // m, _MULTIPLIER), 1e-6)
-        attained = compute_lower_bound(clients=m, n_users=n, delta=1e-6)
+        attained = compute_lower_epsilon(clients=m, n_users=n, delta=1e-6)
         yield fewer, attained, {"rounds": n // m, "m": m, "n": n}
 
 
@@ -359,7 +359,7 @@ def compare_pure_epsilons() -> Iterator[ClaimedAndComputed]:
     The paper's tables print infinity at delta 0.
     """
     for n, m in _DATA_SIZES:
-        yield math.inf, compute_lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
+        yield math.inf, compute_lower_epsilon(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
 def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:

@@ -142,7 +142,7 @@ class DpPrivrec(Privrec):
     as_published: Annotated[bool, "as printed, flaws included"] = True
 
     unprotected_name = "privrec"
-    noise_setting = NoiseSetting(noise=("multiplier",), noiseless_value=1e-6)
+    noise_setting = NoiseSetting(noise_names=("multiplier",), noiseless_value=1e-6)
 
     def init_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """Returns the first broadcast: the initial model, and the clipping bound (array "clip")."""

@@ -15,10 +15,10 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.profile_fit import (
-    can_solve_participation,
+    can_infer_participation,
     has_readable_model,
+    infer_participation,
     measure_profile_fit,
-    solve_participation,
 )
 from fedrec_auditor.attacks.parts.uploads import (
     assign_pseudonyms,
@@ -426,24 +426,24 @@ def view_training(
     ids=["decay", "momentum", "averaging", "turns", "shuffled", "sum of models", "sums of turns"],
 )
 def test_members_are_distinguished_for_any_linear_server(view: View) -> None:
-    assert can_solve_participation(view)
-    found = solve_participation(view, DATA.ratings)
+    assert can_infer_participation(view)
+    found = infer_participation(view, DATA.ratings)
     assert found[MEMBERS].min() > 0.9 * found[MEMBERS].max() > 10 * abs(found[~MEMBERS]).max()
 
 
 def test_unknown_profiles_act_as_noise() -> None:
     """With half of the profiles known, the result is better than chance but not exact."""
     view, known = view_training(send_step, server=decay), np.arange(0, DATA.n_users, 2)
-    area = metrics.get_auc(solve_participation(view, DATA.ratings[known]), MEMBERS[known])
+    area = metrics.get_auc(infer_participation(view, DATA.ratings[known]), MEMBERS[known])
     assert 0.6 < area < 1.0
 
 
 def test_views_without_computable_sums_are_refused() -> None:
     view = view_training(send_step, server=decay)
-    assert not can_solve_participation(view_training(send_noisy_step, server=decay))  # random steps
-    assert not can_solve_participation(replace(view, public=replace(view.public, device_code=None)))
+    assert not can_infer_participation(view_training(send_noisy_step, server=decay))  # random steps
+    assert not can_infer_participation(replace(view, public=replace(view.public, device_code=None)))
     single_model = replace(view, rounds=view.rounds[-1:])  # no step between models
-    assert not can_solve_participation(single_model)
-    assert not can_solve_participation(view, 10**6)  # more than fits in memory
-    found = solve_participation(view_training(send_step, server=sum_signs), DATA.ratings)
+    assert not can_infer_participation(single_model)
+    assert not can_infer_participation(view, 10**6)  # more than fits in memory
+    found = infer_participation(view_training(send_step, server=sum_signs), DATA.ratings)
     assert metrics.get_auc(found, MEMBERS) < 1.0

@@ -53,7 +53,7 @@ def test_an_item_needs_all_of_its_rows() -> None:
     bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # row of another item
     seen = make_view(
         send({"b": Dense(bits, Payload.BITS)}), users=N, items=M, item_rows=rows
-    ).align_items()
+    ).align_item_rows()
     readers, found = read_all(seen)
     assert readers == ["ClearEntriesReader"]
     assert ((found > 0) == own).all()
@@ -70,7 +70,7 @@ def test_an_item_needs_all_of_its_rows_in_one_round() -> None:
         for column in rows.T:
             bits[:, column] = some
         rounds.append(send({"b": Dense(bits, Payload.BITS)}))
-    _, found = read_all(make_view(*rounds, users=N, items=M, item_rows=rows).align_items())
+    _, found = read_all(make_view(*rounds, users=N, items=M, item_rows=rows).align_item_rows())
     assert not (found > 0)[~own].any()
     assert (found > 0)[own].mean() > 0.97
 

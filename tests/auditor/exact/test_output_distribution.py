@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     MAX_NEG_LOG_PROB,
     Density,
     is_single_precision,
-    limit_underflow,
+    lift_underflow,
 )
 from fedrec_auditor.auditor.verification.checks.support import check_support
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
@@ -143,7 +143,7 @@ LOGS = st.one_of(st.just(-math.inf), st.floats(-2000.0, 0.0), st.floats(-750.0, 
 
 @given(hnp.arrays(np.float64, (3, 4), elements=LOGS), st.floats(0.0, 2000.0))
 def test_underflow_is_raised_only_as_far_as_the_claim_allows(log_probs: Any, claim: float) -> None:
-    raised = limit_underflow(log_probs, claim)
+    raised = lift_underflow(log_probs, claim)
     assert (raised >= log_probs).all()
     assert (raised.max(axis=0) == log_probs.max(axis=0)).all()
     changed = raised != log_probs

@@ -46,7 +46,7 @@ from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.pilot_rules import N_COORDINATE_SCORES, LinearRule
+from fedrec_auditor.auditor.worlds.pilot_rules import N_MESSAGE_SCORES, LinearRule
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.compute import DEFAULT_MACHINE
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
@@ -73,7 +73,7 @@ def get_bound(
     """Bound at a confidence that no test misses by chance; stored chunks are not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = RunSampler(
-        simulation=simulation, game_key="test", chunk_size=20, store=store or MemoryChunkStore()
+        simulation=simulation, store_key="test", chunk_size=20, store=store or MemoryChunkStore()
     ).make_worlds(
         ("in", "out"),
         USER,
@@ -116,7 +116,7 @@ def test_worlds_differ_only_in_the_canary_within_the_scope(
     found = list(design_extreme_canaries(scope, POPULATION))
     assert found
     for canary in found:
-        one, other = canary.both_populations
+        one, other = canary.both_data_sets
         assert one.n_users == other.n_users == POPULATION.n_users + 1
         before, after = one.ratings.toarray(), other.ratings.toarray()
         np.testing.assert_array_equal(before[:-1], after[:-1])
@@ -228,7 +228,7 @@ def test_a_steering_server_reaches_the_sensitivity_of_the_proof() -> None:
     """At a broadcast of zeros the gradient of a rating is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
     honest = get_first_broadcast(run_round(system, POPULATION, rng))
-    sent = crowd_game.alter_broadcast(honest)
+    sent = crowd_game.make_altered_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
     found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
@@ -298,7 +298,7 @@ def test_features_of_shuffled_reports_ignore_their_senders() -> None:
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
-    assert features["shuffled"].shape == (7, 1 + N_COORDINATE_SCORES)
+    assert features["shuffled"].shape == (7, 1 + N_MESSAGE_SCORES)
     assert not features["shuffled"][:, 1:].any()
     assert features["server"].shape[1] > 1  # the server sees the senders
 
@@ -309,7 +309,7 @@ def test_sums_and_largest_messages_equal_those_of_uploads() -> None:
     broadcast = get_first_broadcast(run_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
-    everybody = canary.both_populations[0]
+    everybody = canary.both_data_sets[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
     values = projection.project_messages(sent, rounds.directions["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
@@ -341,13 +341,13 @@ def test_runs_depend_only_on_the_generator_and_are_stored() -> None:
     def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
         return (function(*each) for each in reversed(arguments))
 
-    draws = RunSampler(simulation=counted, game_key="one", chunk_size=3, store=store)
+    draws = RunSampler(simulation=counted, store_key="one", chunk_size=3, store=store)
     first = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     again = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     assert counted.runs == 10
     np.testing.assert_array_equal(first, again)
     other = RunSampler(
-        simulation=_CountedRuns(), game_key="one", chunk_size=3, run_chunks=backwards, store=None
+        simulation=_CountedRuns(), store_key="one", chunk_size=3, run_chunks=backwards, store=None
     )
     np.testing.assert_array_equal(other.draw_features("it", 0, 10, np.random.default_rng(5)), first)
     assert not np.array_equal(draws.draw_features("it", 1, 10, np.random.default_rng(5)), first)
@@ -378,7 +378,7 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
     for setting in game.make_setups(ground, np.random.default_rng(1)):
         assert isinstance(setting, GameSetup)
         store = MemoryChunkStore()
-        for scope, delta in setting.measured_scopes:
+        for scope, delta in setting.scope_deltas:
             if scope.vantage is not vantage:
                 continue
             # All bounds use the same runs, those of one seed.

@@ -350,7 +350,7 @@ def test_groups_are_by_activity_taste_and_attributes() -> None:
     for key, groups in found.items():
         if key in CROWD.attributes:
             sizes = np.bincount(CROWD.attributes[key].codes)
-            assert len(groups) == np.count_nonzero(sizes >= game_module.MIN_GROUP_SIZE)
+            assert len(groups) == np.count_nonzero(sizes >= game_module.MIN_GROUP_USERS)
 
 
 def test_users_without_a_success_are_omitted() -> None:

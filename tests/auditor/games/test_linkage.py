@@ -154,7 +154,7 @@ def test_hidden_messages_carry_no_sender() -> None:
             sent = last.shuffled["bits"]
         whose = sent.to_dense(np.arange(30)).argmax(axis=1)
         assert (whose != np.arange(30)).any()
-        assert np.array_equal(whose, hidden.sender_indices)
+        assert np.array_equal(whose, hidden.true_sender_indices)
 
 
 def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:

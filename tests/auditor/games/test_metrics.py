@@ -17,8 +17,8 @@ from fedrec_auditor.attacks.parts.supervised import get_macro_f1
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import (
     GAIN_METRIC,
-    KNOWN_CLASS_CODE,
     MACRO_F1,
+    NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,
     get_mean_f1,
@@ -256,9 +256,9 @@ def test_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     truth, guessed = rng.integers(classes, size=n), rng.integers(classes, size=(draws, n))
     asked = rng.random((draws, n)) < 0.7
     asked[:, 0] = True
-    guessed[~asked] = KNOWN_CLASS_CODE
+    guessed[~asked] = NOT_GUESSED_CODE
     scores = rng.integers(6, size=(draws, n, classes)).astype(float)
-    case = Guesses(true_codes=truth, guessed_codes=guessed, n_classes=classes, scores=scores)
+    case = Guesses(true_classes=truth, class_guesses=guessed, n_classes=classes, scores=scores)
     result = estimate_metrics(case, confidence=0.9, rng=rng)
     expected: dict[str, list[float]] = {name: [] for name in result}
     for draw in range(draws):
@@ -288,12 +288,12 @@ def test_random_guesses_have_the_mean_metric_over_guesses() -> None:
     sampled = []
     for _ in range(20):
         guesses = rng.choice(3, p=probabilities[0], size=(500, len(truth)))
-        counted = Guesses(true_codes=truth, guessed_codes=guesses, n_classes=3).guess_counts
+        counted = Guesses(true_classes=truth, class_guesses=guesses, n_classes=3).guess_counts
         tallies = counted.sum(axis=1)
         sampled.append(get_macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)
     expected = get_mean_f1(
-        Guesses(true_codes=truth, guessed_codes=asked, n_classes=3, random_probs=probabilities)
+        Guesses(true_classes=truth, class_guesses=asked, n_classes=3, guess_probs=probabilities)
     )
     error = np.std(sampled) / np.sqrt(len(sampled))
     assert abs(np.mean(sampled) - expected) < 4 * error
@@ -305,8 +305,8 @@ def test_a_gain_compares_guesses_on_the_same_users_and_draws() -> None:
     truth = rng.integers(2, size=300)
     worse = np.where(rng.random((3, 300)) < 0.7, truth, 1 - truth)
     better = np.where(rng.random((3, 300)) < 0.1, truth, worse)
-    good = Guesses(true_codes=truth, guessed_codes=better, n_classes=2)
-    bad = Guesses(true_codes=truth, guessed_codes=worse, n_classes=2)
+    good = Guesses(true_classes=truth, class_guesses=better, n_classes=2)
+    bad = Guesses(true_classes=truth, class_guesses=worse, n_classes=2)
     found = estimate_metrics(good, confidence=0.95, rng=rng, baseline=bad)
     gain = found[GAIN_METRIC]
     assert gain.value == pytest.approx(found[MACRO_F1].value - get_mean_f1(bad))
@@ -319,7 +319,7 @@ def test_draws_widen_the_interval() -> None:
     """One of two draws of known users is lucky: an interval over users alone is too narrow."""
     truth = np.arange(400) % 2
     lucky, unlucky = truth, (np.arange(400) // 2) % 2
-    case = Guesses(true_codes=truth, guessed_codes=np.stack([lucky, unlucky]), n_classes=2)
+    case = Guesses(true_classes=truth, class_guesses=np.stack([lucky, unlucky]), n_classes=2)
     found = estimate_metrics(case, confidence=0.95, rng=np.random.default_rng(0))[MACRO_F1]
     assert found.low < 0.5
     assert found.high == 1.0
@@ -329,8 +329,8 @@ def test_draws_widen_the_interval() -> None:
 def test_perfect_guesses_have_the_interval_of_n_users() -> None:
     truth = np.arange(50) % 2
     case = Guesses(
-        true_codes=truth,
-        guessed_codes=np.tile(truth, (4, 1)),
+        true_classes=truth,
+        class_guesses=np.tile(truth, (4, 1)),
         n_classes=2,
         scores=np.eye(2)[truth][None].repeat(4, axis=0),
     )

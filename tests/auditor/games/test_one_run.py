@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games.canary import CanarySet, choose_n_canaries, design_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import FIRST_HISTORY_KEY, CanaryScorer, OneRunSimulator
+from fedrec_auditor.auditor.games.one_run import HAS_FIRST_KEY, CanaryScorer, OneRunSimulator
 from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -55,7 +55,7 @@ def get_bound(
     seen = scope_of(Unit.USER, adjacency, vantage)
     run = OneRunSimulator(target=target, canaries=plant(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
-    scores = OneRunScores.build(features[str(vantage)], features[FIRST_HISTORY_KEY][:, 0] > 0.5)
+    scores = OneRunScores.build(features[str(vantage)], features[HAS_FIRST_KEY][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
 
 
@@ -86,7 +86,7 @@ def test_canaries_differ_by_the_unit_and_in_new_items_only(
 def test_a_population_has_the_history_chosen_by_each_coin() -> None:
     found = plant(USER, 5)
     coins = np.array([True, False, False, True, True])
-    extended = found.make_population(coins)
+    extended = found.make_data_set(coins)
     assert extended.n_users == DATA.n_users + 5
     assert (extended.ratings[: DATA.n_users, : DATA.n_items] != DATA.ratings).nnz == 0
     own = extended.ratings[DATA.n_users :].toarray()
@@ -142,7 +142,7 @@ def test_a_system_without_item_tables_is_measured() -> None:
 def test_scores_and_coins_follow_from_the_seed() -> None:
     run = OneRunSimulator(target=Fcf(rounds=1), canaries=plant(USER, 30), vantages=(Vantage.PEERS,))
     first, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
-    for name in (FIRST_HISTORY_KEY, "peers"):
+    for name in (HAS_FIRST_KEY, "peers"):
         np.testing.assert_array_equal(first[name], again[name])
         assert not np.array_equal(first[name], other[name])
 

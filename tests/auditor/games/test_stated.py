@@ -119,7 +119,7 @@ def test_an_empty_history_with_an_upload_is_two_removals_away() -> None:
     for client, halved in ((send_all_gradients, True), (send_own_gradients, False)):
         (played,) = make_setups("training", client, claim, **model)
         assert isinstance(played, GameSetup)
-        assert played.has_two_removals == halved
+        assert played.has_two_user_removals == halved
         # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
         (once,) = make_setups("one-run", client, claim, **model)

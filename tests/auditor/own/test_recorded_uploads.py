@@ -14,7 +14,7 @@ from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uplo
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.own.recorded_uploads import record_training
-from fedrec_auditor.auditor.plan.objects import describe_identity, is_package_member
+from fedrec_auditor.auditor.plan.objects import compute_fingerprint, is_built_in
 from fedrec_auditor.auditor.plan.plan import make_plan
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
@@ -280,19 +280,19 @@ def test_a_changed_file_is_another_recording(tmp_path: Path) -> None:
         )
 
     before = opened()
-    assert describe_identity(opened()) == describe_identity(before)
+    assert compute_fingerprint(opened()) == compute_fingerprint(before)
     with RecordingWriter(tmp_path, n_items=9, kinds="bits") as writer:
         writer.round(3)
         writer.upload(1, {"bits": np.ones(9, dtype=bool)})
-    assert describe_identity(opened()) != describe_identity(before)
+    assert compute_fingerprint(opened()) != compute_fingerprint(before)
     after = opened()
     (path,) = (tmp_path / "rounds" / "3").iterdir()
     path.unlink()
     with RecordingWriter(tmp_path, n_items=9, kinds="bits") as writer:
         writer.round(3)
         writer.upload(1, {"bits": np.zeros(9, dtype=bool)})
-    assert describe_identity(opened()) != describe_identity(after)
-    assert not is_package_member(before)
+    assert compute_fingerprint(opened()) != compute_fingerprint(after)
+    assert not is_built_in(before)
 
 
 def test_recordings_without_senders_are_attacked_at_weaker_vantages(tmp_path: Path) -> None:
@@ -415,9 +415,9 @@ def test_a_recording_with_other_client_code_is_another_audit(
         recording=Recording.open(folder), sender_rows=np.arange(len(users)), user_ids=users
     )
     codes = (None, wrap_system(send_recommendations), wrap_system(lambda history, model, rng: 0.0))
-    made = [describe_identity(replace(bare, simulator=code)) for code in codes]
+    made = [compute_fingerprint(replace(bare, simulator=code)) for code in codes]
     assert len(set(made)) == 3
-    assert describe_identity(replace(bare, simulator=codes[1])) == made[1]
+    assert compute_fingerprint(replace(bare, simulator=codes[1])) == made[1]
 
 
 @pytest.mark.parametrize(("bad", "rounds"), [(np.nan, (1,)), (-np.inf, (1, 2)), (np.nan, (1, 2))])

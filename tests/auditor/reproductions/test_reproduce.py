@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldOutItems
 from fedrec_auditor.reports.record.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.paper import TrainedRows
+from fedrec_auditor.targets.declarations.paper import RetrainedRows
 from tests.command import cli, refusal
 
 
@@ -141,7 +141,7 @@ def test_every_utility_metric_has_a_baseline() -> None:
 
     def measured(target: str) -> tuple[Any, tuple[ReproducedRow, ...]]:
         evaluation = FAMILIES["targets"].load_class(target)().evaluation
-        declared = TrainedRows(place="Table 1", rows=(target,))
+        declared = RetrainedRows(place="Table 1", rows=(target,))
         split = utility.hold_out(evaluation, data, np.random.default_rng(0))
         rng = np.random.default_rng(0)
         return split, train_and_test(declared, target, target, {}, data, rng, True)

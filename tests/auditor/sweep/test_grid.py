@@ -65,7 +65,7 @@ def test_every_system_with_a_noise_setting_scales_its_noise(name):
         turned = make_target(name, Plan(targets=(name,), settings={name: variant.settings}))
         before = made.noise_setting.scale_noise(made, factor)
         assert turned.noise_setting.scale_noise(turned, 1.0) == pytest.approx(before)
-        assert all(before), [turned.noise_setting.noise, turned.noise_setting.budgets]
+        assert all(before), [turned.noise_setting.noise_names, turned.noise_setting.budget_names]
 
 
 @pytest.mark.parametrize("learns", [False, True])
@@ -82,7 +82,7 @@ def test_every_system_with_noise_has_a_noiseless_variant(name, learns):
     assert bool(_describe_twin(made[0], made, plan)) == asks_other_steps
     bare = make_target(made[1].target, made[1].make_plan(plan, 0))
     if bare.noise_setting is not None:
-        (place,) = bare.noise_setting.noise + bare.noise_setting.budgets
+        (place,) = bare.noise_setting.noise_names + bare.noise_setting.budget_names
         assert getattr(bare, place) == bare.noise_setting.noiseless_value
 
 

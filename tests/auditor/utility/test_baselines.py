@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.utility import baselines, hold_out
 from fedrec_auditor.auditor.utility.held_out import make_utility_row
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say.metrics import describe_shortfall
+from fedrec_auditor.reports.say.metrics import describe_utility_shortfall
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import HoldOut, Model, UtilityTest
 from tests.auditor.utility.scorer import Scorer
@@ -55,7 +55,7 @@ def score_by_taste(held: Any, mine: Interactions, users: Any) -> Any:
 
 
 def describe(*rows: UtilityRow) -> str:
-    return describe_shortfall(Section(target="scorer", findings=(), utility=rows))
+    return describe_utility_shortfall(Section(target="scorer", findings=(), utility=rows))
 
 
 @pytest.mark.parametrize("split", RANKED)

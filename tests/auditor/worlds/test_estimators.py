@@ -170,7 +170,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         chosen = selection.select_rules(worlds, plan, selecting, comparison_rng=judging)
         rule, share = chosen.rules[0]
         assert share == 1.0 - selection.SECOND_RULE_ERROR_SHARE
-        draws = sum(chosen.count_remaining(worlds, 100_000))
+        draws = sum(chosen.count_draws_left(worlds, 100_000))
         tables = [rule.count_guesses(fresh[world]) for world in chosen.world_pair]
         one, other = (table * draws // 160_000 for table in tables)
         counts = GuessCounts(
@@ -368,7 +368,7 @@ def test_thin_tails_are_not_chosen_by_chance() -> None:
     budget = RuleTestPlan(n_draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.wrap(lambda x, rng, size: x + rng.laplace(size=size)).make_worlds([0, 1])
     for seed in range(30):
-        size, rng = selection.plan_split_size(100_000), np.random.default_rng(seed)
+        size, rng = selection.plan_selection_size(100_000), np.random.default_rng(seed)
         split = selection.SelectionDraws.draw(worlds, size, rng)
         chosen = split.choose_rule(budget)
         rule = chosen.rule

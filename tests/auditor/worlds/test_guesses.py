@@ -16,15 +16,15 @@ from fedrec_auditor.auditor.worlds.estimators.base import MIN_SAMPLES
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
-    approximate_bound,
+    approximate_epsilon,
     bound_by_event,
     bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
     limit_delta_guesses,
-    plan_coin_tosses,
+    plan_stored_draws,
 )
-from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ERROR_SHARE, plan_split_size
+from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ERROR_SHARE, plan_selection_size
 
 
 @given(st.integers(1, 500), st.data(), st.floats(0.001, 0.4))
@@ -144,7 +144,7 @@ def test_sums_over_millions_of_guesses_are_accurate() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
-    draws, share = plan_coin_tosses(n, m)
+    draws, share = plan_stored_draws(n, m)
     assert share == pytest.approx(n / (n + m))
     assert stats.binom.sf(n, draws, share) < 3e-3  # the Poisson tail is longer for few draws
     assert stats.binom.sf(m, draws, 1 - share) < 3e-3
@@ -193,7 +193,7 @@ def test_the_approximate_bound_is_near_the_bound(right: int, odds: float, alpha:
     wrong = int(right * odds)
     exact = float(bound_epsilon_by_guesses(right, wrong, 0, alpha))
     z = float(stats.norm.isf(alpha))
-    near = float(approximate_bound(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
+    near = float(approximate_epsilon(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
     assert max(near, 0.0) == pytest.approx(exact, abs=0.03)
 
 
@@ -201,7 +201,7 @@ def test_no_counts_exceed_the_largest_bound() -> None:
     """Enumerates all counts of right and wrong guesses in a small sample."""
     for delta in (0.0, 0.05):
         most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
-        draws = 2 * (30 - plan_split_size(30))
+        draws = 2 * (30 - plan_selection_size(30))
         error = (1.0 - SECOND_RULE_ERROR_SHARE) * ALPHA
         failures, alpha = limit_delta_guesses(draws, both=True, delta=delta, alpha=error)
         bounds = [

@@ -121,7 +121,7 @@ def test_rules_guess_on_the_most_informative_outputs(
             )
             for _ in range(2)
         )
-        table = find_rule_by_ratio(np.array([one, other]), budget).interval_guesses
+        table = find_rule_by_ratio(np.array([one, other]), budget).guess_table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()

@@ -19,12 +19,12 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.documents import figures, overview
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import place_labels
-from fedrec_auditor.reports.record.leaks import DISTINGUISHERS
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, group_by_system
 from fedrec_auditor.reports.say import describe_judged_scope
-from fedrec_auditor.reports.say.exposure import Tone, find_exposure
+from fedrec_auditor.reports.say.exposure import CellTone, find_exposure
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers.files import write_pictures
 from fedrec_auditor.reports.writers.svg import __file__, make_svg_file, read_light_palette
@@ -49,7 +49,7 @@ def draw_points(curve: RocRow) -> tuple[list[float], list[float]]:
 
 def test_both_axes_stop_at_the_resolution() -> None:
     curve = roc(0.75, negatives=640)
-    assert figures.find_min_alarm_rate(curve) == pytest.approx(1 / 640)
+    assert figures.find_min_positive_fpr(curve) == pytest.approx(1 / 640)
     drawing = figures.draw_roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
     assert "1 in 640" in drawing
     assert "0.1%: too few data" in drawing
@@ -85,7 +85,7 @@ def check_inside(drawing: str) -> None:
 @settings(max_examples=60)
 @given(rocs(), st.dictionaries(st.sampled_from(figures.MARKED_FALSE_ALARM_RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
-    if figures.find_min_alarm_rate(curve) is not None:
+    if figures.find_min_positive_fpr(curve) is not None:
         rates = figures.MARKED_FALSE_ALARM_RATES
         found = {rate: figures.read_tpr(curve, rate) for rate in rates}
         check_inside(figures.draw_roc_curve(curve, found, guessed))
@@ -94,7 +94,7 @@ def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[floa
 @settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
 def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> None:
-    drawing = overview.draw_ladder(findings)
+    drawing = overview.draw_claims(findings)
     check_inside(drawing)
     assert not re.search(r'="[^"]*inf', drawing)
     labels = [(row.name, row.scope_label) for row in overview.make_claim_rows(findings)]
@@ -106,7 +106,7 @@ def test_any_findings_are_drawn_within_the_picture(findings: list[Finding]) -> N
 def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
     """Absent claims and proofs have no mark, nor have bounds under assumptions."""
     row = overview.EpsilonRow("it", "", finding)
-    shown, claim, proof = row.drawn_bounds
+    shown, claim, proof = row.epsilon_marks
     if shown is not None:
         assert finding.scope.covers(shown.scope)
         assert (shown.delta >= finding.delta, shown.assumptions) == (True, ())
@@ -114,10 +114,10 @@ def test_all_marks_of_a_row_have_its_scope_and_delta(finding: Finding) -> None:
         assert math.isfinite(limit.epsilon)
         covers = limit.scope.covers(finding.scope) and limit.delta <= finding.delta
         assert covers or (limit is claim and finding.verdict is Verdict.VIOLATED)
-    for mark, colour in zip(row.drawn_bounds, ("leak", "claim", "ink"), strict=True):
-        assert len(find_tips(overview.draw_ladder([finding]), colour)) == (mark is not None)
+    for mark, colour in zip(row.epsilon_marks, ("leak", "claim", "ink"), strict=True):
+        assert len(find_tips(overview.draw_claims([finding]), colour)) == (mark is not None)
     missing = [word in row.epsilons_text for word in ("nothing shown", "not claimed", "nothing p")]
-    assert missing == [mark is None for mark in row.drawn_bounds]
+    assert missing == [mark is None for mark in row.epsilon_marks]
 
 
 def find_tips(drawing: str, colour: str) -> list[float]:
@@ -130,7 +130,7 @@ def find_tips(drawing: str, colour: str) -> list[float]:
 def test_marks_are_ordered_and_infinity_lies_beyond_the_axis(record: Record) -> None:
     first = record["fmf-ldp"].findings[0]
     drawn = [
-        overview.draw_ladder([vary(first, measured=replace(first.measured, epsilon=epsilon))])
+        overview.draw_claims([vary(first, measured=replace(first.measured, epsilon=epsilon))])
         for epsilon in (0.5, 9.0, math.inf)
     ]
     one, two, beyond = (find_tips(each, "leak")[0] for each in drawn)
@@ -144,14 +144,14 @@ def test_absent_claims_have_no_mark_and_tiny_ones_keep_the_axis(record: Record) 
     other = vary(first, outside_model="a budget that is not printed")
     derived = vary(first, claim=replace(first.claim, basis=Basis.DERIVED))
     for each in (other, derived):
-        assert "not claimed" in overview.draw_ladder([each])
-        assert find_tips(overview.draw_ladder([each]), "claim") == []
+        assert "not claimed" in overview.draw_claims([each])
+        assert find_tips(overview.draw_claims([each]), "claim") == []
     assumed = {"assumptions": ("nobody colludes",)}
     for name, colour, more in (("measured", "leak", {}), ("accounted", "ink", {"epsilon": 1.0})):
         lost = vary(first, **{name: replace(getattr(first, name), **assumed, **more)})
-        assert find_tips(overview.draw_ladder([lost]), colour) == []  # assumed, or refuted by 2.5
+        assert find_tips(overview.draw_claims([lost]), colour) == []  # assumed, or refuted by 2.5
     tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
-    assert "≤ 0.1<" in overview.draw_ladder([tiny])
+    assert "≤ 0.1<" in overview.draw_claims([tiny])
 
 
 def test_the_overview_quotes_the_largest_gain_and_untested_systems(record: Record) -> None:
@@ -159,7 +159,7 @@ def test_the_overview_quotes_the_largest_gain_and_untested_systems(record: Recor
     best = overview.make_overview_row(glance)
     assert best.attack_advantage == max(leak.advantage for leak in glance.leaks)
     assert best.attack_text == "membership (≥ 92.8% of the gap)"
-    games = (vary(row, family=DISTINGUISHERS) for row in record["fcf"].attacks)
+    games = (vary(row, family=DISTINGUISHER) for row in record["fcf"].attacks)
     others = (vary(row, target="fcf") for row in record["dplcf-sp"].attacks)
     mixed = overview.make_overview_row(get_summary(vary(record, attacks=(*games, *others)), "fcf"))
     assert 0.3 < mixed.attack_advantage < 0.4  # that of dplcf-sp
@@ -197,10 +197,10 @@ def test_shown_epsilons_of_a_cell_are_at_most_those_proved(record: Record) -> No
 def test_calm_cells_are_proved_in_every_scope(record: Record) -> None:
     one, every = record["dplcf-sp"].findings
     calm = find_exposure(Section("it", (one,)), Vantage.SERVER)
-    assert calm.cell_tone is Tone.CALM
+    assert calm.cell_tone is CellTone.CALM
     unknown = vary(every, measured=None)
     both = find_exposure(Section("it", (one, unknown)), Vantage.SERVER)
-    assert both.cell_tone is Tone.OPEN
+    assert both.cell_tone is CellTone.OPEN
 
 
 def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None:
@@ -209,7 +209,7 @@ def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None
     game = vary(one, game="local game over 36 items")
     found = find_exposure(Section("it", (game,)), Vantage.SERVER)
     assert all(each.upper_bound is None for each in found.main_bounds)
-    assert found.cell_tone is Tone.OPEN
+    assert found.cell_tone is CellTone.OPEN
 
 
 SVG = "{http://www.w3.org/2000/svg}"

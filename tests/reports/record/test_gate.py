@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import Exemption, FailOn, Gate, Verdict
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.leaks import DISTINGUISHERS, Severity, find_leaks
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER, Severity, find_leaks
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.say.summary import summarize_systems
@@ -159,7 +159,7 @@ def test_games_and_distinguishers_do_not_assess_leaks(record: Record) -> None:
     shown = judge(record, 1.0, 1.0, 0.5, game="local game over 36 items")
     nobody = vary(found, findings=(shown,), attacks=())
     assert summarize_systems(nobody)[0].assessment.unassessed_text == "leak (no attack ran)"
-    mild = with_attacks(found, ["verify"], DISTINGUISHERS)
+    mild = with_attacks(found, ["verify"], DISTINGUISHER)
     assert summarize_systems(mild)[0].assessment.unassessed_text == "leak (only verify ran)"
     alone = vary(found.attacks[0], baseline=None)
     assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.unassessed_text

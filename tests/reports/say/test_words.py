@@ -130,8 +130,8 @@ def test_proofs_of_the_claim_print_as_the_claim() -> None:
         finding("it", claim, user, upper(proof, user, "a proof"), None)
         for proof in (0.981468, 0.99)
     )
-    assert say.format_finding_upper(kept) == say.format_short(claim.epsilon) == "0.981"
-    assert say.format_finding_upper(broken) == "0.99"
+    assert say.format_proved_epsilon(kept) == say.format_short(claim.epsilon) == "0.981"
+    assert say.format_proved_epsilon(broken) == "0.99"
 
 
 @given(
@@ -149,8 +149,8 @@ def test_equal_epsilons_print_alike_and_bounds_round_outwards(
     found = finding("it", claim, user, *bounds)
     (cell,) = find_exposure(Section("it", findings=(found,)), Vantage.SERVER).main_bounds
     for exactly in (False, True):
-        proved = say.format_finding_upper(found, exactly=exactly)
-        shown = say.format_finding_lower(found, exactly=exactly)
+        proved = say.format_proved_epsilon(found, exactly=exactly)
+        shown = say.format_shown_epsilon(found, exactly=exactly)
         stated = (say.format_number if exactly else say.format_short)(claimed)
         assert (proved == stated) is (more < 1.1)
         assert (shown == stated) is (less > 0.9)
@@ -164,7 +164,7 @@ def test_equal_epsilons_print_alike_and_bounds_round_outwards(
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
-    rounded = (say.format_lower, say.format_upper)
+    rounded = (say.format_floor, say.format_ceil)
     told = (say.format_short, *rounded, say.format_4_digits, say.format_number)
     assert {each(1682.0) for each in told} == {"1,682"}
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}
@@ -274,7 +274,7 @@ def test_systems_not_shown_to_beat_their_baseline_are_named(
     rows = [add_baseline(utility("fcf", 0.31, None), *gap) for gap in gaps]
     level = f"{0.31 - gaps[-1][0]:.3g}"
     expected = said and f"{HR} is 0.31 for the system, and {level} by {POPULAR}. {said}"
-    assert metrics.describe_shortfall(vary(record, utility=tuple(rows))["fcf"]) == expected
+    assert metrics.describe_utility_shortfall(vary(record, utility=tuple(rows))["fcf"]) == expected
     assert describe(record, *rows).endswith(said or "by random ranking.")
     assert f"comparison, HR@10 is {level} by {POPULAR}, 0.1 by random" in describe(record, *rows)
 
@@ -283,7 +283,7 @@ def test_differences_of_errors_have_the_opposite_sign(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
     for by, said in ((-0.1, ""), (0.1, f"{NOT} better than two means {ONE}: {NOTHING}")):
         changed = vary(record, utility=(add_baseline(row, by, 0.05, "two means"),))
-        got = metrics.describe_shortfall(changed["fcf"])
+        got = metrics.describe_utility_shortfall(changed["fcf"])
         assert got.endswith(said)
     assert said in describe(record, add_baseline(row, 0.1, 0.05, "two means"))
 
@@ -291,12 +291,12 @@ def test_differences_of_errors_have_the_opposite_sign(record: Record) -> None:
 def test_shortfalls_below_guessing_mention_no_other_baseline(record: Record) -> None:
     """A ranking that learns nothing, such as `random`, or one after part of the training."""
     lost = add_baseline(utility("fcf", 0.09, None), -0.2, 0.01)
-    said = metrics.describe_shortfall(vary(record, utility=(lost,))["fcf"])
+    said = metrics.describe_utility_shortfall(vary(record, utility=(lost,))["fcf"])
     useless = f"{NOT} better than guessing {ONE}: the recommendations are useless."
     assert f"{HR} is 0.09 for the system, and 0.1 by guessing. {useless}" in said
     below = add_baseline(utility("fcf", 0.31, None), -0.2, 0.01)
     cut = vary(below, paper_note=f"{metrics.CUT_TRAINING_NOTE_PREFIX}20 of 1000 rounds.")
-    told = metrics.describe_shortfall(vary(record, utility=(cut,))["fcf"])
+    told = metrics.describe_utility_shortfall(vary(record, utility=(cut,))["fcf"])
     assert f"{NOT} shown to be better than {POPULAR} {ONE} after 20 of 1000 rounds" in told
     assert "learned" not in told
 

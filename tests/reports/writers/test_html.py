@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.plan.plan import Plan, make_plan
-from fedrec_auditor.reports.documents.overview import draw_ladder
+from fedrec_auditor.reports.documents.overview import draw_claims
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.say.links import find_rule_address
 from fedrec_auditor.reports.writers import html
@@ -123,7 +123,7 @@ def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
     assert page.count("script") == page.count("img") == 0
     assert "<script" not in text.lower()
     assert "alert(" in page.words
-    assert "<script" not in draw_ladder(evil.findings)
+    assert "<script" not in draw_claims(evil.findings)
 
 
 def test_systems_are_not_called_safe_private_or_secure(page: Page) -> None:

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.bases import MAX_EPSILON, MIN_EPSILON, clip_norm
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, sgd_mf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Publication
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import EmbeddingRelease
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
 from fedrec_auditor.targets.settings import BestRating, Count, Epsilon, NonNegative, Positive, Range
@@ -60,7 +60,7 @@ class DpSgdMf(NoisyMf):
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
     division = descent.ItemSplit()
-    exchange = Publication()
+    exchange = EmbeddingRelease()
     is_single_party = True
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
@@ -107,9 +107,9 @@ class DpSgld(NoisyMf):
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
     division = descent.ItemSplit()
-    exchange = Publication()
+    exchange = EmbeddingRelease()
     is_single_party = True
-    noise_setting = settings.NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
+    noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients with clipped errors, by advanced composition.
@@ -118,7 +118,7 @@ class DpSgld(NoisyMf):
         K steps that sample n' of n rows, and the Lipschitz constant L (Wang, Fienberg and Smola
         2015, Algorithm 2).
         """
-        clipping = descent.Clipping.of_error_bounds(self.bound)
+        clipping = descent.Clipping.make_error_clip(self.bound)
         drawn = sgd_mf.get_batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
@@ -182,7 +182,7 @@ class ObjPertb(System):
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
     evaluation = base.UtilityTest(split=HoldOut.HELD_OUT_RATINGS, cutoffs=())
-    noise_setting = settings.NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
+    noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the published item embeddings.
@@ -211,7 +211,7 @@ class ObjPertb(System):
         Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = sgd_mf.get_ratings(interactions, self.bound)
+        ratings = sgd_mf.check_ratings(interactions, self.bound)
         if self.unit == "user":
             user_streams = Streams.spawn(rng, interactions.n_users)
             ratings = sgd_mf.trim_ratings(ratings, self.trim, user_streams)
@@ -230,7 +230,7 @@ class ObjPertb(System):
         A message is the array "items" (m, p), for m items and p factors.
         """
         owners, streams, m = request.sender_rows, request.streams, request.profiles.n_items
-        ratings = sgd_mf.get_ratings(request.interactions, self.bound)
+        ratings = sgd_mf.check_ratings(request.interactions, self.bound)
         if self.unit == "user":
             ratings = sgd_mf.trim_ratings(ratings, self.trim, streams.derive(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
@@ -345,7 +345,7 @@ class GdDr(system.ReportingSystem, LocalMf):
     learning_rate: float = 0.001
 
     tuned_values = MappingProxyType({"spread": 0.1})
-    noise_setting = settings.NoiseSetting(budgets=("epsilon",), noiseless_value=700.0)
+    noise_setting = settings.NoiseSetting(budget_names=("epsilon",), noiseless_value=700.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -192,9 +192,9 @@ class HflSgdmf(NoisyMf):
         seen = replace(self, rounds=rounds)
         is_user, n, m = scope.unit is Unit.USER, population.n_users, population.n_items
         if self.unit == "user":
-            return lower_bounds.make_user_bound_mechanism(seen, n, m) if is_user else None
+            return lower_bounds.make_user_lower_bound(seen, n, m) if is_user else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
-        return lower_bounds.make_rating_bound_mechanism(seen, n, m) if rated else None
+        return lower_bounds.make_rating_lower_bound(seen, n, m) if rated else None
 
 
 _ROWS_KEY = 201  # key of the random stream that draws a party's rows
@@ -267,7 +267,7 @@ class _ItemSummation(ItemAveraging):
             drawn = steps.sample_ratings(ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             of_users, of_items = descent.sum_gradients(own, shared, ratings, sampled=drawn)
-            if self.moves_own_table:
+            if self.trains_own_table:
                 rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_scale * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
@@ -305,7 +305,7 @@ class _ItemSummation(ItemAveraging):
         A message is a table (m, p), for m items and p factors.
         """
         items, first = get_broadcast_items(mf, request)
-        ratings, streams = sgd_mf.get_ratings(request.interactions, mf.bound), request.streams
+        ratings, streams = sgd_mf.check_ratings(request.interactions, mf.bound), request.streams
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_device_ratings(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS_KEY), 1)

@@ -28,7 +28,7 @@ from fedrec_auditor.targets.mechanisms.parts import secure_aggregation
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, noise_rounds, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     DropoutMechanism,
-    Publication,
+    EmbeddingRelease,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisyMf, UserItemNoise
@@ -78,7 +78,7 @@ class LflLdp(PretrainedMf):
         gradient for adding or removing a user, and the largest distance of two gradients for other
         changes.
         """
-        apart = descent.Clipping.of_projection(self.bound).max_distance_ratio
+        apart = descent.Clipping.make_projection(self.bound).max_distance_ratio
         z = self.noise_multiplier / (1.0 if scope.protects_user_presence else apart)
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
@@ -249,16 +249,16 @@ class LflSgdmf(PretrainedMf):
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            first, second = self.compute_variances(n, self._count_announced(n))
+            first, second = self.compute_noise_variances(n, self._count_announced(n))
             left = 1.0 / (1.0 / first + 1.0 / second) if self.as_published else second
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = 1.0 if presence else descent.Clipping.of_projection(self.bound).max_distance_ratio
+        apart = 1.0 if presence else descent.Clipping.make_projection(self.bound).max_distance_ratio
         z = self.noise_multiplier * math.sqrt(left) / apart
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
-    def compute_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
+    def compute_noise_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
         """Returns the variances of the noise in a device's first message, and of the new noise that
         replaces it, in units of sigma^2.
 
@@ -276,7 +276,7 @@ class LflSgdmf(PretrainedMf):
 
         The messages are the arrays "update" (first) and "replacement" (second).
         """
-        shares = self.compute_variances(int(model["users"]), int(model["survivors"]))
+        shares = self.compute_noise_variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
         update = self.make_noisy_messages(ratings, users, model, streams, before)
         clean = update.clean_messages
@@ -407,7 +407,7 @@ class LflPretrained(NoUploadSystem):
 
         V is not trained. Each device fits its user embedding to V when it predicts (``score``).
         """
-        sgd_mf.get_ratings(interactions, self.bound)
+        sgd_mf.check_ratings(interactions, self.bound)
         items = sgd_mf.init_embeddings(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})
@@ -470,7 +470,7 @@ class FmfLfl(system.NoiselessSystem, LocalMf):
             learning_rate=self.learning_rate,
             n_steps=math.inf,
             sampling_rate=1.0,
-            clipping=descent.Clipping.of_projection(self.bound),
+            clipping=descent.Clipping.make_projection(self.bound),
         )
         n = len(users)
         for block in sgd_mf.iter_party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):
@@ -539,7 +539,7 @@ class LocalOnly(NoisyMf):
 
     tuned_values = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
     division = descent.ItemSplit()
-    exchange = Publication()
+    exchange = EmbeddingRelease()
 
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.

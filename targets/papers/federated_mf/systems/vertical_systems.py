@@ -140,7 +140,7 @@ class VflSgdmf(NoisyMf):
         ``with_users``: whether steps move user and item embeddings, instead of items alone.
         """
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
-        z, clipping = self.noise_multiplier, Clipping.of_projection(self.bound)
+        z, clipping = self.noise_multiplier, Clipping.make_projection(self.bound)
         one *= self.max_ratings or 1
         return UserItemNoise(noise_multiplier=z, sigma=z * one, clipping=clipping)
 

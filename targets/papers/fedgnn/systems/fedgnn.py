@@ -87,7 +87,7 @@ class FedGnn(RatingGraphSystem):
             "warm_up": 10,
         }
     )
-    noise_setting = NoiseSetting(noise=("noise",), noiseless_value=1e-100)
+    noise_setting = NoiseSetting(noise_names=("noise",), noiseless_value=1e-100)
 
     @property
     def max_entry(self) -> float:
@@ -113,7 +113,7 @@ class FedGnn(RatingGraphSystem):
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8) + 4 * self.dimension**2
         return super().get_training_cost_args(interactions) | {"senders": senders, "bytes": sent}
 
-    def count_user_messages(self, population: Population) -> int:
+    def count_messages_per_user(self, population: Population) -> int:
         """Returns the largest number of messages of one user in a training: one per round."""
         return self.rounds
 

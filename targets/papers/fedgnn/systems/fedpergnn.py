@@ -66,7 +66,7 @@ class FedPerGnn(RatingGraphSystem):
             "rounds": 3480,
         }
     )
-    noise_setting = NoiseSetting(budgets=("epsilon",), noiseless_value=1e6)
+    noise_setting = NoiseSetting(budget_names=("epsilon",), noiseless_value=1e6)
 
     @property
     def noise(self) -> float:
@@ -112,7 +112,7 @@ class FedPerGnn(RatingGraphSystem):
         """
         return max(1, n_users // self.batch)
 
-    def count_user_messages(self, population: Population) -> int:
+    def count_messages_per_user(self, population: Population) -> int:
         """Returns the number of messages in a training that one user's data affect: one per epoch.
 
         A user is in one batch per epoch. Messages of later batches depend on the user only through

@@ -27,7 +27,7 @@ from fedrec_auditor.targets.papers.privrec.meta_learned import (
     rescale_messages,
 )
 from fedrec_auditor.targets.papers.privrec.network import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.numbers import compute_upper_bound, printed_epsilons
+from fedrec_auditor.targets.papers.privrec.numbers import compute_upper_epsilon, printed_epsilons
 from fedrec_auditor.targets.papers.privrec.systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.streams import Streams
 
@@ -74,8 +74,8 @@ def test_messages_do_not_depend_on_the_devices_random_draws() -> None:
 
 def test_counts_of_rounds_and_users() -> None:
     for clients, printed, right in ((30, 4800, 4832), (15, 760, 766)):
-        less = compute_upper_bound(clients=clients, n_users=right, delta=1e-6)
-        more = compute_upper_bound(clients=clients, n_users=printed, delta=1e-6)
+        less = compute_upper_epsilon(clients=clients, n_users=right, delta=1e-6)
+        more = compute_upper_epsilon(clients=clients, n_users=printed, delta=1e-6)
         assert 0.985 < less / more < 1.0
 
 

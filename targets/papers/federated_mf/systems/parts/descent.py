@@ -168,13 +168,13 @@ class Clipping:
     """
 
     max_error: float = math.inf
-    max_rating_norm: float = math.inf
-    max_user_norm: float = math.inf
+    rating_clip_norm: float = math.inf
+    user_clip_norm: float = math.inf
     max_squared_norm: float = math.inf
     min_entry: float = -math.inf
 
     @classmethod
-    def of_projection(cls, bound: float) -> Clipping:
+    def make_projection(cls, bound: float) -> Clipping:
         """Creates the bounds of the paper's projection of embeddings: entries >= 0 and norm^2 <= R.
 
         This is equation 6, with R the largest rating (``bound``). For a user embedding u and an
@@ -183,7 +183,7 @@ class Clipping:
         return cls(max_squared_norm=bound, min_entry=0.0)
 
     @classmethod
-    def of_error_bounds(cls, bound: float) -> Clipping:
+    def make_error_clip(cls, bound: float) -> Clipping:
         """Creates a clipping of errors to [-R, R], and a projection of embeddings to norm^2 <= R.
 
         R is ``bound``, the largest rating. The entries of embeddings may have any sign.
@@ -191,12 +191,12 @@ class Clipping:
         return cls(max_error=bound, max_squared_norm=bound)
 
     @classmethod
-    def of_scaling(cls, clip: float, unit: str) -> Clipping:
+    def make_scaling(cls, clip: float, unit: str) -> Clipping:
         """Creates a scaling of every rating's or user's gradient to a norm of at most ``clip``.
 
         ``unit`` is "rating" or "user". Embeddings are not projected.
         """
-        return cls(max_user_norm=clip) if unit == "user" else cls(max_rating_norm=clip)
+        return cls(user_clip_norm=clip) if unit == "user" else cls(rating_clip_norm=clip)
 
     @property
     def replacement_ratio(self) -> float:
@@ -206,7 +206,7 @@ class Clipping:
         The ratio is 1 for projected embeddings. It is 2 for scaled gradients, because the new value
         may reverse the direction of a gradient of full norm.
         """
-        return 2.0 if min(self.max_rating_norm, self.max_user_norm) < math.inf else 1.0
+        return 2.0 if min(self.rating_clip_norm, self.user_clip_norm) < math.inf else 1.0
 
     def project(self, rows: Floats) -> Floats:
         """Returns the embeddings, one per row, projected to the bounds ``min_entry`` and
@@ -232,7 +232,7 @@ class Clipping:
         If gradients are scaled, the bound is the norm of the user's gradient, or the sum of the
         norms of the ratings' gradients.
         """
-        scaled = min(self.max_user_norm, self.max_rating_norm * n_ratings)
+        scaled = min(self.user_clip_norm, self.rating_clip_norm * n_ratings)
         if scaled < math.inf:
             return scaled
         size = math.sqrt(n_ratings * n_ratings + n_ratings) if with_users else math.sqrt(n_ratings)
@@ -257,7 +257,7 @@ class Clipping:
         # (3 + sqrt 5)/2. Shorter vectors are not farther apart. An item that only one of the users
         # rated adds 1 for that user. For gradients by user embeddings, the proof holds with u and v
         # exchanged if the two ratings are in the same row.
-        scaled = min(self.max_rating_norm, self.max_user_norm) < math.inf
+        scaled = min(self.rating_clip_norm, self.user_clip_norm) < math.inf
         nonnegative = self.min_entry >= 0.0 and self.max_squared_norm < math.inf
         return GOLDEN_RATIO if nonnegative and not scaled else 2.0
 

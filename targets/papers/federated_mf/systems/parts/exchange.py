@@ -54,7 +54,7 @@ class AveragedExchange(party_mf.Exchange):
 
     shared_table: ClassVar[str]
     message_name: ClassVar[str]
-    moves_own_table: bool = True
+    trains_own_table: bool = True
 
     @abstractmethod
     def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
@@ -101,7 +101,7 @@ class AveragedExchange(party_mf.Exchange):
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.member_share * self.moves_own_table
+            own = party.step_scale * party.member_share * self.trains_own_table
             party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
             tables = self._order_tables(shared, party.own_embeddings)
             scales = self._order_tables(party.step_scale, own)
@@ -201,7 +201,7 @@ class ItemAveraging(AveragedExchange):
     ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
     """
 
-    moves_own_table: bool = True
+    trains_own_table: bool = True
     n_tuning_steps: int = 0
     tuning_rate: float = 0.5
 
@@ -236,7 +236,7 @@ class ItemAveraging(AveragedExchange):
             learning_rate=self.tuning_rate,
             n_steps=count,
             sampling_rate=mf.rate,
-            clipping=descent.Clipping.of_projection(mf.bound),
+            clipping=descent.Clipping.make_projection(mf.bound),
         )
         ratings, steps = party.all_ratings, mf.n_fit_steps or 20
         users = sgd_mf.fit_user_embeddings(ratings, items, bound=mf.bound, steps=steps)
@@ -257,11 +257,11 @@ class ItemAveraging(AveragedExchange):
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.train_devices(request, mf.local_steps, begin, self.moves_own_table)
+        _, moved = mf.train_devices(request, mf.local_steps, begin, self.trains_own_table)
         return {self.message_name: Dense(moved, Payload.MODEL)}
 
 
-class Publication(party_mf.Exchange):
+class EmbeddingRelease(party_mf.Exchange):
     """Protocol in which parties train alone and then publish their user and item embeddings.
 
     A party takes T T' local steps (T rounds of T' steps) and sends one message. In section 4.3 this
@@ -462,7 +462,7 @@ class DropoutMechanism(Checked):
         """
         return (self.n_rounds, 4)
 
-    def list_survivor_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
+    def tabulate_survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
         """Lists the possible numbers of survivors of a round, and their probabilities.
 
         The round is one in which the device is in the sum. The three arrays are m, the number of
@@ -489,7 +489,7 @@ class DropoutMechanism(Checked):
         numbers are those of ``output_shape``, in float64.
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
-        masked, replaced, probability = self.list_survivor_counts()
+        masked, replaced, probability = self.tabulate_survivors()
         edges = np.cumsum(probability)
         shape = (*values.shape, self.n_rounds)
         at = np.searchsorted(edges, rng.random(shape), side="right")
@@ -514,7 +514,7 @@ class DropoutMechanism(Checked):
         given these numbers.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
-        masked, replaced, probability = self.list_survivor_counts()
+        masked, replaced, probability = self.tabulate_survivors()
         table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
         table[0, 0] = 1.0 - float(probability.sum())
         m, r, total, sent = np.moveaxis(out, -1, 0)
@@ -563,14 +563,14 @@ class DropoutMechanism(Checked):
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
         return dp.SelfComposedDpEvent(one, self.n_rounds)
 
-    def list_mu_squared(self) -> tuple[Float64Array, Float64Array]:
+    def tabulate_mu_squared(self) -> tuple[Float64Array, Float64Array]:
         """Lists the possible values of mu^2 of a round, and their probabilities.
 
         The round is one in which the device is in the sum. mu is the largest change of the sum by
         the device's gradient, divided by the deviation of the noise that the adversary does not
         know.
         """
-        masked, replaced, probability = self.list_survivor_counts()
+        masked, replaced, probability = self.tabulate_survivors()
         zeta1, zeta2 = self._compute_zetas(masked)
         honest = replaced - self.n_colluding
         kept = zeta2 if self.is_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
@@ -604,7 +604,7 @@ def _list_likely_values(trials: int, rate: float) -> NDArray[np.int64]:
 @lru_cache(maxsize=16)
 def _sum_mu_squared(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
     """Returns positive sums of mu^2 over all rounds, and their probabilities, rounded down."""
-    squares, probability = rounds.list_mu_squared()
+    squares, probability = rounds.tabulate_mu_squared()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)
     one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)

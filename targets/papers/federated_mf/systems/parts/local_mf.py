@@ -112,7 +112,7 @@ class LocalMf(System):
         A round has the broadcast and all devices' messages.
         """
         n, m = interactions.n_users, interactions.n_items
-        ratings = sgd_mf.get_ratings(interactions, self.bound)
+        ratings = sgd_mf.check_ratings(interactions, self.bound)
         first = sgd_mf.init_embeddings(rng.random((m, self.factors)), self.bound, self.spread)
         users, items = self.init_user_embeddings(ratings, first), first
         constant = self.draw_broadcast_arrays(m, rng)
@@ -137,7 +137,7 @@ class LocalMf(System):
         be 1.
         """
         model, rows = self.fill_broadcast(request.broadcast, request.profiles), request.sender_rows
-        ratings = sgd_mf.get_ratings(request.profiles, self.bound)
+        ratings = sgd_mf.check_ratings(request.profiles, self.bound)
         users = self.init_user_embeddings(ratings, model["first"])[rows]
         return self.run_devices(sparse.csr_array(ratings[rows]), users, model, request.streams)[0]
 
@@ -187,7 +187,7 @@ class PretrainedMf(LocalMf):
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
     tuned_values = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
-    noise_setting = settings.NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
+    noise_setting = settings.NoiseSetting(noise_names=("noise_multiplier",), noiseless_value=0.0)
     has_independent_rounds = True  # user embeddings follow from the broadcast's array "first"
 
     unprotected_name = "fmf-lfl"

@@ -175,7 +175,7 @@ def _count_falling_steps(total: int) -> int:
     return min(total, math.ceil(max(1.0, _FALL_SHARE * total)))
 
 
-def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
+def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a lower bound for one rating that changes the direction of its user's embedding.
 
     The change of the data is to add or remove the rating. The user has ``count`` other ratings x.
@@ -192,7 +192,7 @@ def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> 
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = sgd_mf.fit_with_and_without(system.bound, system.factors, system.n_fit_steps, count)
+    users = sgd_mf.fit_neighbouring_users(system.bound, system.factors, system.n_fit_steps, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -212,7 +212,7 @@ def make_rating_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> 
     return _make_bound(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def make_user_bound_mechanism(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
+def make_user_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
     """Returns a mechanism that is no less private than the training, for adding or removing a user.
 
     Its epsilon is therefore a lower bound. The user has theta (``system.trim``) ratings.
@@ -287,7 +287,7 @@ def _make_bound(
     sizes = party_mf.get_size_range(n_users, system.parties)
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
-        sampling_probability=party_mf.get_sampling_shares(sizes, system.rate)[0],
+        sampling_probability=party_mf.get_sampling_range(sizes, system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,

@@ -88,7 +88,7 @@ class NoisyMf(party_mf.PartyMf):
     as_published: Annotated[bool, "rows sampled as printed; else units independently"] = True
 
     is_single_party: ClassVar[bool] = False
-    noise_setting = NoiseSetting(noise=("noise_multiplier",), noiseless_value=0.0)
+    noise_setting = NoiseSetting(noise_names=("noise_multiplier",), noiseless_value=0.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,7 +199,7 @@ class UserItemNoise(GradientNoise):
         ``clip``: C, the largest norm of a gradient.
         ``unit``: data whose gradient is scaled, "rating" or "user".
         """
-        return cls(noise_multiplier=z, sigma=z * clip, clipping=Clipping.of_scaling(clip, unit))
+        return cls(noise_multiplier=z, sigma=z * clip, clipping=Clipping.make_scaling(clip, unit))
 
     def get_event(self, mf: NoisyMf, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of all noisy gradients that depend on the protected data.
@@ -280,7 +280,7 @@ class ItemNoise(GradientNoise):
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
         return cls(
             noise_multiplier=z,
-            clipping=Clipping.of_projection(mf.bound),
+            clipping=Clipping.make_projection(mf.bound),
             sigma=z * one * (mf.max_ratings or 1),
             has_user_fitting=follows,
             trains_users=moves and follows,
@@ -305,7 +305,7 @@ class ItemNoise(GradientNoise):
             multiplier=z,
             unit_multiplier=alone,
             row_multiplier=alone / self.clipping.max_distance_ratio,
-            has_moving_rows=self.trains_users,
+            trains_rows=self.trains_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
         return noise.get_event(scope, steps)
@@ -337,7 +337,7 @@ class StepNoise:
     multiplier: float
     unit_multiplier: float
     row_multiplier: float
-    has_moving_rows: bool = False
+    trains_rows: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
@@ -371,13 +371,13 @@ class StepNoise:
             return make_gaussian_event(self.multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
-        if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_moving_rows)):
+        if scope.unit is not Unit.USER or not (presence or (replaced and not self.trains_rows)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
             return make_gaussian_event(self.multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
             return make_gaussian_event(self.row_multiplier, steps, fixed)
-        if self.has_moving_rows:
+        if self.trains_rows:
             return make_gaussian_event(self.row_multiplier / rows, steps)
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost

@@ -296,7 +296,7 @@ class PartyMf(System):
         The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
         in blocks of about four million embedding entries.
         """
-        full, p = sgd_mf.get_ratings(request.interactions, self.bound), self.factors
+        full, p = sgd_mf.check_ratings(request.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
         descent = self.make_descent(1)
@@ -331,7 +331,7 @@ class PartyMf(System):
             is above 0; None without shared item embeddings.
         ``rng``: source of the division, and of one random generator per party.
         """
-        table = sgd_mf.get_ratings(interactions, self.bound)
+        table = sgd_mf.check_ratings(interactions, self.bound)
         dealt = self.division.divide_members(self, interactions, rng)
         total, made = sum(len(ids) for ids in dealt), []
         for ids in dealt:
@@ -358,7 +358,7 @@ def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
     return n_users // count, -(-n_users // count)
 
 
-def get_sampling_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
+def get_sampling_range(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
     ``sizes`` are the parties' numbers of rows, and ``rate`` is the share before the number of

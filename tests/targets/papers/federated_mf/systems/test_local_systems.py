@@ -410,7 +410,7 @@ def test_removing_a_rating_may_reverse_a_clipped_gradient() -> None:
     found = []
     for kept in ([[0.005 - 9.0, 5.005]], [[0.0, 5.005]]):  # errors 9 and -5
         table: Any = sparse.csr_array(np.array(kept))
-        of_u, of_v = descent.sum_gradients(u, v, table, Clipping.of_scaling(clip, "user"))
+        of_u, of_v = descent.sum_gradients(u, v, table, Clipping.make_scaling(clip, "user"))
         found.append(np.concatenate([of_u, of_v]).ravel())
     moved = float(np.linalg.norm(found[0] - found[1]))
     assert 1.99 * clip < moved <= 2 * clip

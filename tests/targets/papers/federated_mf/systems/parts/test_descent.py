@@ -31,7 +31,7 @@ STEPS = GradientDescent(
     n_steps=10,
     sampling_rate=0.4,
     item_sigma=0.7,
-    clipping=Clipping.of_projection(5.0),
+    clipping=Clipping.make_projection(5.0),
 )
 
 
@@ -57,7 +57,7 @@ def test_gradients_are_the_sums_of_every_rating_or_user_clipped(seed: int, clip:
             whole += one
         slow["user"] += whole * min(1.0, clip / max(float(np.linalg.norm(whole)), 1e-300))
     for unit in ("rating", "user"):
-        of_u, of_v = gradients(u, v, ratings, Clipping.of_scaling(clip, unit), drawn)
+        of_u, of_v = gradients(u, v, ratings, Clipping.make_scaling(clip, unit), drawn)
         np.testing.assert_allclose(of_u, slow[unit][:8], atol=1e-9)
         np.testing.assert_allclose(of_v, slow[unit][8:], atol=1e-9)
 
@@ -80,13 +80,13 @@ def test_every_entry_has_noise_of_the_stated_size(langevin: bool) -> None:
 
 
 OF_A_VALUE = (
-    Clipping.of_projection(4.0),
-    Clipping.of_error_bounds(4.0),
-    Clipping.of_scaling(2.0, "rating"),
+    Clipping.make_projection(4.0),
+    Clipping.make_error_clip(4.0),
+    Clipping.make_scaling(2.0, "rating"),
 )
 
 
-@given(SEEDS, st.integers(1, 6), st.sampled_from([*OF_A_VALUE, Clipping.of_scaling(2.0, "user")]))
+@given(SEEDS, st.integers(1, 6), st.sampled_from([*OF_A_VALUE, Clipping.make_scaling(2.0, "user")]))
 def test_no_user_moves_the_sum_by_more_than_the_sensitivity(
     seed: int, count: int, clipping: Clipping
 ) -> None:
@@ -104,7 +104,7 @@ def test_no_user_moves_the_sum_by_more_than_the_sensitivity(
 def test_the_sensitivity_of_embedding_clipping_is_attained_and_the_papers_is_loose(
     count: int,
 ) -> None:
-    clipping = Clipping.of_projection(4.0)
+    clipping = Clipping.make_projection(4.0)
     u, v = np.array([[2.0, 0.0]]), np.tile([[0.0, 2.0]], (count, 1))
     made: Any = sparse.csr_array
     of_u, of_v = gradients(u, v, made(np.full((1, count), 4.0)), clipping)
@@ -127,7 +127,7 @@ def test_no_value_moves_the_sum_by_more_than_the_sensitivity(seed: int, clipping
     apart = float(np.linalg.norm(sums[1] - sums[0]))
     assert apart <= clipping.replacement_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
     if (
-        clipping.max_rating_norm < math.inf
+        clipping.rating_clip_norm < math.inf
         and 0.5 < u[0] @ v[0] < 3.5
         and min(u[0] @ u[0], v[0] @ v[0]) > 2
     ):
@@ -162,7 +162,7 @@ def run_slow(
                 users[i] @ items[j] - ratings.data[place], -limits.max_error, limits.max_error
             )
             one = 2 * error * np.concatenate([users[i], items[j]])
-            one *= min(1.0, limits.max_rating_norm / max(float(np.linalg.norm(one)), 1e-300))
+            one *= min(1.0, limits.rating_clip_norm / max(float(np.linalg.norm(one)), 1e-300))
             of_items[j] += one[:3]
             of_users[i] += one[3:]
         items = items - size * of_items
@@ -184,9 +184,9 @@ def run_slow(
     st.sampled_from(
         [
             Clipping(),
-            Clipping.of_projection(5.0),
-            Clipping.of_error_bounds(0.7),
-            Clipping.of_scaling(2.0, "rating"),
+            Clipping.make_projection(5.0),
+            Clipping.make_error_clip(0.7),
+            Clipping.make_scaling(2.0, "rating"),
         ]
     ),
 )
@@ -329,7 +329,7 @@ def test_two_users_differ_by_at_most_the_sensitivity() -> None:
     """Search over two users of two ratings each, with the systems' gradients; the bound is attained
     in V.
     """
-    rng, clipping = np.random.default_rng(0), Clipping.of_projection(5.0)
+    rng, clipping = np.random.default_rng(0), Clipping.make_projection(5.0)
     worst = math.atan(2.0) / 2  # the angle at which 1 + cos^2 b + sin 2b is largest
     far = math.sqrt(5) * np.array([[0.0, 1.0], [math.cos(worst), math.sin(worst)]])
     longest, replaced = np.zeros(2), np.zeros(2)  # in V, and in U and V

@@ -139,10 +139,10 @@ def test_a_user_moves_the_message_as_far_as_stated() -> None:
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_one_rating_turns_an_embedding_by_nearly_90_degrees(count: int) -> None:
-    there, gone = (np.array(u) for u in sgd_mf.fit_with_and_without(5.0, 2, 20, count))
+    there, gone = (np.array(u) for u in sgd_mf.fit_neighbouring_users(5.0, 2, 20, count))
     assert np.linalg.norm(gone) == pytest.approx(math.sqrt(5), rel=1e-5)
     assert math.degrees(math.acos(there @ gone / 5.0)) > 75
-    there, gone = (np.array(u) for u in sgd_mf.fit_with_and_without(5.0, 2, 2000, count))
+    there, gone = (np.array(u) for u in sgd_mf.fit_neighbouring_users(5.0, 2, 2000, count))
     assert math.degrees(math.acos(there @ gone / 5.0)) > 86
 
 
@@ -210,8 +210,8 @@ def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
 
 def test_parties_draw_entire_rows() -> None:
     assert party_mf.get_size_range(943, 10) == (94, 95)
-    assert party_mf.get_sampling_shares(party_mf.get_size_range(943, 10), 0.01) == (1 / 95, 1 / 94)
-    assert party_mf.get_sampling_shares(party_mf.get_size_range(5, 10), 0.01) == (1.0, 1.0)
+    assert party_mf.get_sampling_range(party_mf.get_size_range(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert party_mf.get_sampling_range(party_mf.get_size_range(5, 10), 0.01) == (1.0, 1.0)
     assert party_mf.get_size_range(5, 10) == (1, 1)
 
 
