@@ -147,7 +147,7 @@ _MEMO = "exact messages"
 
 
 def can_infer_participation(view: View, n_profiles: int = 1) -> bool:
-    """Checks whether ``solve_participation`` can infer which users' messages are in observed sums.
+    """Checks whether ``infer_participation`` can infer which users' messages are in observed sums.
 
     The code that computes the messages must be known, and must not be random. The result is also
     False if computing one round's messages of ``n_profiles`` users would take too long.
@@ -195,7 +195,7 @@ def infer_participation(view: View, profiles: sparse.csr_array) -> Floats:
     profiles: ratings of n users (n, M)
 
     The share is about 0 for users who did not take part, and about the server's step size for
-    users who did. ``can_solve_participation`` must accept the view. Memory: 256 MiB of equations, 8
+    users who did. ``can_infer_participation`` must accept the view. Memory: 256 MiB of equations, 8
     MiB of messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]

@@ -563,7 +563,7 @@ def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | 
     truth: true interactions (n, M)
 
     Returns the row of each item (M,), and the z-score of the guess on held-out users. Returns None
-    if this z-score is below ``MIN_ORDER_Z``, or below 0.8 times the z-score of the users
+    if this z-score is below ``MIN_ROW_ORDER_Z``, or below 0.8 times the z-score of the users
     to whom the guess is fitted (which is an overestimate).
     """
     count, rows = evidence.shape

@@ -296,7 +296,7 @@ class ClassGuess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all input tables that are made of the uploads (``inputs.add_tables``),
+    The classifier uses all input tables that are made of the uploads (``inputs.add_input_tables``),
     weighted by the leave-one-out accuracy of each on the known users (users of known class),
     because few known users are too uncertain for choosing one table. A classifier that needs
     columns uses the table with the largest weight.

@@ -323,7 +323,7 @@ class CandidateOutputs:
       multiples of ``grid_step``.
     - ``is_continuous``: true if outputs are numbers that seldom repeat and are not on a grid; they
       are taken to have densities.
-    - ``entry_centre``, ``entry_width``: centre and width of the range of each entry, (*output
+    - ``range_centre``, ``range_width``: centre and width of the range of each entry, (*output
       shape).
     - ``all_outputs``: all possible outputs, (m, *output shape), if they are few enough to be
       determined; otherwise None.

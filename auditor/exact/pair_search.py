@@ -46,7 +46,7 @@ class PairEpsilon:
     - ``input_a``, ``input_b``, ``output``: if the bound is the log-ratio of a single output, this
       output and the two inputs; it is more probable under ``input_a`` than under ``input_b``.
       Otherwise None.
-    - ``typical_log_p``: median log-probability of outputs drawn under the pair, if further outputs
+    - ``median_log_p``: median log-probability of outputs drawn under the pair, if further outputs
       may exist; otherwise None.
     """
 

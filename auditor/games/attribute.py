@@ -154,7 +154,7 @@ def _explain_no_guess(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
 def _condense_uploads(game: Trial) -> inputs.ViewWithInputs:
     """The view with tables of the uploads (one row per user), from which classifiers learn.
 
-    Tables of at most ``_MAX_SHARED`` rows are stored in ``game.upload_tables``, so that the next
+    Tables of at most ``_MAX_SHARED`` rows are stored in ``game.table_views``, so that the next
     attack on the same training does not compute them again.
     """
     if _ALL_UPLOADS not in game.table_views:

@@ -39,7 +39,7 @@ class CanarySet:
     ``histories``: data set with 2 m rows and the item catalogue of ``other_users``: the first
         histories of all m canaries, then their second histories.
     ``other_users``: data of the users who are not canaries.
-    ``n_old_items``: number of items at the start of the catalogue that are not new. New items are
+    ``n_data_items``: number of items at the start of the catalogue that are not new. New items are
         meant for canaries only. If it is 0, all items count as new.
 
     A canary with an empty history still counts as a user, because papers treat the number of users

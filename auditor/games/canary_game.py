@@ -241,7 +241,7 @@ class RunSampler:
     """Draws runs of a simulation in chunks, each chunk from its own seed.
 
     ``simulation``: simulates the runs of each of two worlds (neighbouring inputs).
-    ``game_key``: text that identifies the game and its experiment in the names of stored chunks.
+    ``store_key``: text that identifies the game and its experiment in the names of stored chunks.
     ``chunk_size``: number of runs per chunk.
     ``run_chunks``: function that computes the chunks, perhaps in several processes. The results do
         not depend on the number of processes.
@@ -409,7 +409,7 @@ class GameSetup:
     ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None stands for
         ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``has_two_removals``: whether the two worlds are two removals of a user apart. A measured bound
+    ``has_two_user_removals``: whether the two worlds are two removals of a user apart. A measured bound
         is then converted to one removal (``RemovalEstimator``). This is needed if a user without
         items also sends a message that is not zero: replacing one history by another then takes two
         removals.

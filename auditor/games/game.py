@@ -111,7 +111,7 @@ class Trial:
     ``attributes``: names of the attributes to infer; None for all attributes.
     ``confidence``: confidence of the intervals, in (0, 1).
     ``rng``: random generator for the attack and the intervals.
-    ``upload_tables``: tables of the uploads, shared by all attacks on the same training.
+    ``table_views``: tables of the uploads, shared by all attacks on the same training.
     """
 
     target_name: str
@@ -140,7 +140,7 @@ class Trial:
         attacked.
 
         These messages are not attacked if the number of users times the number of items exceeds
-        ``MAX_UNLINKED_USER_ITEMS``.
+        ``MAX_UNLINKED_PAIRS``.
         """
         size = self.interactions.n_users * self.interactions.n_items
         if size <= MAX_UNLINKED_PAIRS:
@@ -298,7 +298,7 @@ def summarize_users(
     A user is exposed if the success is at least ``MIN_EXPOSED_USER_SUCCESS``. The intervals of
     quantiles are exact: their ends are order statistics, chosen by the binomial distribution. The
     groups are thirds of the users by number of items and by popularity of these items, and the
-    classes of each attribute; groups of fewer than ``MIN_GROUP_SIZE`` users are left out. The
+    classes of each attribute; groups of fewer than ``MIN_GROUP_USERS`` users are left out. The
     success of each user is stored only if ``game.is_per_user``.
     """
     is_finite = np.isfinite(success)

@@ -101,7 +101,7 @@ class UnlinkedView:
 
     ``view``: the messages and public parameters.
     ``users``: indices of the c users whose messages are to be linked, in ascending order (c,).
-    ``sender_indices``: sender of each message of the last round, as an index into ``users`` (c,).
+    ``true_sender_indices``: sender of each message of the last round, as an index into ``users`` (c,).
     ``candidate_users``: index of the user of each candidate, in the order of the attack's scores
         (c,).
     """

@@ -84,7 +84,7 @@ def search_worst_pair(
       1992): each step tries the broadcast moved in a random direction and in the opposite one, and
       keeps the better of the two if it is an improvement.
 
-    The search ends early if the messages are ``reading.STOPPING_DISTANCE`` standard deviations
+    The search ends early if the messages are ``reading.SEARCH_END_DISTANCE`` standard deviations
     apart. Returns None if no messages differ.
     """
     every = [

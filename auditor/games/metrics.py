@@ -448,14 +448,14 @@ class Guesses:
     """Guesses of the class of each of n users, in r draws of the users whose class the adversary
     knows.
 
-    ``true_codes``: code of each user's true class (n,).
-    ``guessed_codes``: guessed codes (r, n); ``KNOWN_CLASS_CODE`` for users whose class is known in
+    ``true_classes``: code of each user's true class (n,).
+    ``class_guesses``: guessed codes (r, n); ``NOT_GUESSED_CODE`` for users whose class is known in
         a draw.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``random_probs``: probabilities with which a random guesser names each class in a draw (r,
+    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r,
         C), or None. If given, ``guess_counts`` has expected numbers of right guesses,
-        and ``guessed_codes`` only marks known users.
+        and ``class_guesses`` only marks known users.
     """
 
     true_classes: NDArray[np.int64]
@@ -560,7 +560,7 @@ def estimate_metrics(
 def compute_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
     """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
 
-    If guesses are random (``random_probs``), the value is the exact expectation.
+    If guesses are random (``guess_probs``), the value is the exact expectation.
     """
     per_draw = guesses.guess_counts.sum(axis=1)
     if guesses.guess_probs is None:

@@ -405,7 +405,7 @@ class OneRunSimulator:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
-        The latter is stored as ``FIRST_HISTORY_KEY``, as 1 or 0. ``world`` and ``size`` are
+        The latter is stored as ``HAS_FIRST_KEY``, as 1 or 0. ``world`` and ``size`` are
         ignored, because each canary has one of the two histories at random.
         """
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)

@@ -84,12 +84,12 @@ class MessageStats:
     All arrays have one value per entry of a message, in one dimension.
 
     ``base_value``: value that is subtracted from messages to get changes of the model.
-    ``mean_of_both``: mean message, averaged over the two worlds.
+    ``mean_of_worlds``: mean message, averaged over the two worlds.
     ``mean_difference``: mean message of the first world minus that of the second world.
-    ``error_variance``: squared standard error of ``mean_difference``, due to the client's
+    ``difference_variance``: squared standard error of ``mean_difference``, due to the client's
         randomness without added noise.
     ``message_variance``: variance of a message within a world.
-    ``mean_weight``: difference between the means of the two worlds divided by ``message_variance``;
+    ``value_weight``: difference between the means of the two worlds divided by ``message_variance``;
         0 if it is not significant.
     ``squared_deviation_weight``, ``exact_zero_weight``, ``sent_row_weight``: weights of squared
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
@@ -223,7 +223,7 @@ class MessageStats:
         5. the weighted sum of exact zeros;
         6. the weighted sum of rows that are sent;
         7. the number of exact zeros plus the number of rows sent;
-        8. the squared distance from ``mean_of_both``;
+        8. the squared distance from ``mean_of_worlds``;
         9. the largest absolute entry.
         """
         out = np.empty((len(part), 9))

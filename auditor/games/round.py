@@ -54,9 +54,9 @@ class RoundSimulator:
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
         the whole message.
-    ``coordinate_votes``: rules by which the coordinates of one message vote for one of the worlds,
+    ``coordinate_scorers``: rules by which the coordinates of one message vote for one of the worlds,
         by array name.
-    ``sum_coordinate_votes``: such rules for the coordinates of the sum of all messages, by array
+    ``sum_scorers``: such rules for the coordinates of the sum of all messages, by array
         name.
 
     The features depend on what the adversary sees:

@@ -509,7 +509,7 @@ class AccountRequest:
         return "" if drawn else "rate"
 
     def fill_missing(self, value: float) -> AccountRequest:
-        """Returns a copy of the request in which the setting without a value (``missing_name``) has
+        """Returns a copy of the request in which the setting without a value (``missing_setting``) has
         this ``value``.
         """
         changed: dict[str, Any] = {self.missing_setting: value}

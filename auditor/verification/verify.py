@@ -64,7 +64,7 @@ MAX_WIDE_NUMBERS, MIN_WIDE_SAMPLES = 1 << 28, 10_000
 # Timing of draws: at most `_PILOTS` calls per input are timed, each for `_LARGER` times as many
 # outputs as the previous one, while the next call is expected to end within the share `_PILOTED` of
 # the seconds. The fixed cost of a call is negligible if the time per output is at most `_NEAR`
-# times the smallest time per output. A measurement makes `_FEWEST_TURNS` calls per input or more.
+# times the smallest time per output. A measurement makes `_MIN_TURNS` calls per input or more.
 _PILOTS, _LARGER, _PILOTED, _NEAR, _MIN_TURNS = 5, 8, 0.5, 1.25, 8
 # Calls per input that compare the places in a call: the minimum, and the maximum.
 _CALL_LIMITS = 64, 1024

@@ -185,7 +185,7 @@ def plan_test_draws(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
 
     A coin is tossed for each used output, and chooses its input (world). If outputs are drawn
     afresh, the coin is fair and all remaining outputs are used. If outputs are stored,
-    ``plan_coin_tosses`` gives both numbers.
+    ``plan_stored_draws`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.

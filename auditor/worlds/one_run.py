@@ -165,7 +165,7 @@ class OneRunGuesses:
 
         The curve of false positive against false negative rates is that of (eps, delta)-DP. The
         bound is the largest epsilon whose curve cannot explain as many right guesses
-        (``can_explain``).
+        (``is_explained_by``).
         """
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
@@ -217,7 +217,7 @@ class OneRunGuesses:
 
         ``inverse(parameter)``: inverse of F = 1 - f for the trade-off function f with this
         parameter; F must rise with the parameter. ``alpha``: error, 1 minus the confidence.
-        ``can_explain`` tests one curve.
+        ``is_explained_by`` tests one curve.
         """
 
         def holds(parameter: float) -> bool:

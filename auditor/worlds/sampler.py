@@ -51,7 +51,7 @@ class OutputFormError(InputError):
 
 
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
-    """Returns the result of ``attempt``, which is called again after an ``UnknownFormError``.
+    """Returns the result of ``attempt``, which is called again after an ``OutputFormError``.
 
     ``attempt`` takes the list of outputs whose form (type or shape) was not known before. The draws
     of a failed attempt are discarded. So a rare form wastes draws, but the confidence stays. The

@@ -26,10 +26,10 @@ _part = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS)
 class KernelSettings(NamedTuple):
     """Settings of a model and of its training, as the compiled code needs them.
 
-    ``neighbour_use``: how the user's embedding uses the mean item row: 0 not at all, 1 as a
-        summand, 2 by a convolution (``local_training.NeighbourUse``).
+    ``neighbour_mode``: how the user's embedding uses the mean item row: 0 not at all, 1 as a
+        summand, 2 by a convolution (``local_training.NeighbourMode``).
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
-    ``is_squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
+    ``has_squared_loss``: whether the loss is the squared error; otherwise it is the cross-entropy.
     ``is_adam``: whether the optimizer is Adam; otherwise it is gradient descent.
     ``learning_rate``: learning rate.
     ``batch``: examples per minibatch.
@@ -82,7 +82,7 @@ class ScratchArrays(NamedTuple):
     ``own_vector``: the user's own vector z_u = E x_u, shape (d,).
     ``inner_vector``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
     ``user_embedding``: the user's embedding, shape (d,).
-    ``own_gradient``: gradient of ``own_vector``, shape (d,).
+    ``own_vector_gradient``: gradient of ``own_vector``, shape (d,).
     ``mean_row_gradient``: gradient of ``mean_row``, shape (d,).
     ``embedding_gradient``: gradient of ``user_embedding``, shape (d,).
     ``first_bias_gradient``: gradient of the MLP's first bias, shape (d,).

@@ -254,7 +254,7 @@ def test_uploads_rejected_by_cross_validation_still_rank_users(
     view = make_view(send({"update": Dense(told, Payload.CHANGE)}), users=200, items=7)
     known = np.arange(0, 200, 3)
     background = Background(known_users=known, known_classes=codes[known], n_classes=2)
-    monkeypatch.setattr(SupervisedAttack, "_best_way", lambda *_: MAJORITY)
+    monkeypatch.setattr(SupervisedAttack, "_choose_way", lambda *_: MAJORITY)
     for attack in (AttributeSvc(), AttributeMlp(), AttributeBayes()):
         found = attack.infer(view, background, np.random.default_rng(0))
         assert found.input_name == MAJORITY

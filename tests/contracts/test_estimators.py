@@ -111,7 +111,7 @@ def test_largest(estimator: Estimator) -> None:
 
 
 def test_foreseen(estimator: Estimator) -> None:
-    """Checks that ``predict_limit`` of two Gaussians is within 30% of their measured bound."""
+    """Checks that ``predict_bound`` of two Gaussians is within 30% of their measured bound."""
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
     leak = gaussian(1.0)

@@ -46,7 +46,7 @@ class ColumnsWithoutNoise(NamedTuple):
     Clocks and counters follow the order of calls.
 
     ``columns``: indices of these columns.
-    ``has_changes``: whether the columns change from call to call; false if they never change.
+    ``has_clocks``: whether the columns change from call to call; false if they never change.
     """
 
     columns: tuple[int, ...] = ()

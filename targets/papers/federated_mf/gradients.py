@@ -89,7 +89,7 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
 
     The additional rating changes the user embedding, which is fitted to the user's ratings, and so
     the gradients of the user's other ratings. The server is malicious: it chooses initial item
-    embeddings with which the rating turns the user embedding (``fit_with_and_without``), and then
+    embeddings with which the rating turns the user embedding (``fit_neighbouring_users``), and then
     broadcasts item embeddings of 0.
 
     ``bound``: R, upper bound of all ratings: the largest possible rating.

@@ -252,7 +252,7 @@ def test_too_many_messages_without_senders_are_not_searched(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = make_view(DATA, vantage=Vantage.SHUFFLED, rng=np.random.default_rng(0))
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_UNLINKED_USER_ITEMS", 80 * 60 - 1)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_UNLINKED_PAIRS", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
     (row,) = room.run_attack(make_game(Guesser(family, None), view, DATA))
     assert "4,800 entries (users times items) exceed the 4,799" in row.reason

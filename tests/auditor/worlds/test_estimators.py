@@ -294,7 +294,7 @@ def test_without_a_leak_the_bound_is_small(shape: tuple[int, ...]) -> None:
 
 
 def test_memory_does_not_grow_with_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "MAX_SPLIT_SIZE", 20_000)
+    monkeypatch.setattr(selection, "MAX_SELECTION_SIZE", 20_000)
     peaks = []
     for samples in (400_000, 800_000):
         tracemalloc.start()

@@ -158,9 +158,9 @@ class Clipping:
 
     ``max_error``: largest absolute value to which errors u.v - x are clipped: predicted minus true
         rating, for user embedding u, item embedding v and rating x.
-    ``max_rating_norm``: largest norm to which the gradient of every rating is scaled, with respect
+    ``rating_clip_norm``: largest norm to which the gradient of every rating is scaled, with respect
         to u and v together (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
-    ``max_user_norm``: largest norm to which the summed gradient of a user's sampled ratings is
+    ``user_clip_norm``: largest norm to which the summed gradient of a user's sampled ratings is
         scaled, with respect to u and v together.
     ``max_squared_norm``: largest squared norm of an embedding; after a step, embeddings are
         projected to it.

@@ -328,7 +328,7 @@ class StepNoise:
 
     ``descent``: the gradient step and its sampling.
     ``party_sizes``: number of users of each party, one entry per different number.
-    ``has_moving_rows``: whether a step also moves the party's stored user embeddings (rows) of the
+    ``trains_rows``: whether a step also moves the party's stored user embeddings (rows) of the
         sampled users, without noise.
     """
 
@@ -353,7 +353,7 @@ class StepNoise:
         - Smaller changes, such as one rating: the event without amplification by sampling. The
           gradients of the user's other ratings show in which steps the user's row is sampled.
         """
-        # If the party ``has_moving_rows``, the users whose places an added user took have missed a
+        # If the party ``trains_rows``, the users whose places an added user took have missed a
         # step. From then on their gradients differ, too, and the proof uses only that a sum has n'
         # rows. A replacing user takes nobody's place, and all other users are unchanged if the
         # samples are visible.
