@@ -152,7 +152,9 @@ class Component(ABC):
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
         me: Any = self
-        made: Self = replace(me, **{n: _take_clients(getattr(me, n), clients) for n in me.per_client_fields})
+        made: Self = replace(
+            me, **{n: _take_clients(getattr(me, n), clients) for n in me.per_client_fields}
+        )
         return made
 
     def drop_rows(self, count: int) -> Component:

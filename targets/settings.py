@@ -142,7 +142,9 @@ class NoiseSetting:
 
         The result maps the attribute path of each setting to its new value.
         """
-        scales = dict.fromkeys(self.noise_names, factor) | dict.fromkeys(self.budget_names, 1.0 / factor)
+        scales = dict.fromkeys(self.noise_names, factor) | dict.fromkeys(
+            self.budget_names, 1.0 / factor
+        )
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_paths(self, part: str) -> NoiseSetting:
@@ -151,7 +153,9 @@ class NoiseSetting:
         The larger system has this system as its attribute ``part``: each attribute path then begins
         with ``part`` and a dot. ``noiseless_value`` is None.
         """
-        noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise_names, self.budget_names))
+        noise, budgets = (
+            [f"{part}.{n}" for n in names] for names in (self.noise_names, self.budget_names)
+        )
         return NoiseSetting(tuple(noise), tuple(budgets))
 
 

@@ -248,7 +248,9 @@ def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
 
     A symbol is a value that depends on random draws.
     """
-    return _to_array(_vectorize(ufunc)(*map(to_object_array, inputs)), _find_dtype(ufunc, inputs), inputs)
+    return _to_array(
+        _vectorize(ufunc)(*map(to_object_array, inputs)), _find_dtype(ufunc, inputs), inputs
+    )
 
 
 def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:

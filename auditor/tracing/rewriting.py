@@ -360,7 +360,11 @@ class _Rewriter(ast.NodeTransformer):
             error = ast.Attribute(_load(_THROWN), "error", ast.Load())
             body = [_set(handler.name, error)] if handler.name else []
             kinds = [] if handler.type is None else [self.visit(handler.type)]
-            last = [ast.If(_op("can_catch", error, *kinds), body + self._visit_block(handler.body), last)]
+            last = [
+                ast.If(
+                    _op("can_catch", error, *kinds), body + self._visit_block(handler.body), last
+                )
+            ]
         kind = ast.Attribute(_load(INTERPRETER_KEY), "exception_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
         whole = ast.Try(self._visit_block(node.body), handlers, self._visit_block(node.orelse), [])

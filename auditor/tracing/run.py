@@ -273,7 +273,9 @@ def _cover_values(
         limits: ValuesByDraw = dict(path.limits)
         missed = []
         for cells in pieces:
-            here = {s: s.intersect_cells(limits.get(s, s.domain), cell) for s, cell in cells.items()}
+            here = {
+                s: s.intersect_cells(limits.get(s, s.domain), cell) for s, cell in cells.items()
+            }
             if all(here.values()):
                 limits.update(here)
             else:

@@ -103,7 +103,9 @@ class TracedDist:
             return self.log_probs([outputs])[0]
         if not len(outputs):
             return np.empty(0)
-        return self._row_log_probs(split_output(outputs[0]).structure, outputs.reshape(len(outputs), -1))
+        return self._row_log_probs(
+            split_output(outputs[0]).structure, outputs.reshape(len(outputs), -1)
+        )
 
     def log_probs(self, outputs: Sequence[Any]) -> NDArray[np.float64]:
         """Returns the log-probabilities or log-densities of a sequence of outputs, shape (n,)."""

@@ -225,7 +225,10 @@ def find_exclusive_rules(
     readings = list(_count_values(outputs, namer))
     best_rules = {}
     for a, b in pairs:
-        options = [*_propose_sets(readings, outputs, a, b, budget), *_propose_ranges(outputs, a, b, budget, namer)]
+        options = [
+            *_propose_sets(readings, outputs, a, b, budget),
+            *_propose_ranges(outputs, a, b, budget, namer),
+        ]
         if not options and readings:  # without a promising set: all values of one world only
             whole = readings[0].make_set(a, b, readings[0].min_count, outputs)
             options = [CandidateRule(a, b, 0.0, ExclusiveRule((whole,)))]

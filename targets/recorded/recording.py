@@ -420,7 +420,9 @@ class Recording:
                     f"{silent[0]!s:.40}, sent no message of finite numbers and are left out."
                 )
         rounds = (
-            replace(each, broadcast=_keep_finite(each.broadcast), aggregate=_keep_finite(each.aggregate))
+            replace(
+                each, broadcast=_keep_finite(each.broadcast), aggregate=_keep_finite(each.aggregate)
+            )
             for each in self.rounds
         )
         return replace(self, rounds=tuple(rounds), release=_keep_finite(self.release)), tuple(notes)

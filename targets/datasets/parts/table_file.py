@@ -143,7 +143,9 @@ class TextTable:
     def has_paired_quotes(self) -> bool:
         """Whether every quoted field in the file is closed on its line, as in RFC 4180."""
         odd = (
-            data for data in self.read_lines() if b'"' in data and not _has_closed_quotes(data, self.separator)
+            data
+            for data in self.read_lines()
+            if b'"' in data and not _has_closed_quotes(data, self.separator)
         )
         try:
             for data in odd:
@@ -189,7 +191,9 @@ class TextTable:
         if not data.endswith(b"\n"):
             yield b"\n"
 
-    def _read_csv(self, data: bytes, width: int, specs: SpecByPosition) -> dict[int, pa.Array] | None:
+    def _read_csv(
+        self, data: bytes, width: int, specs: SpecByPosition
+    ) -> dict[int, pa.Array] | None:
         """Reads the wanted columns by pyarrow; None if ``_read_rows`` might read them differently."""
         quotes, separator = self.has_quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _has_closed_quotes(data, separator)):

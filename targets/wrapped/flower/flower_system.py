@@ -74,7 +74,9 @@ class FlowerServer:
         return arrays
 
 
-def _aggregate_train(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
+def _aggregate_train(
+    strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]
+) -> ArraysByName | None:
     from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 
     def record(arrays: Mapping[str, Any]) -> Any:
@@ -91,7 +93,9 @@ def _aggregate_train(strategy: Any, model: Mapping[str, Any], uploads: Sequence[
     return None if made is None else to_arrays(made)
 
 
-def _aggregate_fit(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> ArraysByName | None:
+def _aggregate_fit(
+    strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]
+) -> ArraysByName | None:
     from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 
     strategy.current_round_params = list(model.values())
