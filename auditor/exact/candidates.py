@@ -434,8 +434,9 @@ class CandidateOutputs:
         return self._to_grid(outputs[inside.all(axis=1)])
 
     def is_outside_draws(self, output: Any) -> bool:
-        """Whether an entry of the vector ``output`` lies outside the range of the drawn outputs;
-        false for symbols and single numbers.
+        """Whether an entry of the vector ``output`` lies outside the range of the drawn outputs.
+
+        The result is false if outputs are single numbers, or if ``has_drawn_values_only`` is true.
         """
         if self.has_drawn_values_only or not self.shape:
             return False
@@ -446,7 +447,7 @@ class CandidateOutputs:
         outputs, if they are known.
 
         Otherwise the strategy generates numbers within and far outside the range of drawn outputs
-        or, if outputs are symbols, drawn outputs.
+        or, if ``has_drawn_values_only`` is true, drawn outputs.
         """
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp

@@ -66,13 +66,13 @@ class OutputDistribution:
     - ``domain``: the possible inputs, or None if unknown.
     - ``worst_case``: inputs and outputs among which the largest log-ratio occurs, as far as
       ``log_prob_function`` confirms them; otherwise None.
-    - ``has_unbounded_ratios``: true if the origin states that the log-ratios of its output
+    - ``has_unbounded_ratios``: true if ``wrapped_object`` states that the log-ratios of its output
       probabilities have no maximum.
-    - ``outputs``: all possible outputs, if the origin lists them; otherwise None.
-    - ``batch_log_prob_function``: ``log_prob_function`` of many outputs that are not arrays, if the
-      origin has such a function; otherwise None.
-    - ``atom_values``: numbers with a positive probability, if all other numbers have a density and
-      the origin states these atoms.
+    - ``outputs``: all possible outputs, if ``wrapped_object`` lists them; otherwise None.
+    - ``batch_log_prob_function``: function (outputs, input) that returns the log-probabilities of a
+      list of outputs that are not arrays; None if there is none.
+    - ``atom_values``: numbers with a positive probability, if all other numbers have a density;
+      empty if they are not known.
     """
 
     wrapped_object: Any
@@ -179,8 +179,8 @@ class OutputDistribution:
 
     @property
     def whole_worst_case(self) -> WorstCase | None:
-        """The worst case of the mechanism, whose functions describe inputs and outputs in words;
-        None if it is unknown, or stated only for one of several copies.
+        """Worst-case inputs and outputs of the whole mechanism; None if they are unknown, or stated
+        only for one of several copies.
         """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case

@@ -146,10 +146,11 @@ class ComparisonCase:
 
     - ``path``: the execution path that made the draws.
     - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
-    - ``outcomes``: outcomes of the first open comparisons (those that may be true or false), as in
-      the earlier case; every further open comparison is taken as true.
-    - ``alternatives``: the ``outcomes`` of cases that are still to be computed, one per comparison
-      that was taken as true here and may also be false.
+    - ``outcomes``: outcomes of the first open comparisons (those that may be true or false): those
+      of the earlier case, with the last one reversed. Every further open comparison is taken as
+      true.
+    - ``alternatives``: the ``outcomes`` of cases that are still to be computed, one per open
+      comparison that was taken as true in this case.
     """
 
     def __init__(self, path: ExecutionPath, cells: ValuesByDraw, outcomes: list[bool]) -> None:

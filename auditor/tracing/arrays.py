@@ -248,9 +248,8 @@ def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
 
     A symbol is a value that depends on random draws.
     """
-    return _to_array(
-        _vectorize(ufunc)(*map(to_object_array, inputs)), _find_dtype(ufunc, inputs), inputs
-    )
+    objects = _vectorize(ufunc)(*map(to_object_array, inputs))
+    return _to_array(objects, _find_dtype(ufunc, inputs), inputs)
 
 
 def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
@@ -314,8 +313,8 @@ def _find_dtype(function: Callable[..., Any], inputs: Any, **options: Any) -> An
 def _to_array(objects: Any, dtype: Any, inputs: Any) -> Any:
     """Returns ``objects``, computed entry by entry from ``inputs``, as an array of ``dtype``.
 
-    The array is concrete if no object depends on a random draw and the execution path fixes every
-    discrete draw at once. Otherwise it is a traced array.
+    The array is concrete if no object depends on a random draw and the execution path fixes each
+    discrete draw when it is made. Otherwise it is a traced array.
     """
     array = TracedArray.convert(objects, dtype)
     if not _is_symbolic(array):
@@ -407,7 +406,7 @@ def _to_lists(value: Any) -> Any:
 def _wrap_constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
     """Wraps ``function``, which makes an array, to make a ``TracedArray`` unless ``eager`` is true.
 
-    ``eager``: whether the execution path fixes every discrete draw at once.
+    ``eager``: whether the execution path fixes each discrete draw when it is made.
     """
 
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -435,8 +434,8 @@ def make_replacements(eager: bool) -> dict[int, Any]:
     """Returns replacements for NumPy and Python functions that make numbers or arrays.
 
     The result maps the id of each function to its replacement, which accepts symbols (values that
-    depend on random draws). ``eager``: whether the execution path fixes every discrete draw at
-    once.
+    depend on random draws). ``eager``: whether the execution path fixes each discrete draw when it
+    is made.
     """
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:

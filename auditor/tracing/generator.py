@@ -286,7 +286,7 @@ class TracedGenerator(np.random.Generator):
         """Records a draw from ``values`` with probabilities ``masses``, and returns its value.
 
         The value is a symbol, which depends on the draw. The value is concrete in a replay (a run
-        with given values of the draws), and on a path that fixes every discrete draw at once.
+        with given values of the draws), and on a path that fixes each discrete draw when made.
         """
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} possible values")

@@ -1,6 +1,6 @@
 """Interpreter of Python functions on values that may depend on random draws.
 
-The interpreter computes the results of a randomizer for all values of its draws at once. An
+The interpreter computes the results of a randomizer for all values of its draws together. An
 operation that the interpreter does not know raises NotTraced.
 """
 
@@ -261,10 +261,11 @@ class _Context:
 
 
 class Interpreter(CallTracer):
-    """The complete tracing interpreter, which computes results for all values of the random draws.
+    """The complete tracing interpreter, which runs a Python function once for many values of its
+    random draws.
 
-    The class adds text, exceptions, context managers, imports and class definitions to
-    ``CallTracer``.
+    The class adds to ``CallTracer`` the support of formatted strings, exceptions, context managers,
+    ``match`` patterns, imports and class definitions.
     """
 
     exception_class = TracedError
@@ -365,9 +366,12 @@ class Interpreter(CallTracer):
         return builtin_calls.is_instance(self, (value, kind))
 
     def import_module(self, name: str, first: str = "") -> types.ModuleType:
-        """Imports the module ``name``, and returns this module, or ``first`` if that is given.
+        """Imports the module ``name``, and returns the module or its top-level package.
 
-        ``first``: name of the top-level package of the module, which ``import a.b`` binds.
+        ``first``: name of the top-level package, to return that, as ``import a.b`` does; "" to
+            return the module itself.
+
+        Raises NotTraced if the result is not an ordinary module.
         """
         if name not in sys.modules:  # import as the first call would, with separate randomness
             with restore_random_state():

@@ -356,8 +356,7 @@ class ObjectReader(CallGate):
 
     def _read_super(self, value: SuperProxy, name: str) -> Any:
         kind = value.value if isinstance(value.value, type) else type(value.value)
-        member = self.look_up(kind, name, after=value.owner)
-        return self._bind(member, kind, name, value.value)
+        return self._bind(self.look_up(kind, name, after=value.owner), kind, name, value.value)
 
     def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
         """Returns a special method, such as ``__len__``, of an object whose class is written in

@@ -135,8 +135,7 @@ class OperationTracer(objects.ObjectBuilder):
             return before
         if kind in (*ARRAYS, dict, set, bytearray, list):
             self.check_write(before)
-            action = getattr(operator, f"i{name}")
-            return self.call_compiled(action, (before, value), {}, name)
+            return self.call_compiled(getattr(operator, f"i{name}"), (before, value), {}, name)
         return self.apply_binary(name, before, value)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:

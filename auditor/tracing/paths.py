@@ -459,7 +459,7 @@ def iterate_paths(
 
     ``run``: runs the code on a path and returns its output.
     ``budget``: steps allowed for all paths together.
-    ``eager``: whether each path fixes every discrete draw at once.
+    ``eager``: whether each path fixes each discrete draw when the draw is made.
 
     The result is None for a path rarer than 2^-100, such as a path with many iterations of a loop.
     Raises NotTraced if there are too many paths, or if the code depends on more than its draws.

@@ -76,9 +76,10 @@ class DistributionPair:
     def bound_divergence(self, epsilon: float) -> tuple[float, float]:
         """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``.
 
-        The divergence is that of the first input's output distribution from the second one's. Both
-        bounds are reduced by e^epsilon times ``max_lost_prob``, by which Q may be larger. If this
-        is above 0, only the lower bound holds, and no upper bound on epsilon is stated.
+        The divergence is that of P from Q, the output distributions of the first and the second
+        input. The probability of an output set under Q may be larger than traced, by up to
+        ``max_lost_prob``, so e^epsilon times ``max_lost_prob`` is subtracted from both results. The
+        second result is an upper bound only if ``max_lost_prob`` is 0.
         """
         less = math.exp(epsilon) * self.max_lost_prob if self.max_lost_prob else 0.0
         lower, upper = (self._sum_excess(epsilon)[:2] - less).tolist()

@@ -360,11 +360,8 @@ class _Rewriter(ast.NodeTransformer):
             error = ast.Attribute(_load(_THROWN), "error", ast.Load())
             body = [_set(handler.name, error)] if handler.name else []
             kinds = [] if handler.type is None else [self.visit(handler.type)]
-            last = [
-                ast.If(
-                    _op("can_catch", error, *kinds), body + self._visit_block(handler.body), last
-                )
-            ]
+            test = _op("can_catch", error, *kinds)
+            last = [ast.If(test, body + self._visit_block(handler.body), last)]
         kind = ast.Attribute(_load(INTERPRETER_KEY), "exception_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
         whole = ast.Try(self._visit_block(node.body), handlers, self._visit_block(node.orelse), [])
@@ -484,7 +481,7 @@ class _Rewriter(ast.NodeTransformer):
     # Expressions.
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """Rewrites ``value.name`` as a call of the tracing interpreter's method ``attribute``."""
+        """Rewrites ``value.name`` as a call of the tracing interpreter's ``get_attribute``."""
         return _op("get_attribute", self.visit(node.value), self._mangle(node.attr))
 
     def visit_Starred(self, node: ast.Starred) -> Any:

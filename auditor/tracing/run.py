@@ -55,8 +55,8 @@ class AllPaths(NamedTuple):
     - ``n_left_out``: number of paths that were left out, each of probability below 2^-100.
     - ``is_replayed``: whether each path was checked by a call of the callable itself, with concrete
       values of the draws, and not by the tracing interpreter alone.
-    - ``forms``: observed forms of the outputs (types, shapes, signs of zero), keyed by their
-      values.
+    - ``output_forms``: observed forms of the parts of outputs (types, shapes, signs of zero), by
+      the key of the part (see ``outputs.iter_forms``).
     """
 
     path_results: list[PathResult]
@@ -113,9 +113,9 @@ class SingleOutputRandomizer:
 def trace_paths(randomizer: SingleOutputRandomizer, value: Any, budget: StepBudget) -> AllPaths:
     """Runs all execution paths of ``randomizer`` for the input ``value``.
 
-    Random draws stay undecided as long as the code permits. If tracing fails this way, for example
-    because the code reads the type of a draw, the code is run again with the value of every
-    discrete draw fixed at once.
+    Random draws stay undecided as long as the code permits. If that fails, for example because the
+    code reads the type of a draw, all paths are run again, and each discrete draw gets its value
+    when it is made: one path per combination of values.
 
     ``budget``: number of tracing steps allowed. Raises NotTraced with the line of code that cannot
     be traced.
@@ -273,9 +273,7 @@ def _cover_values(
         limits: ValuesByDraw = dict(path.limits)
         missed = []
         for cells in pieces:
-            here = {
-                s: s.intersect_cells(limits.get(s, s.domain), cell) for s, cell in cells.items()
-            }
+            here = {s: s.intersect_cells(limits.get(s, s.domain), c) for s, c in cells.items()}
             if all(here.values()):
                 limits.update(here)
             else:

@@ -57,8 +57,8 @@ class OutputMass:
       execution path.
     - ``mixture``: distribution of the number that the placeholder ``DENSITY_SLOT`` in the key
       stands for; empty without a placeholder.
-    - ``has_underflow``: whether similar values were left out because their probabilities are below
-      the range of doubles.
+    - ``has_underflow``: whether the key depends on a normal draw that was rounded down. Its values
+      beyond 38 standard deviations are left out, with probabilities below the range of doubles.
     """
 
     mass: Probability
@@ -210,9 +210,10 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
 
     ``tables``: each table maps keys (tuples of output values) to probabilities.
 
-    A key is merged into a key that has a lattice at one position, if both have equal values at all
-    other positions; its number becomes a point of the lattice's distribution. Raises NotTraced if
-    several numbers hold the same integer noise.
+    In some keys, a placeholder stands for a number that is distributed on a lattice. A key without
+    a placeholder is merged into such a key if their other values are equal; its number becomes a
+    point of that distribution. Raises NotTraced if several values of an output depend on the same
+    integer noise.
     """
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
@@ -243,8 +244,7 @@ def check_rounding_ties(tables: Sequence[MassTable]) -> None:
     ``tables``: each table maps keys (tuples of output values) to probabilities.
     """
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
-    ordered = sorted(ties)
-    for one, other in itertools.pairwise(ordered):
+    for one, other in itertools.pairwise(sorted(ties)):
         if all(map(are_close, one[1:], other[1:])):
             raise NotTraced("two output numbers differ only by rounding. Return one of them")
 

@@ -33,8 +33,8 @@ class Trace:
     - ``names``: name of each input; the text of the input if empty.
     - ``is_replayed``: whether each execution path was checked by a call of the callable itself,
       with concrete values of the draws, and not by the tracing interpreter alone.
-    - ``forms``: observed forms of the outputs (types, shapes) of each input; empty if the inputs
-      themselves differ in form.
+    - ``forms``: observed forms of the outputs (types, shapes, signs of zero) of each input; empty
+      if the inputs themselves differ in form.
     """
 
     randomizer: SingleOutputRandomizer
@@ -86,8 +86,8 @@ class Trace:
             raise NotTraced(f"comparing the output distributions failed: {error}") from error
 
     def check_forms(self, delta: float) -> CheckResult | None:
-        """Returns a failed check if types or shapes of outputs reveal the input; None if they do
-        not.
+        """Returns a failed check if types, shapes or signs of zero of outputs reveal the input;
+        otherwise None.
 
         ``delta``: delta of the privacy bound.
         """

@@ -54,12 +54,11 @@ class TagOutputs:
     way through the traced code, by the outcomes of its decisions.
 
     - ``probability``: probability of the tag.
-    - ``cells``: the values of random draws that lead to the tag on one path, as a set per
-      draw.
+    - ``cells``: the values of random draws that lead to the tag on one path, as a set per draw.
     - ``tables``: the distribution of each block, given the tag, by the positions of the block.
-    - ``atoms``: the values of a block with densities that have a positive probability under any
-      input, by the positions of the block. At these values the probability counts, and the
-      density is ignored.
+    - ``atoms``: for each block, by its positions: the values that have a positive probability under
+      at least one input, if the block has densities; otherwise empty. At these values the
+      probability counts, and the density is ignored.
     """
 
     probability: Probability
@@ -103,9 +102,8 @@ class TracedDist:
             return self.log_probs([outputs])[0]
         if not len(outputs):
             return np.empty(0)
-        return self._row_log_probs(
-            split_output(outputs[0]).structure, outputs.reshape(len(outputs), -1)
-        )
+        structure = split_output(outputs[0]).structure
+        return self._row_log_probs(structure, outputs.reshape(len(outputs), -1))
 
     def log_probs(self, outputs: Sequence[Any]) -> NDArray[np.float64]:
         """Returns the log-probabilities or log-densities of a sequence of outputs, shape (n,)."""
@@ -342,9 +340,8 @@ def _are_independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> b
 
 
 def _list_sources(entry: Any) -> set[Draw]:
-    if not isinstance(entry, Symbol):
-        return set()
-    return {source for cells, _ in entry.list_values() for source in cells}
+    pieces = entry.list_values() if isinstance(entry, Symbol) else ()
+    return {source for cells, _ in pieces for source in cells}
 
 
 def _combine_paths(members: list[PathResult], blocks: list[tuple[int, ...]]) -> TagOutputs:
