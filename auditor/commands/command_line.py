@@ -1,10 +1,17 @@
 """The command line ``auditor``, which is also ``python -m fedrec_auditor``.
 
-A finding is the verdict on one claim. Exit codes: 0 for no finding at the --fail-on level, 1 for a
-finding at this level, 2 for wrong usage or bad input, and 3 if the audit could not be completed, or
-if a finding is UNSOUND or INCONCLUSIVE. `run`, `verify`, `attack` and `report` keep these codes
-even if their output is lost. All other commands exit with 141, as shells do, if the reader of their
-output closes it, and with 3 if the output cannot be written.
+A finding is the verdict on one claim. The option --fail-on sets the level (``FailOn``) at which
+findings are failures. The first of these rules that applies gives the exit code:
+
+- 2 for wrong usage or bad input;
+- 3 if a part of the audit failed, or a finding is UNSOUND (our bounds contradict each other);
+- 1 for a finding at the --fail-on level;
+- 3 if a finding is INCONCLUSIVE (the audit could not have refuted the claim);
+- 0 otherwise.
+
+``GateOutcome.evaluate_gate`` has further rules. `run`, `verify`, `attack` and `report` keep these
+codes even if their output is lost. All other commands exit with 141, as shells do, if the reader of
+their output closes it, and with 3 if the output cannot be written.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Command ``auditor list``: lists targets, attacks, papers and other kinds by name, or a target's
-settings.
+"""Command ``auditor list``: lists the names of targets, attacks, papers and other components, or
+the settings of one target.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def command(
     name: Annotated[str, typer.Argument(help="Name of your system, such as my-recommender.")],
     folder: Annotated[Path, typer.Option(help="Existing folder for the files.")] = Path(),
 ) -> None:
-    """Write your own system to begin with: module, claim, small data, and a test that passes."""
+    """Write template files for your own system: module, claim, small data, and a passing test."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise InputError(
             f"Expected a name of letters, digits and hyphens, got {name!r:.60}. Give another name."

@@ -32,7 +32,7 @@ KNOWN_SHARES, QUICK_KNOWN_SHARES = (0.1, 0.2, 0.3), (0.3,)
 N_DRAWS, QUICK_N_DRAWS = 10, 3
 MAX_QUICK_COLUMNS = 20_000
 _MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the next attack
-_N_TABLES = 14
+_N_TABLES = 14  # number of tables of the uploads for which memory is estimated
 _FIRST_KEYS = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
 _ALL_UPLOADS, _TRUE_SET = "all uploads", "true interaction set"
 _NO_READING = (
@@ -130,8 +130,9 @@ def get_max_attack_bytes(n_users: int, n_numbers: int) -> float:
     ``n_users``: number of users who send messages.
     ``n_numbers``: number of numbers that each user sends.
 
-    The memory consists of one table of the uploads, a copy of its rows of users whose class is
-    known, and the inner products of the rows of all tables.
+    The attack reads several tables of the uploads (of all message arrays, or of one group of them),
+    one at a time, with one row per user. In memory are one table, a copy of its rows of users whose
+    class is known, and the inner products of the rows of each table.
     """
     numbers, max_users = inputs.get_max_table_size(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)

@@ -162,8 +162,8 @@ def shrink_data(
     rated.
 
     ``n_users``: number of users to keep; the users with the most ratings of the kept items are
-        kept. Users who rated more than half of these items come last, so that items that a user did
-        not rate can be drawn.
+        kept. Users who rated more than half of these items are kept only if there are too few
+        others, so that items that a user did not rate can be drawn.
     ``n_items``: number of items to keep; the items with the most ratings are kept.
     ``fixed_n_items``: number of items of a catalogue that cannot change, or None. If given, all
         items are kept, and the last ``N_NEW_ITEMS`` items lose their ratings and count as new.
@@ -200,7 +200,8 @@ def _select_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) ->
     """Indices of the ``count`` users with the most items, in ascending order.
 
     ``sizes``: number of items of each user.
-    ``n_items``: number of items of the catalogue. Users who have more than half of them come last.
+    ``n_items``: number of items of the catalogue. Users who have more than half of them are
+        selected only if there are too few others.
     """
     return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
@@ -213,8 +214,8 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
         adjacency.
     ``population``: data with ``N_NEW_ITEMS`` new items at the end of the catalogue.
 
-    The histories have extreme ratings of new items. If ``scope`` adds or removes a user, every
-    second history is empty. If it replaces a user's data, some second histories are empty.
+    The histories have extreme ratings of new items. If ``scope`` adds or removes a user, the second
+    history of each canary is empty. If it replaces a user's data, that of some canaries is empty.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)

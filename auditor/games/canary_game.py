@@ -100,7 +100,8 @@ class RemovalEstimator(estimators_base.Estimator):
         ``worlds``: the two worlds (inputs).
         ``asked``: number of draws per world, delta and error probability of the bound.
 
-        Outputs are drawn and counted by ``estimator``, at the larger delta of two removals.
+        Outputs are drawn and counted by ``estimator``, at the delta that group privacy gives for
+        two removals, which is at least ``asked.delta``.
         """
         wide, half = self._convert_delta(asked.delta)
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
@@ -409,10 +410,10 @@ class GameSetup:
     ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None stands for
         ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``has_two_user_removals``: whether the two worlds are two removals of a user apart. A measured bound
-        is then converted to one removal (``RemovalEstimator``). This is needed if a user without
-        items also sends a message that is not zero: replacing one history by another then takes two
-        removals.
+    ``has_two_user_removals``: whether the two worlds are two removals of a user apart. A measured
+        bound is then converted to one removal (``RemovalEstimator``). This is needed if a user
+        without items also sends a message that is not zero: replacing one history by another then
+        takes two removals.
     ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a
         lower bound at a delta without sampling error; None if the code is not available.
     """
@@ -508,11 +509,11 @@ class Skip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameResult:
-    """Result of a game: a lower bound on epsilon, and the claims that it judges.
+    """Result of a game: measured lower bounds on epsilon, and the judgements of claims by them.
 
-    ``measured_bounds``: the measured lower bound of epsilon.
-    ``findings``: the judgements of claims by this bound.
-    ``estimator``: the estimator of the bound.
+    ``measured_bounds``: lower bounds at the requested confidence and at a higher one.
+    ``findings``: the judgements of claims.
+    ``estimator``: the estimator of the bounds.
     """
 
     measured_bounds: MeasuredBounds

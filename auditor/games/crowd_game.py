@@ -65,9 +65,9 @@ class TrainingSimulator:
     def n_messages(self) -> int:
         """Number of messages that one run computes.
 
-        In each round, every other user sends a message in the training, and a second message from
-        which the expected messages are estimated. For each of the two histories of the canary
-        (designed user), ``_COPIES`` messages are computed.
+        In each round, each user except the canary (designed user) sends a message in the training,
+        and a second message from which the expected messages are estimated. For each of the two
+        histories of the canary, ``_COPIES`` messages are computed.
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 

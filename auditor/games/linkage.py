@@ -101,7 +101,8 @@ class UnlinkedView:
 
     ``view``: the messages and public parameters.
     ``users``: indices of the c users whose messages are to be linked, in ascending order (c,).
-    ``true_sender_indices``: sender of each message of the last round, as an index into ``users`` (c,).
+    ``true_sender_indices``: sender of each message of the last round, as an index into ``users``
+        (c,).
     ``candidate_users``: index of the user of each candidate, in the order of the attack's scores
         (c,).
     """
@@ -119,7 +120,7 @@ def remove_senders(
     shuffler.
 
     ``view``: messages and public parameters, with senders.
-    ``vantage``: what the adversary sees: ``SHUFFLED``, or messages whose earlier senders are known.
+    ``vantage``: what the adversary sees; ``SHUFFLED`` if messages pass a shuffler.
     ``max_users``: maximum number of users whose messages remain.
 
     Rounds before those that the attack reads are dropped. Returns None if fewer than two users sent

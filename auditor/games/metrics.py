@@ -453,9 +453,9 @@ class Guesses:
         a draw.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r,
-        C), or None. If given, ``guess_counts`` has expected numbers of right guesses,
-        and ``class_guesses`` only marks known users.
+    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
+        None. If given, ``guess_counts`` has expected numbers of right guesses, and
+        ``class_guesses`` only marks known users.
     """
 
     true_classes: NDArray[np.int64]
@@ -471,7 +471,7 @@ class Guesses:
 
         Users whose class the adversary knows in a draw count as 0.
         """
-        eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: KNOWN_CLASS_CODE
+        eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: NOT_GUESSED_CODE
         is_unknown = (self.class_guesses != NOT_GUESSED_CODE)[:, :, None]
         truth = eye[self.true_classes][None] * is_unknown
         guess = eye[self.class_guesses] if self.guess_probs is None else self.guess_probs[:, None]

@@ -58,10 +58,9 @@ class CanaryDirections:
         only (``CanarySet.sum_canary_rows``).
     ``direction_midpoint_products``: for each canary, the inner product of its direction with the
         mean of its two messages (m,).
-    ``sum_shape``: shape of that sum.
-    ``expected_message_sum``: expected value of that sum if each canary sends the mean of its two
-    messages;
-        None if the sum has no expectation.
+    ``sum_shape``: shape of the sum of messages before it is flattened.
+    ``expected_message_sum``: expected sum of messages if each canary sends the mean of its two
+        messages; None if the sum has no expectation.
     """
 
     own_row_directions: NDArray[np.float32]
@@ -116,8 +115,9 @@ class CanaryScorer:
     ``directions``: directions in each component (named array) of messages. If clients send models,
         messages are replaced by changes of the model. For reports (randomized coordinates of a
         gradient), messages are replaced by the gradients before randomization if these are stored.
-    ``masks``: for each component, an array of the shape ``sum_shape``: all 1 if any direction in
-        the component is not 0, otherwise all 0.
+    ``nonzero_masks``: for each component, an array of the shape ``CanaryDirections.sum_shape``: all
+        1 if any direction in the component is not 0, otherwise all 0. They take the place of
+        directions in ``projection.match_component``.
     """
 
     canaries: CanarySet
@@ -397,7 +397,6 @@ class OneRunSimulator:
     def n_messages(self) -> int:
         """Number of messages from which the duration of the run is estimated: one per user,
         including canaries (designed users).
-
         """
         return self.canaries.other_users.n_users + len(self.canaries)
 
@@ -405,13 +404,13 @@ class OneRunSimulator:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
-        The latter is stored as ``HAS_FIRST_KEY``, as 1 or 0. ``world`` and ``size`` are
-        ignored, because each canary has one of the two histories at random.
+        The latter is stored as ``HAS_FIRST_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
+        because each canary has one of the two histories at random.
         """
-        tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
+        tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
         data = self.canaries.make_data_set(first)
-        transcript = self.target.run(data, crowd_game, None, self.machine).transcript
+        transcript = self.target.run(data, training, None, self.machine).transcript
         results = {HAS_FIRST_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
         others = select_users_to_predict(self.canaries.other_users, self.vantages, transcript)

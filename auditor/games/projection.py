@@ -344,7 +344,7 @@ def subtract_base(
 
     ``parts``: sums over ``count`` messages, by name of the array.
 
-    An array with the name of a model may hold sums of models or sums of changes.
+    An array with the name of an array of ``broadcast`` may hold sums of models or of changes.
     ``compute_sum_change`` assumes the kind for which the change is smaller.
     """
     known = broadcast or {}

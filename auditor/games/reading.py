@@ -1,8 +1,8 @@
 """Features of a client's own messages, by which an adversary distinguishes two worlds (neighbouring
 inputs).
 
-The features are learnt from draws of the two worlds: everything in which their messages seem to
-differ.
+The features weight entries of a message by means, squares, exact zeros and sent rows in which
+messages drawn from the two worlds differ significantly.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class MessageStats:
 
     All arrays have one value per entry of a message, in one dimension.
 
-    ``base_value``: value that is subtracted from messages to get changes of the model.
+    ``subtracted_value``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
     ``mean_difference``: mean message of the first world minus that of the second world.
     ``difference_variance``: squared standard error of ``mean_difference``, due to the client's
         randomness without added noise.
     ``message_variance``: variance of a message within a world.
-    ``value_weight``: difference between the means of the two worlds divided by ``message_variance``;
-        0 if it is not significant.
+    ``value_weight``: difference between the means of the two worlds divided by
+        ``message_variance``; 0 if it is not significant.
     ``squared_deviation_weight``, ``exact_zero_weight``, ``sent_row_weight``: weights of squared
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
         significant.
@@ -114,13 +114,14 @@ class MessageStats:
 
     @classmethod
     def learn(
-        cls, parts: tuple[Component, Component], base_value: Array, *, has_noise: bool = True
+        cls, parts: tuple[Component, Component], base: Array, *, has_noise: bool = True
     ) -> MessageStats:
         """Learns the statistics from messages of the two worlds (neighbouring inputs), drawn in
         pairs with the same randomness.
 
         ``parts``: messages of the first world, and the same number of messages of the second world.
-        ``base_value``: value that is subtracted from messages, in one dimension.
+        ``base``: values of the d entries of a message, such as the broadcast model, that are
+            subtracted from every message (d,).
         ``has_noise``: whether messages are read with the noise that is added to them.
 
         Randomness with the same effect in the two worlds, such as added noise, cancels in the
@@ -133,10 +134,10 @@ class MessageStats:
             part if has_noise or not isinstance(part, RandomizedMessages) else part.clean_messages
             for part in parts
         ]
-        twins = np.zeros(len(base_value))
+        twins = np.zeros(len(base))
         for at in range(0, count, step):
             block = np.arange(at, min(at + step, count))
-            numbers = [_read_changes(body, block, base_value) for body in bodies]
+            numbers = [_read_changes(body, block, base) for body in bodies]
             for sums, x, body in zip(moments, numbers, bodies, strict=True):
                 sums.add(x, _flag_sent(body, block))
             twins += ((numbers[0] - numbers[1]) ** 2).sum(axis=0)
@@ -151,7 +152,7 @@ class MessageStats:
         chance = np.maximum(twins / count - measured**2, 0.0) / count
         error, before = chance, [part for part in parts if isinstance(part, RandomizedMessages)]
         if before:
-            apart, chance, between = _compare_noiseless(before, base_value)
+            apart, chance, between = _compare_noiseless(before, base)
             middle = middle if between is None else between
         variance = (variances[0] + variances[1]) / 2
         floor = _ROUNDING * max(variance.max(initial=0.0), float((apart**2).max(initial=0.0)))
@@ -168,7 +169,7 @@ class MessageStats:
             spread = _MIN_Z * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
-            subtracted_value=base_value,
+            subtracted_value=base,
             mean_of_worlds=middle,
             mean_difference=apart,
             difference_variance=chance,
@@ -199,8 +200,8 @@ class MessageStats:
     def may_worlds_differ(self) -> bool:
         """Whether messages of the two worlds (neighbouring inputs) may differ.
 
-        Random messages always count as different, unless they are stored before noise is added:
-        their means are only estimated.
+        Random messages always count as different, because only estimates of their means are
+        compared. Messages that are stored before noise is added are compared in this form.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_mean_distance is not None and varies
@@ -211,13 +212,16 @@ class MessageStats:
         (one of two neighbouring inputs).
 
         ``part``: the messages.
-        ``along``: direction on which messages are projected for the first number, in one dimension.
+        ``along``: vector on which messages, flattened to d entries, are projected for the first
+            number (d,).
 
-        The numbers of a message are, in this order:
+        Weights are fields of this object, learnt from messages of the two worlds. The numbers of a
+        message are, in this order:
 
         1. the inner product with ``along``;
-        2. the sum of signed entries, clipped between the two means (the optimal statistic for
-           Laplace noise);
+        2. the sum of entries, each clipped to the range between the two mean messages, centred,
+           divided by its standard deviation, and signed by ``mean_difference`` (the optimal
+           statistic for Laplace noise);
         3. the weighted sum of entries whose means differ significantly;
         4. the weighted sum of squared deviations;
         5. the weighted sum of exact zeros;
@@ -326,17 +330,17 @@ def learn_message_stats(
 
 
 def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Computes the direction on which each message array is projected, in one dimension, by name.
+    """Computes, for each message array, the flat vector on which it is projected, by array name.
 
-    A direction is the difference of the means of two worlds (neighbouring inputs) divided by the
-    variance.
+    The vector is the difference of the mean messages of two worlds (neighbouring inputs) divided by
+    the variance of each entry.
 
-    ``stats``: statistics of each array.
-    ``shapes``: shape of each array.
+    ``stats``: statistics of each array, by name.
+    ``shapes``: shape of each array, by name.
 
-    An array whose means do not differ may have the direction of another array
+    An array whose means do not differ may have the vector of another array of its shape
     (``match_component``). An example is a message by which a client replaces the noise of its
-    earlier message.
+    earlier message, and so contains this noise.
     """
     shaped = {
         name: (each.mean_difference / each.message_variance).reshape(shapes[name])

@@ -54,10 +54,9 @@ class RoundSimulator:
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
         the whole message.
-    ``coordinate_scorers``: rules by which the coordinates of one message vote for one of the worlds,
-        by array name.
-    ``sum_scorers``: such rules for the coordinates of the sum of all messages, by array
-        name.
+    ``coordinate_scorers``: scorers by which the coordinates of one message vote for one of the
+        worlds, by array name.
+    ``sum_scorers``: scorers for the coordinates of the sum of all messages, by array name.
 
     The features depend on what the adversary sees:
 
@@ -128,11 +127,11 @@ class RoundSimulator:
 
     @property
     def n_standalone_features(self) -> int:
-        """Number of features, at the end of a run's list, each of which is the vote of one message
-        coordinate for a world.
+        """Number of features, the last of a run, that may each serve alone as the adversary's
+        score.
 
-        A feature is a number that the adversary computes from messages. A world is one of the two
-        neighbouring inputs.
+        A feature is a number that the adversary computes from messages. These features are the
+        votes of coordinates.
         """
         return 0 if self.reducer else N_MESSAGE_SCORES
 
@@ -223,7 +222,7 @@ class RoundSimulator:
 
     def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
         """Votes for one of the two worlds (neighbouring inputs), which the coordinates of ``size``
-        messages cast together, shape (``size``, N_VOTES).
+        messages cast together, shape (``size``, ``N_MESSAGE_SCORES``).
 
         ``sent``: the messages, by component.
         """
@@ -305,11 +304,10 @@ def _sum_users(part: Component, size: int) -> projection.Array:
 
 
 def _combine_votes(votes: projection.Array) -> projection.Array:
-    """Combines the votes of unlinked messages (users, runs, N_VOTES) into votes of runs (runs,
-    N_VOTES).
+    """Combines the votes of unlinked messages (users, runs, v) into votes of runs (runs, v).
 
-    The first vote is a ratio, combined as the sum of its maximum and minimum over users. All other
-    votes are added.
+    There are v = ``N_MESSAGE_SCORES`` votes, which are scores of a message. The first vote is a
+    ratio, combined as the sum of its maximum and minimum over users. All other votes are added.
     """
     combined = np.asarray(votes.sum(axis=0))
     if len(votes):

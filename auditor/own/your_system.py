@@ -88,7 +88,8 @@ def wrap_system(
         many users protect each other are then played with this number. By default, claims are
         assumed to hold for any number of users.
     upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
-        five minutes of one core allow. Much slower messages are timed once.
+        five minutes of one core allow by this time. If trial runs show that these runs would take
+        more than twenty minutes, games make fewer.
     drops_out : whether the client may return None. Its device then sends nothing in this round, and
         the server knows which device dropped out.
     rows : public function ``rows(items)`` that returns the rows of items in messages, or their

@@ -68,7 +68,8 @@ def sweep(
         progress.
     fields : further fields of a ``Plan``, such as data, seed, quick, attacks and games.
 
-    Raises InputError for wrong arguments or data.
+    The noiseless counterpart of each system, if it has one, is trained too, such as lcf-ub for
+    dplcf-sp. Raises InputError for wrong arguments or data.
 
     >>> found = sweep("dplcf-sp", ["epsilon=1,4"], seeds=2, data="synthetic", attacks=(), jobs=1)
     >>> [(each.target, each.swept) for each in found.variants]

@@ -79,7 +79,7 @@ def detect_clocks(
     return ColumnsWithoutNoise(columns, bool((first != first[:1]).any()))
 
 
-N_COMPARED_OUTPUTS = 4  # outputs of a call whose places are compared
+N_COMPARED_OUTPUTS = 4  # outputs of a call whose positions are compared
 
 
 def find_deviating_position(
@@ -88,14 +88,14 @@ def find_deviating_position(
     """Finds a position, among the four outputs of a call, whose outputs are distributed differently
     from those of the other positions.
 
-    ``sampler``: the randomizer, which returns many outputs per call.
+    ``sampler``: the randomizer, called for ``N_COMPARED_OUTPUTS`` (four) outputs at a time.
     ``inputs``: inputs of the sampler, of which the first and the last are used.
     ``calls``: number of calls per input.
 
-    Returns the index of the position, or None. If all positions are treated alike, outputs are
-    exchangeable. The number of large outputs at one position is then hypergeometric, and so is the
-    number of outputs far from the median. A position is returned if this distribution is refuted.
-    If all positions are alike, that happens with probability at most 1e-6.
+    Returns the index of the position (0 to 3), or None. If all positions are treated alike, outputs
+    are exchangeable. The number of large outputs at one position is then hypergeometric, and so is
+    the number of outputs far from the median. A position is returned if this distribution is
+    refuted. If all positions are alike, that happens with probability at most 1e-6.
     """
     rng = np.random.default_rng(seed)
     for value in (inputs[0], inputs[-1]):

@@ -414,7 +414,7 @@ class CheckEvidence:
 
     @cached_property
     def seeds(self) -> dict[str, np.random.SeedSequence]:
-        """Seeds of the draws, by name of the check (or other purpose) for which they are made."""
+        """Seeds of the draws, by their purpose (a key of ``DRAW_SHARES``)."""
         return dict(zip(DRAW_SHARES, self.seed.spawn(len(DRAW_SHARES)), strict=True))
 
     def limit_draws(self, share: float, sampler: Sampler | None = None) -> Sampler:
@@ -431,9 +431,10 @@ class CheckEvidence:
         return self.limit_draws(DRAW_SHARES[check])
 
     def count_planned_outputs(self, part: str) -> float:
-        """Returns the planned number of outputs per input for one check (or other purpose).
+        """Returns the planned number of outputs per input for one purpose.
 
-        ``part``: name of the check, a key of ``DRAW_SHARES``.
+        ``part``: name of a check, or "outputs" for the outputs that several checks use; a key of
+            ``DRAW_SHARES``.
         """
         n = len(self.inputs)
         return DRAW_SHARES[part] * (MAX_CHECK_SHARE * self.n_measurement_draws * n) / n
