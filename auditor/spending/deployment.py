@@ -509,8 +509,8 @@ class AccountRequest:
         return "" if drawn else "rate"
 
     def fill_missing(self, value: float) -> AccountRequest:
-        """Returns a copy of the request in which the setting without a value (``missing_setting``) has
-        this ``value``.
+        """Returns a copy of the request in which the setting ``missing_setting`` has this
+        ``value``.
         """
         changed: dict[str, Any] = {self.missing_setting: value}
         noise = self.noise

@@ -241,9 +241,10 @@ def account(
     - ``shuffle``: number of users whose local reports are shuffled.
     - ``interactions_per_user``: with unit "interaction", also accounts for users with this number
       of interactions.
-    - ``target_epsilon``: epsilon that all rounds together must not exceed. One setting is left out,
-      and the result contains its value: the least noise (for example with ``gaussian="z"``), the
-      most rounds, or the largest rate.
+    - ``target_epsilon``: epsilon that all rounds together must not exceed. One setting is
+      computed, and the result contains its value: the most rounds if ``rounds`` is omitted, the
+      largest rate if ``rate`` is omitted, or the least noise if only its symbol is given, such as
+      ``gaussian="z"``.
     - ``claimed_epsilon``: claim for all rounds together, on which a verdict is given: a number, or
       an accountant, which is a function whose parameters are names of the settings above.
 

@@ -134,11 +134,11 @@ def smooth_counts(counts: CountArray, middles: Floats) -> CountArray | None:
     middles: mean value of the outputs in each interval; NaN for an empty interval.
 
     The log-ratio of the two counts is modelled as linear in the value (Gaussian noise), as linear
-    between the two centres and constant beyond (Laplace noise), as quadratic (noise of two sizes),
-    or as a sum of these. The Bayesian information criterion selects the model. A tail with n
-    outputs of both worlds is expected to hold n / (1 + e^ratio) outputs of the second world, even
-    if none was counted. A model is rejected if the counts of some tail contradict it. The model
-    serves to choose a rule; no bound depends on it.
+    between the medians of the two worlds and constant beyond (Laplace noise), as quadratic (noise
+    of two sizes), or as a sum of these. The Bayesian information criterion selects the model. A
+    tail with n outputs of both worlds is expected to hold n / (1 + e^ratio) outputs of the second
+    world, even if none was counted. A model is rejected if the counts of some tail contradict it.
+    The model serves to choose a rule; no bound depends on it.
     """
     first, second = counts
     known = (first + second > 0) & np.isfinite(middles)
@@ -233,9 +233,9 @@ class RatedGuesses(NamedTuple):
 
     cautious_bound: predicted bound, minus ``RuleTestPlan.margin`` standard errors, to compare rules
         on different statistics.
-    less_reduced_bound: predicted bound, minus fewer standard errors if a fitted model predicts it,
-        to compare rules on the same statistic.
-    interval_guesses: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
+    bold_bound: the same, minus only 0.3 standard errors for the rule of ``find_rule_by_model``, to
+        compare rules on the same statistic.
+    guess_table: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
     cautious_bound: float

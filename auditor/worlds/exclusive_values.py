@@ -82,7 +82,7 @@ class ExclusiveSet:
     lower_ends, upper_ends: increasing lower and upper ends of each value (m,). They differ only for
         floats, for which values within rounding count as one.
     value_worlds: the world of each value (m,): FIRST (1) or SECOND (-1).
-    examples: descriptions of some values of each world.
+    world_examples: descriptions of some values of each world, by FIRST and SECOND.
     """
 
     entry_index: int | None
@@ -124,7 +124,7 @@ class RangeRule:
 
     entry_index: index of the entry of an output that is compared.
     name: name of the entry.
-    ranges: ends (low, high) of the entry's range under each of two inputs (worlds).
+    world_ranges: ends (low, high) of the entry's range under each of two inputs (worlds).
     """
 
     entry_index: int
@@ -136,7 +136,7 @@ class RangeRule:
 
     def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
         """Returns the guess (n,) for each output: the only input (world) whose range contains the
-        entry.
+        output's entry ``entry_index``.
 
         The guess is FIRST (1) or SECOND (-1), or NEITHER (0) if both ranges or no range contain the
         entry.
@@ -147,7 +147,7 @@ class RangeRule:
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
     def describe(self, side: int) -> str:
-        """Describes in words the numbers for which a world (input) may be guessed.
+        """Describes in words the values of the entry for which a world (input) may be guessed.
 
         ``side``: the guessed world, FIRST (1) or SECOND (-1).
         """
@@ -225,10 +225,8 @@ def find_exclusive_rules(
     readings = list(_count_values(outputs, namer))
     best_rules = {}
     for a, b in pairs:
-        options = [
-            *_propose_sets(readings, outputs, a, b, budget),
-            *_propose_ranges(outputs, a, b, budget, namer),
-        ]
+        options = [*_propose_sets(readings, outputs, a, b, budget)]
+        options += _propose_ranges(outputs, a, b, budget, namer)
         if not options and readings:  # without a promising set: all values of one world only
             whole = readings[0].make_set(a, b, readings[0].min_count, outputs)
             options = [CandidateRule(a, b, 0.0, ExclusiveRule((whole,)))]
@@ -259,9 +257,8 @@ def _propose_sets(
                 good.append((reading.make_set(a, b, min_count, outputs), right, wrong))
         for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
             parts, rights, wrongs = zip(*some, strict=True)
-            yield CandidateRule(
-                a, b, _predict(sum(rights), sum(wrongs), n_draws, budget), ExclusiveRule(parts)
-            )
+            expected = _predict(sum(rights), sum(wrongs), n_draws, budget)
+            yield CandidateRule(a, b, expected, ExclusiveRule(parts))
 
 
 def _predict(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> float:

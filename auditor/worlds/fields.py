@@ -74,9 +74,9 @@ class OutputEncoder:
         outputs: examples of the randomizer's outputs.
         as_string: whether to encode each output as one string, and not by field.
 
-        Numbers and words of letters need no encoding, with two exceptions: words that end in a NUL
-        character, which NumPy drops, and numbers of which some, but not all, are NaN. With
-        ``as_string``, outputs that are all texts or bytes need no encoding either.
+        Numbers, texts of at most 16 letters and nothing else, and equally long lists of either need
+        no encoding, unless some, but not all, of the numbers are NaN. With ``as_string``, outputs
+        that are all texts or bytes need no encoding either.
         """
         lists = [answer for answer in outputs if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_is_compound, outputs)):
@@ -92,7 +92,9 @@ class OutputEncoder:
         """Encodes each of ``outputs`` as a row of numbers, (n, 3 * len(paths) + 1), or a string,
         (n,).
 
-        Outputs become strings if ``paths`` is empty.
+        Each path in ``paths`` has three columns: kind, number and checksum of its value. The last
+        column is a checksum of the values at all other paths. Outputs become strings if ``paths``
+        is empty.
         """
         if not self.paths:
             words = [self._keep(repr(canonicalize(one)), copy.deepcopy(one)) for one in outputs]

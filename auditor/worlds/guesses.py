@@ -213,16 +213,17 @@ def plan_stored_draws(*available: int) -> tuple[int, float]:
 def limit_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns a limit of the number of right guesses that are due to delta alone, and the error
-    that remains for the bound.
+    """Returns a limit of the number of right guesses that are due to delta alone, and the part of
+    ``alpha`` that remains.
 
     A guess is due to delta if the output reveals its input, which it may do with probability delta.
 
     draws: number of outputs.
     both: whether the rule guesses both inputs.
     delta: delta of the lower bound on epsilon.
-    alpha: total error; a part of it is the probability that more guesses are due to delta.
-    share: probability with which the coin chooses the guessed input, if only one input is guessed.
+    alpha: error of the lower bound, 1 minus its confidence. A tenth of it is spent on the limit, as
+        the probability that more guesses are due to delta; the remaining part is returned.
+    share: probability with which an output comes from the guessed input, if only one is guessed.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
     probability delta the output reveals its input, and otherwise the output is from one of two
@@ -241,7 +242,8 @@ def bound_epsilon_by_guesses(
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-    revealed: number of right guesses that delta alone explains (``limit_delta_guesses``).
+    revealed: limit of the number of right guesses that are due to delta alone
+        (``limit_delta_guesses``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,
@@ -276,7 +278,8 @@ def approximate_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -
     """Approximates ``bound_epsilon_by_guesses`` in closed form, also for fractional counts.
 
     right, wrong: numbers of right and of wrong guesses.
-    revealed: number of right guesses that delta explains.
+    revealed: limit of the number of right guesses that are due to delta alone
+        (``limit_delta_guesses``).
     z: normal quantile at the confidence of the bound.
 
     The result is not a bound; it serves to choose a rule. The Clopper-Pearson limit is a quantile
@@ -346,10 +349,11 @@ class ThresholdLimits:
 
     @classmethod
     def fit(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdLimits:
-        """Computes the confidence limits from scores of two worlds (inputs), (n,) and (m,), in any
-        order.
+        """Computes limits of the probabilities of scores beyond each threshold, in two worlds
+        (inputs).
 
-        ``alpha``: total error, 1 minus the confidence of all limits together.
+        first_scores, second_scores: scores of the two worlds, (n,) and (m,), in any order.
+        alpha: total error, 1 minus the confidence of all limits together.
         """
         ordered = np.sort(first_scores), np.sort(second_scores)
         binary = _is_binary(first_scores, second_scores)
@@ -448,10 +452,12 @@ def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha
     beyond each threshold equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
-    rates: probabilities P and Q of each event under the first and under the second input.
+    rates: probabilities P and Q, under the first and under the second input, of each of k events (a
+        score is beyond a threshold), two arrays (k,). The largest bound is returned.
     alpha: total error, 1 minus the confidence of all limits together.
 
-    The limit of Q is that of the next rank above the expected count, because scores may be tied.
+    The upper limit of Q is that at the smallest tried rank of at least m Q + 1, because the scores
+    strictly beyond the score at a rank are fewer than the rank.
     """
     p, q = rates
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
@@ -466,7 +472,8 @@ def predict_binary_bound(n: int, m: int, rates: EventRates, *, delta: float, alp
     The prediction assumes that counts equal their expectation.
 
     n, m: numbers of scores under the first and under the second input.
-    rates: probabilities of each event under the first and under the second input.
+    rates: probabilities, under the first and under the second input, of each of k events (the score
+        is 1, or the score is 0), two arrays (k,). The largest bound is returned.
     alpha: total error, 1 minus the confidence of all limits together.
     """
     p, q = rates

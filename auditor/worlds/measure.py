@@ -148,7 +148,8 @@ class RefutationDraws:
     def count(
         cls, epsilon: float, *, delta: float, confidence: float, estimator: Estimator = _DEFAULT
     ) -> RefutationDraws:
-        """Returns how many draws refute a claim that is half the true epsilon, for two mechanisms.
+        """Computes how many draws refute a claimed epsilon if the true epsilon is twice as large,
+        for randomized response and for Gaussian noise.
 
         epsilon: the claimed epsilon, positive and finite.
         delta: delta of the claim.

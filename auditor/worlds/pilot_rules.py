@@ -121,10 +121,11 @@ class CoordinateScorer:
     def fit(cls, first: Floats, second: Floats) -> CoordinateScorer:
         """Learns how coordinates of messages distinguish two inputs (worlds).
 
-        ``first``, ``second``: messages under each input, (n, d). Both should be drawn with common
-        random numbers if possible, because randomness with equal effect in both then cancels in the
-        difference of the centres. A coordinate is omitted if the worlds differ no more in it than
-        two halves of the messages do by chance.
+        ``first``, ``second``: messages under each input, (n, d). The two should be drawn with
+        common random numbers if possible, because randomness with equal effect in both worlds then
+        cancels in the difference of their centres (means, medians or mid-ranges of a coordinate). A
+        coordinate is omitted if the worlds differ no more in it than two halves of the messages do
+        by chance.
         """
         worlds = np.stack([first, second])
         halves = worlds[:, 0::2], worlds[:, 1::2]
@@ -410,7 +411,7 @@ class LinearRule:
         scale = np.where(high > low, middle.std(axis=0), both.std(axis=0))
         scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, np.inf)
         rule = cls(center, scale, np.ones(both.shape[1]))
-        worlds = [rule.standardise(each) for each in (first, second)]
+        worlds = [rule.standardize(each) for each in (first, second)]
         white = _fit_whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
         is_first = np.repeat([1.0, 0.0], [len(first), len(second)])
         features = np.concatenate(worlds) @ white
@@ -439,13 +440,13 @@ class LinearRule:
         width = np.where(weights, gap + spread, np.inf)
         return cls((low + ceiling) / 2, width, weights)
 
-    def standardise(self, features: Floats) -> Floats:
+    def standardize(self, features: Floats) -> Floats:
         """Returns features as deviations from the centre in units of the scale, clipped, (n, f)."""
         return round_scaled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
         """Returns the weighted sum of the ``features`` (n, f) of each run, (n,)."""
-        return round_scaled(self.standardise(features) @ self.weights)
+        return round_scaled(self.standardize(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:

@@ -93,7 +93,7 @@ class DrawAllowance:
     def spend(self, outputs: int) -> None:
         """Adds ``outputs`` to the number of outputs drawn so far.
 
-        Raises AllowanceExceeded if the sum exceeds the limit.
+        Raises AllowanceError if the sum exceeds the limit.
         """
         self.n_used += outputs
         if self.n_used > self.max_outputs:
@@ -216,10 +216,8 @@ class Sampler:
         """
         if self.takes_size:
             parts: dict[int, list[NDArray[Any]]] = {}
-            size_of_turn = min(
-                MAX_PER_CALL, max(self.min_call_size, len(order) // len(inputs) // _TURNS)
-            )
-            step = size_of_turn * len(inputs)
+            call_size = max(self.min_call_size, len(order) // len(inputs) // _TURNS)
+            step = min(MAX_PER_CALL, call_size) * len(inputs)
             for start in range(0, len(order), step):
                 places, counts = np.unique(order[start : start + step], return_counts=True)
                 for turn in rngs[0].permutation(len(places)).tolist():

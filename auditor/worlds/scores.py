@@ -240,7 +240,8 @@ class CanaryScores(_Scores):
         canary of each score. A canary may have one score with it in and one with it out, so an
         identifier must not occur twice in one array. Raises InputError for NaN, for types other
         than numbers, for fewer than ``MIN_SAMPLES`` scores of either kind, for missing or repeated
-        identifiers, and for repeated scores unless ``repeats``.
+        identifiers, and, unless ``repeats``, for equal scores that contradict independent trainings
+        (``check_repeats``).
         """
         inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
         outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
@@ -353,11 +354,12 @@ class OneRunScores(_Scores):
         scores: numbers or features, one row per canary, (m, *shape).
         included: whether the training included each canary, (m,).
         ids: identifiers of the canaries, (m,), if known.
-        repeats: whether to accept repeated scores.
+        repeats: whether to accept equal scores that contradict separate canaries
+            (``check_repeats``).
 
         Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
         canaries, for missing or repeated identifiers, for inclusions that fair coins do not
-        explain, and for repeated scores unless ``repeats``.
+        explain, and for equal scores that are not accepted.
         """
         array = _check(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)
@@ -390,8 +392,9 @@ class OneRunScores(_Scores):
         arrays.
 
         ``in_ids``, ``out_ids``: identifiers of the canaries, if known. ``repeats``: whether to
-        accept repeated scores. Raises InputError as ``build`` does, and if an identifier is in both
-        arrays.
+        accept equal scores that contradict separate canaries (``check_repeats``). Raises InputError
+        for the faults that ``build`` refuses, for one array of identifiers without the other, for
+        an identifier in both arrays, and for scores of different shapes.
         """
         inside = as_array(in_scores, "the canary in")
         outside = as_array(out_scores, "the canary out")

@@ -57,8 +57,8 @@ def draw_outputs(
         are drawn, but at least two outputs per world.
     read: function applied to each block of outputs.
 
-    If ``worlds.draw_in_order`` exists, the runs of the worlds alternate in random order. Otherwise
-    the worlds follow one another.
+    If ``worlds.draw_in_order`` is not None, it draws the outputs of all worlds in random order.
+    Otherwise the worlds follow one another.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
@@ -179,7 +179,7 @@ def select_rules(
 
     worlds: the inputs and functions that draw their outputs.
     request: number of draws per world, delta and error of the test.
-    rng: random generator of these outputs.
+    rng: random generator of the draws that select the rules.
     comparison_rng: random generator of fresh draws that compare candidate rules. If None, one rule
         is selected without comparison, otherwise up to two (``SelectionDraws.select_rules``).
     """
@@ -264,9 +264,10 @@ class SelectionDraws:
         worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
 
         The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
-        in one of the two worlds only, or is the rule with the largest predicted bound without a
-        margin for chance, if that bound is larger. The second rule gets a
-        tenth of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule the remaining error.
+        in one of the two worlds only. Another candidate takes its place if its bound, predicted
+        from fresh draws without a margin for chance (``RuleTestPlan.margin``), exceeds the
+        predicted bounds of the first rule and of the rule on values. The second rule gets a tenth
+        of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule the remaining error.
         The pair of worlds is that of the rule with the larger predicted bound.
 
         If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of

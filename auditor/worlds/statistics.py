@@ -103,7 +103,7 @@ class ScalarScore:
     cuts: ClassVar[None] = None
 
     def evaluate(self, outputs: Values) -> Values:
-        """Computes the number of each of the outputs (n, *shape), as an array (n,)."""
+        """Computes one number per output, as an array (n,), from ``outputs`` (n, *shape)."""
         flat = outputs.reshape(len(outputs), -1)
         return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 

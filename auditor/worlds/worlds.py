@@ -137,10 +137,10 @@ class Worlds:
         streams: one random generator per world, from which the generator of each block is spawned.
         shape: shape of one output; None if it is not yet known.
 
-        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. If ``draw_in_order``
-        exists, the runs of all worlds are in random order, so that a drift over time or over calls
-        is independent of the world. Otherwise the worlds follow one another. Raises InputError if
-        the outputs of a world differ in shape.
+        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. If the field
+        ``draw_in_order`` is not None, it draws the outputs of all worlds in random order, so that a
+        drift over time or over calls is independent of the world. Otherwise the worlds follow one
+        another. Raises InputError if the outputs of a world differ in shape.
         """
         mixed, numbers = self.draw_in_order, [*sizes]
         shapes = dict.fromkeys(numbers, shape)

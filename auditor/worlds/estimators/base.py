@@ -67,9 +67,9 @@ class BoundResult(NamedTuple):
         alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
-    >>> result = BoundResult(100, lambda alpha: EpsilonLimit(epsilon=-math.log(alpha)))
+    >>> result = BoundResult(100, lambda alpha: EpsilonBound(epsilon=-math.log(alpha)))
     >>> result.compute_bound(1.0)
-    EpsilonLimit(epsilon=-0.0, largest_possible=inf, witness=None)
+    EpsilonBound(epsilon=-0.0, largest_possible=inf, witness=None)
     """
 
     n_draws: int
@@ -182,8 +182,8 @@ class Estimator(ABC):
         """Returns the lower bound on epsilon that ``samples`` draws per world (input) give if every
         output reveals its world.
 
-        Other worlds give smaller bounds. The estimator ``JointBinomial`` can exceed this bound
-        slightly for outputs with very many entries.
+        Outputs that do not reveal their world lower the bound. The estimator ``JointBinomial`` can
+        exceed this bound slightly for outputs with very many entries.
         """
         alpha, delta = 1 - check_confidence(confidence), statements.check_delta(delta)
         return self.bound_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)

@@ -35,11 +35,11 @@ class JointBinomial(base.Estimator):
 
     A second rule is tested, too. It guesses on values that occurred in one of the two worlds only,
     and detects a leak in one output of ten thousand, which the first rule may ignore in favour of a
-    frequent but harmless difference. The second rule is
-    instead the rule with the largest predicted bound without a margin for chance, if that bound is
-    larger. Both rules are counted on
-    the same draws. The limit of the second rule has a tenth of the error, that of the first rule
-    nine tenths (Bonferroni). The larger bound is returned.
+    frequent but harmless difference. Another proposed rule takes its place if its bound, predicted
+    without a margin for chance (``RuleTestPlan.margin``), exceeds the predicted bounds of the first
+    rule and of the rule on values. The guesses of both tested rules are counted on the same draws.
+    The limit of the second rule has a tenth of the error, that of the first rule nine tenths
+    (Bonferroni). The larger bound is returned.
 
     If outputs are stored (``Worlds.stored_outputs``), a few of them remain unused, because a coin
     chooses how many outputs of each world are used.
@@ -114,12 +114,12 @@ class JointBinomial(base.Estimator):
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
-        """Predicts the lower bound on epsilon at ``delta`` if counts of guesses equal their
-        expectation.
+        """Predicts the lower bound on epsilon at ``delta`` by the best of k rules, if counts of
+        guesses equal their expectation.
 
-        The second rule, on values that occur under one input only, is ignored. ``samples``: number
-        of draws per input. ``rates``: shares of right and of wrong guesses of each possible rule.
-        ``alpha``: error of the bound, 1 minus its confidence.
+        ``samples``: number of draws per input. ``rates``: shares of right and of wrong guesses of
+        each rule, two arrays (k,). ``alpha``: error of the bound, 1 minus its confidence. The whole
+        error is that of one rule, although ``observe`` divides it between two.
         """
         draws = 2 * (samples - selection.plan_selection_size(samples))
         return guesses.predict_best_bound(draws, rates, delta, alpha)
@@ -154,11 +154,10 @@ class AllThresholds(base.Estimator):
     source = "Clopper-Pearson at all thresholds"
 
     def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
-        """Draws one score per output, and bounds the probability that a score exceeds each
-        threshold.
+        """Draws scores of each input (world); the result computes the lower bound on epsilon from
+        them, at a given error.
 
-        The result holds a function that computes the lower bound on epsilon, from these bounds, for
-        a given error.
+        The bound is the largest that ``ThresholdLimits`` give for a pair of worlds.
         """
         sizes, delta, event = worlds.count_outputs(request.samples), request.delta, None
         if worlds.stored_outputs is not None and worlds.stored_outputs[0].ndim > 1:
