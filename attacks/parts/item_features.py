@@ -177,8 +177,9 @@ class ItemFeatures:
         holds about the item, and their products with the item's part of the broadcast model
     features_by_item: single numbers per item, such as a rank or a length, as arrays (n, M)
     itemless_numbers: numbers that belong to no item, as arrays (n, d)
-    item_mark_parts: message parts from which the marks of items (``ItemMarks``) are learned; each
-        is a pair: whether the part is a list of codes, and the lists (n, L) or the arrays (n, d)
+    item_mark_parts: message parts from which ``ItemMarks`` learns the codes or positions that
+        reveal an item; each is a pair: whether the part is a list of codes, and the lists (n, L) or
+        the arrays (n, d)
     """
 
     n_items: int
@@ -331,7 +332,10 @@ def may_be_minhash(part: Component) -> bool:
 
 
 def find_list_components(components: Mapping[str, Component]) -> frozenset[str]:
-    """Returns the names of components that hold lists of integers, if an integer exceeds 1."""
+    """Returns the names of components whose messages are lists of integers, some of them above 1.
+
+    A component with integers of 0 and 1 only holds flags, not codes.
+    """
     names_of_lists = []
     for name, part in components.items():
         if len(part.shape) == 1 and len(part) and part.to_dense(np.arange(1)).dtype.kind in "iu":

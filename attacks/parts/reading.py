@@ -153,10 +153,11 @@ Floats = NDArray[np.float64]
 class Calibration(NamedTuple):
     """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
 
-    A log-likelihood ratio r becomes ratio_gain r / (1 + saturation |r|).
+    A log-likelihood ratio r becomes ratio_factor r / (1 + saturation |r|).
 
-    ratio_gain: factor of all log-likelihood ratios
-    activity_gain: factor of the terms that users' activities add to the log-odds of interactions
+    ratio_factor: factor of all log-likelihood ratios
+    activity_factor: factor of the term that each user's activity (general tendency to interact)
+        adds to the log-odds of all items
     saturation: strength of the limit on large ratios: |r| / (1 + saturation |r|) stays below
         1 / saturation nats; 0 for no limit
     """
@@ -166,7 +167,7 @@ class Calibration(NamedTuple):
     saturation: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
-        """Returns log-likelihood ratios r as ratio_gain r / (1 + saturation |r|), same shape."""
+        """Returns log-likelihood ratios r as ratio_factor r / (1 + saturation |r|), same shape."""
         return np.asarray(self.ratio_factor * ratio / (1 + self.saturation * np.abs(ratio)))
 
 
@@ -251,10 +252,10 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     histories: True if the user interacted with the item (n, M)
     items: log-odds that a user interacted with each item (M,)
 
-    There are two factors, of the ratios and of the terms for users' activities, and a limit of
-    large ratios. The result is ``IDENTITY_CALIBRATION`` (factors 1, no limit) unless a factor below
-    1 is better by three standard errors over users. Infinite ratios, whose entries are proved, do
-    not count.
+    One factor is of the ratios, and one of the term that each user's activity (general tendency to
+    interact) adds to the log-odds of all items. Large ratios are also limited. The result is
+    ``IDENTITY_CALIBRATION`` (factors 1, no limit) unless a factor below 1 is better by three
+    standard errors over users. Infinite ratios, whose entries are proved, do not count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)

@@ -83,9 +83,9 @@ def fit_row_positions(
     item_odds: log-odds of the items, if popularity is known (M,)
 
     The result is None if the messages show nothing but noise. To test this, positions are computed
-    twice, from even and from odd columns, whose noise is independent. If both do not correlate
-    after the means of each message and of each item are subtracted, there is only noise. Cost:
-    three passes over the messages.
+    twice, from even and from odd columns, whose noise is independent. If these positions do not
+    correlate after the means of each message and of each item are subtracted, there is only noise.
+    Cost: three passes over the messages.
     """
     union = np.union1d(sample, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
@@ -132,8 +132,10 @@ def fit_row_positions(
 
 
 def _make_grams(turn: Floats32, pooling: NDArray[np.bool_], block: ChangeBlock) -> tuple[Any, ...]:
-    """Returns senders, Gram matrices of their even and odd rows (n, 2, d, d), the sums of both over
-    the ``pooling`` users, and which messages are not zero.
+    """Returns senders, Gram matrices of their even and odd rows, sums of messages, and a mask.
+
+    The Gram matrices are (n, 2, d, d). The sums, for even and for odd rows, are over the
+    ``pooling`` users. The mask is True for messages that are not zero.
     """
     whose, rows, moved = _score_noise(block)
     parts = [rows[:, half::2] @ turn[half] for half in (0, 1)]
@@ -500,8 +502,9 @@ def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tu
     truth: true interactions (n, M)
     order: guessed row of each item, or -1 (M,)
 
-    Returns whether all items have similar support, and the z-score of the support against random
-    histories of the same sizes.
+    The support of an item is the sum of its row's scores over the users with the item, compared
+    with random histories of the same sizes: minus the mean, over the standard deviation. Returns
+    whether the support varies little between items, and the z-score of its sum over all items.
     """
     here, share = np.flatnonzero(order >= 0), np.diff(truth.indptr)[:, None] / truth.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))

@@ -94,7 +94,8 @@ class ShadowReader:
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of the interactions of ``users`` (ascending indices).
 
-        Raises InputError if the devices' code fails at most simulated histories.
+        A ratio compares an interaction with none. Raises InputError if the devices' code fails at
+        too many simulated histories (``run_on_accepted``).
         """
         if _MEMO not in view.cache:
             view.cache[_MEMO] = _learn_rule(view, self.readers)
@@ -258,7 +259,10 @@ class FixedReaders:
     view: View
 
     def read_user_ratios(self, users: NDArray[np.int64]) -> Numbers:
-        """Returns log-likelihood ratios (n, M) of interactions of ``users``; 0 if unknown."""
+        """Returns log-likelihood ratios of the interactions of n ``users`` with M items, (n, M).
+
+        A ratio compares an interaction with none; it is 0 without information.
+        """
         return self._clip_ratio(pool_evidence(self.readers, self.view, users))
 
     def read_shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:

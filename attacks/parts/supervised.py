@@ -249,9 +249,9 @@ class AttributeProblem:
 
     @cached_property
     def scaled_attributes(self) -> NDArray[np.float64] | None:
-        """Users' attributes, scaled to the total variance of uploads (n_users, s), or None.
+        """Users' s attributes, scaled to the total variance of the input table (n_users, s).
 
-        The result is None if the attributes are constant or missing.
+        Without a table, they are not scaled. None if they are constant or missing.
         """
         spread = 0.0 if self.attributes is None else float(self.attributes.var(axis=0).sum())
         if self.attributes is None or not spread > 0:
@@ -276,7 +276,7 @@ class AttributeProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClassGuess:
-    """Classes that a classifier guesses for the m users of unknown class in a ``AttributeProblem``.
+    """Classes that a classifier guesses for the m users of unknown class (``AttributeProblem``).
 
     classes: guessed class of each user (m,)
     scores: larger for more likely classes, one column for each of C classes (m, C)
@@ -297,14 +297,14 @@ class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
     The classifier uses all input tables that are made of the uploads (``inputs.add_input_tables``),
-    weighted by the leave-one-out accuracy of each on the known users (users of known class),
-    because few known users are too uncertain for choosing one table. A classifier that needs
+    weighted by the leave-one-out accuracy of each on the known users (users of known class). On few
+    known users, the accuracies are too uncertain to choose one table. A classifier that needs
     columns uses the table with the largest weight.
 
     Uploads of noise mislead a classifier. If cross-validation on the known users rates a guess
-    without uploads better than the classifier, classes are therefore guessed without uploads, and
-    the scores are the sum of the scores of both guesses. True classes of the users to guess are
-    never used.
+    without uploads better than the classifier, classes are therefore guessed without uploads. The
+    scores are then the sum of those of this guess and of the classifier. True classes of the users
+    to guess are never used.
 
     family: family of the attack, which is the kind of secret that it infers
     reference: description of the method, with its source

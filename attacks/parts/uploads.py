@@ -139,7 +139,7 @@ def select_messages(component: Component, positions: NDArray[np.intp]) -> Compon
 
 
 def get_last_messages(view: View, name: str) -> Component:
-    """Returns the messages of component ``name`` in the last of the rounds that attacks read."""
+    """Returns the messages of component ``name`` in the last round that has this component."""
     return select_rounds(view, name)[-1][2]
 
 
@@ -292,7 +292,7 @@ class ModelMessages:
     broadcast: NDArray[Any] | None
 
     def select(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
-        """Returns the messages that ``users`` (ascending) sent, and the senders' positions."""
+        """Returns the messages of ``users`` (ascending), and each sender's index in ``users``."""
         at, places = match_users(self.users, users)
         component = select_messages(self.component, at)
         return replace(self, users=self.users[at], component=component), places
@@ -343,8 +343,9 @@ def read_model_messages(
     kinds: kinds of messages to return
     per_user: limit on the number of messages, as a multiple of the number of users
 
-    The rounds are those of ``select_rounds``. Models and reports are omitted if the broadcast model
-    has no part to which they belong.
+    The rounds are those of ``select_rounds``, which describes ``per_user``. Messages of the kinds
+    ``MODEL`` and ``REPORTS`` are omitted if they belong to no part of the broadcast model
+    (``find_broadcast_part``).
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
     for name in list_linked_components(view):

@@ -210,13 +210,13 @@ def _iter_rounds(
 def pair_item_user_messages(
     view: View, per_user: int
 ) -> list[tuple[ModelMessages, ModelMessages | None]]:
-    """Returns a pair for each round: messages about the item table, and with the users' vectors.
-
-    The second value of a pair is None if the senders send no vectors of their own.
+    """Pairs the messages about the item table with those about user vectors, one pair per round.
 
     view: messages and public parameters that the adversary sees
-    per_user: maximum number of messages about the item table, divided by the number of users; only
-        as many rounds are used (``uploads.select_rounds``)
+    per_user: limit on the number of messages, as a multiple of the number of users
+
+    The second value of a pair is None if the senders send no vectors of their own. The rounds are
+    those of ``uploads.select_rounds``.
     """
     tables = uploads.read_item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()

@@ -223,9 +223,10 @@ def fit_mixture(
     negatives: number of items without interaction that a device draws per interaction
     item_odds: log-odds that a user interacted with each item, if they are known (M,)
 
-    The sign of a direction may be unknown. So the model is first fitted once per choice of signs,
-    of all users together and of single users, in a simple form: all messages have the same step
-    size. The most likely choice is then fitted in full.
+    The sign of a direction may be unknown. So a simple model, in which all messages have the same
+    step size, is first fitted with each possible ``step_sign`` and ``direction_flip_threshold``:
+    the sign of all users together, and which single users are reversed. The full model then starts
+    from the most likely of these fits.
     """
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned: tuple[float, ...] = (np.inf,)

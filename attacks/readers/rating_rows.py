@@ -65,7 +65,8 @@ class RatingRowsReader(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether devices send item tables after local training with public settings.
 
-        The training must be gradient steps on a squared error of ratings with a public scale.
+        The training must be gradient steps on a squared error of ratings. The largest rating, the
+        learning rate and the number of steps must be public.
         """
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")

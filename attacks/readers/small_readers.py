@@ -1,8 +1,8 @@
 """Short readers, each for one simple kind of message.
 
 They read entries sent in the clear, weights of a layer with one input per item, sums over changing
-groups of users, user rows of a published model, item popularity alone, and rank-one changes of an
-item table.
+groups of users, user rows of a published model, messages that reveal only the popularity of items,
+and rank-one changes of an item table.
 """
 
 from __future__ import annotations
@@ -298,9 +298,10 @@ class PopularityReader(MessageReader):
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns the estimated popularity of items as prior log-odds; all log-ratios are 0.
+        """Returns items' estimated popularity in place of prior log-odds; all log-ratios are 0.
 
-        The popularity is in standard deviations from the mean.
+        The popularity is in standard deviations from the mean over items, so that only the order of
+        items is meaningful.
         """
         ratio = np.zeros((len(users), view.public.n_items))
         odds, level = uploads.estimate_popularity(view), np.zeros(len(users))

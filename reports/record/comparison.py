@@ -141,8 +141,8 @@ def pair_by_key(
 def make_pairing_key(finding: Finding) -> tuple[Hashable, ...]:
     """Makes the key by which findings (judged claims) of two audits are paired.
 
-    Two findings have equal keys if they have the same system, delta, game, ``outside_model``, scope
-    of the judgement, and scope of the claim.
+    Two findings have equal keys if they have the same system, scope of the judgement, delta, game,
+    condition that no scope expresses (``outside_model``), and scope of the claim.
     """
     judged = (finding.target, finding.scope, finding.delta, finding.game)
     return (*judged, finding.outside_model, finding.claim.scope)
@@ -331,7 +331,8 @@ class Comparison:
     has_claims: whether at least one of the records has findings.
     is_complete: whether both audits were completed.
     unassessed: one line with a reason for each system whose severity was not assessed.
-    newly_unassessed: the same lines for leaks that were assessed in the baseline.
+    newly_unassessed: one such line for each system whose leak (what attacks learn from the
+        messages) was assessed in the baseline, but is not now.
     """
 
     changes: tuple[Change, ...]

@@ -18,7 +18,7 @@ from fedrec_auditor.reports.say.metrics import ERROR_METRICS
 NOISELESS_LABEL = "without noise"
 # The kinds of ``NumberRow`` that are epsilons: claimed, upper bound, and lower bound.
 EPSILON_KINDS = ("claimed", "proved", "shown")
-# Kinds of the numbers of a sweep, which ``NumberRow`` describes.
+# Kinds of the results of a sweep, which ``NumberRow`` describes.
 QuantityKind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 # File name of the record of a sweep in its directory.
 SWEEP_RECORD_FILE = "sweep.json"
@@ -49,17 +49,17 @@ class VariantRow(Row):
 
 
 class NumberRow(Row):
-    """A measured or proved number of one variant (a system with its settings) of a sweep.
+    """A result of one variant (a system with its settings) of a sweep, such as an epsilon.
 
     variant: index of the variant in ``SweepContents.variants``.
-    kind: kind of the number: "utility"; "ahead" (utility minus that of a baseline); "attack"
+    kind: kind of the result: "utility"; "ahead" (utility minus that of a baseline); "attack"
         (success of an attack); "gain" (this success minus that of guessing); "claimed", "proved"
         (upper bound) or "shown" (lower bound) for an epsilon.
     metric: name of the metric; for an attack with the attack's name.
-    view: conditions of the number, by its kind: for an attack the adversary's view, for an epsilon
+    view: conditions of the result, by its kind: for an attack the adversary's view, for an epsilon
         its scope and delta, and for utility the test protocol.
-    value: the number.
-    ci_low, ci_high: ends of its confidence interval; None for an epsilon.
+    value: value of the result.
+    ci_low, ci_high: ends of the value's confidence interval; None for an epsilon.
     baseline: value of the same metric without the system: for an attack that of guessing, and for
         utility that of popularity, or of user and item means; None if there is none.
     random: for utility, value of the same metric for a random ranking, or for the mean of all
@@ -80,7 +80,7 @@ class NumberRow(Row):
 
 
 class SweepRow(NumberRow):
-    """A number of one variant (a system with its settings) in the training with one random seed.
+    """A result of one variant (a system with its settings) in the training with one random seed.
 
     seed: the random seed of the training.
     """
@@ -89,9 +89,9 @@ class SweepRow(NumberRow):
 
 
 class AllTrainingsRow(NumberRow):
-    """A number over all trainings of a variant, with an interval at the plan's confidence.
+    """A result over all trainings of a variant, with an interval at the plan's confidence.
 
-    next_low, next_high: ends of the prediction interval, which covers the number of one further
+    next_low, next_high: ends of the prediction interval, which covers the value of one further
         (the next) training; None if there was one training only.
     trainings: number of trainings.
 
@@ -121,8 +121,8 @@ class SweepContents(Row):
     versions: versions of packages, by name.
     method: method by which confidence intervals are computed, in words.
     variants: the systems with their settings.
-    rows: numbers of each training.
-    overall: the same numbers over all trainings of a variant.
+    rows: results of each training.
+    overall: the same results over all trainings of a variant.
     relative: utility of each variant over all trainings, relative to (divided by) that of the same
         system without noise.
     notes: sentences on parts that were left out.
@@ -200,7 +200,7 @@ class BaselineUtility:
 
     @property
     def distinct_values(self) -> tuple[float, ...]:
-        """The smallest and the largest value, or a single value if they are equal."""
+        """The smallest and the largest utility of this recommender; one value if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
 

@@ -1,4 +1,4 @@
-"""Leaks (attacks that beat guessing without the uploads), and the severity of a system.
+"""Attack results that beat guessing without the uploads, and the severity of a system.
 
 An audit has many attack results (values of metrics), so that some beat guessing by chance. The
 results of one system are therefore tested together by Holm's procedure (1979): the probability that
@@ -6,9 +6,9 @@ any of them seems to beat guessing by chance is at most (1 - confidence) / 2, wh
 audit contains. The reported lower limits hold for all results of the system together, by
 Bonferroni's correction.
 
-The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. A result
-with an advantage of .05 or more is a leak; a result with a smaller advantage is marked
-``is_small``.
+The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. By
+default, a result with an advantage of .05 or more counts as a leak. A result with a smaller
+advantage is marked ``is_small``, and does not count.
 
 The severity of a system follows from the rows of the record by a rule with a version number, which
 docs/reading-a-report.md describes. ``report.json`` states the severity only together with
@@ -164,7 +164,7 @@ def _p_value(row: AttackRow, margin: float) -> float:
 
 
 def widen_lower_limit(row: AttackRow, rows: int) -> float:
-    """Returns the lower limit of an attack result, corrected for multiple comparisons.
+    """Returns the lower confidence limit of an attack's metric, corrected for multiple comparisons.
 
     The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
     """
@@ -172,7 +172,7 @@ def widen_lower_limit(row: AttackRow, rows: int) -> float:
 
 
 def widen_upper_limit(row: AttackRow, rows: int) -> float:
-    """Returns the upper limit of an attack result, corrected for multiple comparisons.
+    """Returns the upper confidence limit of an attack's metric, corrected for multiple comparisons.
 
     The limit is raised so that ``rows`` such limits hold together at the row's confidence.
     """

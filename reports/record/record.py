@@ -191,7 +191,7 @@ SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP_RECORD_F
 
 
 class Sweep(SweepContents):
-    """Record of a whole sweep: systems with their settings, and numbers of all trainings.
+    """Record of a whole sweep: systems with their settings, and results of all trainings.
 
     ``SweepContents`` describes the fields.
     """
@@ -216,7 +216,7 @@ class Sweep(SweepContents):
     def save(self, directory: str | Path) -> Path:
         """Writes the record as sweep.json, with CSV, Parquet, an HTML page and a drawing.
 
-        CSV and Parquet have one row per number of each training. Returns the path of the directory.
+        CSV and Parquet have one row per result of each training. Returns the path of the directory.
         """
         import pyarrow.csv
         import pyarrow.parquet
@@ -276,14 +276,14 @@ class Sweep(SweepContents):
         return say.replace_unsafe_chars(page)
 
     def to_frame(self) -> pandas.DataFrame | pyarrow.Table:
-        """Returns the numbers of each training as a table, in the form of ``Record.to_frame``.
+        """Returns the results of each training as a table, in the form of ``Record.to_frame``.
 
-        The table has one row per number, and one column per swept setting.
+        The table has one row per result, and one column per swept setting.
         """
         return _make_frame(self._make_table().to_pylist())
 
     def _list_numbers(self, kind: str) -> list[tuple[str, frontier.AllTrainingsRow]]:
-        """Returns pairs (name of the variant, number) of one ``kind`` over all trainings."""
+        """Returns pairs (name of the variant, result) of one ``kind`` over all trainings."""
         return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 
     def name_at(self, place: int) -> str:

@@ -143,8 +143,9 @@ class Finding(Row):
     def is_claimed_in_scope(self) -> bool:
         """Whether the claim states a finite epsilon for the judged scope and delta.
 
-        This is the case if the scope and delta of the claim cover the judged ones without a
-        condition in ``outside_model``, or if the verdict is VIOLATED.
+        This is the case if the scope and delta of the claim cover the judged ones, and no condition
+        restricts the judgement (``outside_model`` is empty). It is also the case if the verdict is
+        VIOLATED, because only a lower bound in a scope that the claim covers refutes the claim.
         """
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED

@@ -359,7 +359,11 @@ def describe_guesses_by_bounds(finding: Finding) -> str:
 
 
 def describe_guesses(finding: Finding) -> str:
-    """Returns sentences on how often an adversary guesses a bit right, by claim and lower bound."""
+    """Returns sentences on how often an adversary guesses a bit right.
+
+    The first states the largest rate that the claim allows, the second the rate that follows from
+    the lower bound, if there is one.
+    """
     shown = "" if finding.lower_bound is None else describe_shown_guess(finding.lower_bound)
     return f"{describe_claimed_guess(finding.claim)} {shown}".strip()
 

@@ -6,8 +6,8 @@
   estimate.
 - A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
   the corrected interval of a difference, computed per user, lies on the better side.
-- A system gained nothing from the data of single users if it does not beat this baseline: the
-  estimate of no difference lies on the better side, and the interval of one lies on the worse side.
+- A system gained nothing from the data of single users if no difference is estimated to lie on the
+  better side, and the interval of at least one difference lies wholly on the worse side.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def format_baselines(row: AttackRow) -> str:
 
 
 def format_further_metrics(row: AttackRow) -> str:
-    """Formats the further metrics of an attack, and its value on the true interactions."""
+    """Formats an attack's further metrics, after its metric if it reads the true interactions."""
     further = [f"{name} = {format_value(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
         further.insert(0, f"{format_short(row.from_interactions)} from users' true interactions")
@@ -201,7 +201,7 @@ def compute_widening_factor(confidence: float, rows: int) -> float:
     The intervals then hold together at ``confidence``, by Bonferroni's correction with quantiles of
     the normal distribution.
 
-    >>> round(compute_widening(0.95, 52), 3)
+    >>> round(compute_widening_factor(0.95, 52), 3)
     1.684
     """
     failing = (1.0 - confidence) / 2
@@ -239,8 +239,9 @@ def select_headline_row(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 def describe_utility(section: Section, record: Contents) -> str:
     """Describes the utility of a system in a line; "" if utility was not measured.
 
-    The line also states whether the training had settings with which the system learns. It quotes
-    the same system without protection if that is in the audit, and both have default settings.
+    The line also states whether the training had settings with which it converges (``learns`` in
+    the plan). It quotes the same system without protection if that is in the audit, and the plan
+    changes the settings of neither.
     """
     row = select_headline_row(section.utility)
     if row is None:

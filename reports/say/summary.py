@@ -56,9 +56,10 @@ class Summary:
     section: all rows of the audit's record on the system.
     html_id: address (HTML id) of the system's section in the report.
     n_results: number of the system's attack results (values of metrics) that have a baseline.
-    leaks: results that beat the baseline by the margin, the most harmful first.
-    small_leaks: results that beat the baseline by less than the margin.
-    possible_gain: clause on the largest advantage over guessing that the attacks do not exclude.
+    leaks: results with at least the advantage over the baseline that counts as a leak
+        (``Gate.leak_margin``), the most harmful first.
+    small_leaks: results that beat the baseline with a smaller advantage.
+    max_gain_text: clause on the largest advantage over guessing that the attacks do not exclude.
 
     A baseline is a guess without the uploads. All comparisons are corrected for the number of
     results.
@@ -181,9 +182,8 @@ class Summary:
         if counts is None or 2 * counts.n_unusable <= counts.sent:
             return ""
         figures = self.section.utility
-        harmed = (
-            "the training broke down: " if figures and not metrics.beats_guessing(figures) else ""
-        )
+        is_harmed = figures and not metrics.beats_guessing(figures)
+        harmed = "the training broke down: " if is_harmed else ""
         return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
     @property
