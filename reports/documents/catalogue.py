@@ -284,7 +284,7 @@ def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.forma
 
 
 def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
-    """Formats the number computed here, with "at most" or "at least" if it is a bound.
+    """Formats the right value of a paper's number, with "at most" or "at least" if it is a bound.
 
     ``exactly`` is the function that formats a number that is not a bound.
     """
@@ -437,7 +437,9 @@ def build_entry_section(row: CatalogueRow) -> DocSection:
 
 
 def build_table_section(tables: EpsilonTables) -> DocSection:
-    """Builds the section with a paper's printed epsilons, the authors' counts, and the bounds."""
+    """Builds the section of a paper's printed epsilons: each with that by the authors' accounting,
+    and with bounds on the right one.
+    """
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return DocSection(title, (*note, make_table(tables.rows, _EPSILON_COLUMNS)))

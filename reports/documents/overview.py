@@ -1,5 +1,6 @@
 """Drawing of the claimed, the proved and the shown epsilon on one axis, as SVG.
 
+The proved epsilon is an upper bound by accounting, the shown one a lower bound by measurement.
 The overview of an audit has one row per system, with the best attack beside it. The "ladder" of a
 system has one row per judged claim, without attacks. All marks of a row have the scope and the
 delta of one finding (judged claim). A bar covers the epsilons that the proof and the lower bound
@@ -40,7 +41,8 @@ class EpsilonRow:
 
     name: label of the row: name of the system, or of the claim.
     scope_label: second line of the label: scope, delta and game of the finding.
-    finding: the judged claim whose scope and delta all marks have; None without one.
+    finding: the judged claim; all epsilons in the row are for its scope and delta; None without a
+        claim.
     attack_label: name of the best attack, or the reason why there is none; empty in a drawing that
         shows claims without attacks (the "ladder" of one system).
     attack_advantage: advantage of the best attack, (success - guess) / (1 - guess) with the lower
@@ -80,7 +82,7 @@ class EpsilonRow:
 
     @property
     def epsilons_text(self) -> str:
-        """Text with the claimed, shown and proved epsilon, each after the sign of its mark."""
+        """Text with the claimed, shown and proved epsilon, each after its symbol in the drawing."""
         finding, (lower, claimed, proved) = self.finding, self.epsilon_marks
         if finding is None:
             return "no claim was judged"
@@ -191,13 +193,13 @@ def draw_overview(
 
 
 def draw_claims(findings: Sequence[Finding]) -> str:
-    """Draws claimed, proved and shown epsilon of each judged claim of a system, on one axis."""
+    """Draws the claimed, the proved and the shown epsilon of each judged claim, on one axis."""
     rows = make_claim_rows(findings)
     return _draw_chart(rows, _CLAIM_LAYOUT, find_axis_exponents(rows))
 
 
 def find_axis_exponents(rows: Sequence[EpsilonRow]) -> tuple[int, int]:
-    """Returns the exponents of ten at the ends of an axis that covers the marks of all rows."""
+    """Returns the exponents of ten at the ends of an axis for all epsilons of the rows."""
     marks = [mark.epsilon for row in rows for mark in row.epsilon_marks if mark is not None]
     epsilons = [epsilon for epsilon in marks if _MIN_EPSILON <= epsilon < math.inf]
     low = math.floor(math.log10(min(epsilons, default=0.1)))

@@ -105,10 +105,8 @@ def _draw_block(system: Frontier) -> tuple[list[str], float]:
         drawn.append(drawing.draw_line(left, _HEAD, left, _FLOOR, "ink", 1))
         if system.is_relative_to_noiseless:
             drawn.append(drawing.draw_line(left, height(1.0), right, height(1.0), "line", 1))
-        for number, level in enumerate(system.baseline_utilities):
-            drawn += [
-                _draw_level(left, right, height(end), number) for end in level.distinct_values
-            ]
+        for index, level in enumerate(system.baseline_utilities):
+            drawn += [_draw_level(left, right, height(end), index) for end in level.distinct_values]
     ticks = {value: f"{value:g}" for value in _choose_ticks(low, high, 4)}
     if system.is_axis_reversed and max(point.utility.value for point in system.points) > high:
         ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}

@@ -38,7 +38,7 @@ class RunResults(Row):
 
     command: command line that repeats the run.
     quick: whether trainings were cut short.
-    pages: results of the papers, one object per paper and section of the page.
+    pages: results of the papers, one object per paper.
     """
 
     command: str

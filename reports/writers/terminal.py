@@ -170,7 +170,9 @@ def _shorten_entry(row: catalogue.CatalogueRow) -> document.DocSection:
 
 
 def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
-    """Prints one table per system of a sweep, then the systems without utility, and the errors."""
+    """Prints one table per system of a sweep, then the systems whose utility was not measured,
+    and the errors.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -334,7 +336,7 @@ def print_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
 
 
 def print_comparison(compared: Comparison, console: Console) -> None:
-    """Prints the differences of plan, data and versions between two audits, then the changes."""
+    """Prints how two audits differ in plan, data and versions, then the changes of the results."""
     if compared.differences:
         print_line(console, "The audits differ, which may cause the changes below:", "yellow")
         print_paragraphs(console, compared.differences, "-", indent=2)

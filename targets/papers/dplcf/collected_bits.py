@@ -81,13 +81,13 @@ class BitUploadSystem(system.System):
 
         The function depends on the protected data:
 
-        - a bit, an interaction or a rating: the flip of one bit;
+        - a bit, an interaction or the existence of a rating: the flip of one bit;
         - a user or a report: the flips of the bits of all items;
         - the participation of a user, which an upload reveals: the identity;
         - any of these in a system that sends bits without flips: the identity.
 
-        None for data that are not sent (a rating's value, an attribute) and for adversaries other
-        than the server.
+        None for data that are not sent (the value of an existing rating, an attribute) and for
+        adversaries other than the server.
         """
         unsent = scope.unit is Unit.ATTRIBUTE or scope.protects_rating_value
         if scope.vantage is not Vantage.SERVER or unsent:

@@ -59,7 +59,7 @@ def _compare(no: int, flip: BitFlip, paper: Matrix, right: Matrix) -> Iterator[C
         yield float(paper[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
-def compare_equation_6() -> Iterator[ClaimedAndComputed]:
+def compare_equation_6_entries() -> Iterator[ClaimedAndComputed]:
     """Yields a pair per entry of matrix A: the value printed in equation 6, and the right value.
 
     Matrix A (4 x 4) maps counts of true bit pairs (00, 01, 10, 11) to expected counts of uploaded
@@ -69,7 +69,7 @@ def compare_equation_6() -> Iterator[ClaimedAndComputed]:
     return _compare(6, flip, make_printed_matrix(flip.p, flip.q), make_flip_matrix(flip.p, flip.q))
 
 
-def compare_equation_11() -> Iterator[ClaimedAndComputed]:
+def compare_equation_11_entries() -> Iterator[ClaimedAndComputed]:
     """Yields a pair per entry of the inverse of A: the value printed in equation 11, and the right
     value.
 
@@ -94,7 +94,7 @@ def compare_zero_probabilities() -> Iterator[ClaimedAndComputed]:
     yield 0.0, float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0
 
 
-def compare_log_ratio() -> Iterator[ClaimedAndComputed]:
+def compare_epsilon_of_uploaded_one() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the claimed epsilon of DPLCF-AP, and the exact ln(p/q) of an uploaded 1.
 
     DPLCF-AP flips bits asymmetrically. p and q are the probabilities of uploading a 1 for a true 1

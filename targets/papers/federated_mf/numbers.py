@@ -81,7 +81,7 @@ def compare_user_sensitivity() -> Iterator[ClaimedAndComputed]:
         yield theta * one, largest, {"table": table, "theta": theta}
 
 
-def compare_theorem_5() -> Iterator[ClaimedAndComputed]:
+def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of LFL-SGDMF: claimed by Theorem 5, and computed.
 
     In LFL-SGDMF each party has one user, and sends two messages per round. The second message
@@ -111,7 +111,7 @@ def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
     yield _NORM, compute_unprojected_norm(_R, length=10.0)
 
 
-def compare_row_sampling() -> Iterator[ClaimedAndComputed]:
+def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of one rating: with hidden and with visible sampling of rows.
 
     The paper accounts for sampled rows (users) by Poisson sampling, as if the samples were hidden.
@@ -148,7 +148,7 @@ def compare_message_shifts() -> Iterator[ClaimedAndComputed]:
     yield 1.0, sgd_mf.bound_message_distance(system.bound, system.factors, system.fitting) / _NORM
 
 
-def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
+def compare_theorem_4_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields four pairs of epsilons of a user over several parties: by Theorem 4, and composed.
 
     Theorem 4 claims the root of the sum of squared party epsilons. The second number of a pair is
@@ -169,7 +169,7 @@ def compare_theorem_4() -> Iterator[ClaimedAndComputed]:
     yield math.sqrt(parties), _compute_epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
 
 
-def compare_step_counts() -> Iterator[ClaimedAndComputed]:
+def compare_epsilons_by_steps() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: of the steps that Proposition 3 counts, and of a whole training.
 
     Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
@@ -178,7 +178,7 @@ def compare_step_counts() -> Iterator[ClaimedAndComputed]:
     yield _account(Z_10_STEPS, 10), _account(Z_10_STEPS, STEPS), {"z": Z_10_STEPS}
 
 
-def compare_proposition_2() -> Iterator[ClaimedAndComputed]:
+def compare_proposition_2_constants() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: 1, and Proposition 2's constant c at noise multiplier 0.7 divided by that at
     2.
 
@@ -194,7 +194,7 @@ def compare_proposition_2() -> Iterator[ClaimedAndComputed]:
     yield 1.0, constant(0.7) / constant(2.0)
 
 
-def compare_accountants() -> Iterator[ClaimedAndComputed]:
+def compare_epsilons_by_accountant() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of epsilons of 1000 sampled Gaussians: by a method of the paper, and exact.
 
     The methods are the authors' package (TensorFlow Privacy of 2021) in the first pair, and Theorem
@@ -238,7 +238,7 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
     yield least, float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum())
 
 
-def compare_noise_divisors() -> Iterator[ClaimedAndComputed]:
+def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of an implied and a computed factor by which the divisor of HFL-SGDMF's
     gradient sums changes the noise.
 
@@ -255,17 +255,19 @@ def compare_noise_divisors() -> Iterator[ClaimedAndComputed]:
     yield 1.0, float(sgd_mf.get_batch_size(943, _ETA)) * 100_000 / 943
 
 
-def compare_tuning_runs() -> Iterator[ClaimedAndComputed]:
+def compare_epsilons_by_runs() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: of one training, and of five that tune the learning rate."""
     runs = 5
     yield _account(Z_1000_STEPS, STEPS), _account(Z_1000_STEPS, runs * STEPS), {"runs": runs}
 
 
 def compare_projection_error() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1e-9 (a tolerance), and the largest error of the projection of equation 6.
+    """Yields a pair: 1e-9, a tolerance for the claimed error 0, and the largest error of the
+    projection of equation 6.
 
     The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
-    rating. Its error is that of ``find_projection_error``.
+    rating. Its error at a point is by how much the projected point is farther away than the nearest
+    point of a grid in the set (``find_projection_error``).
     """
     yield 1e-9, find_projection_error(_R)
 
@@ -279,7 +281,7 @@ def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:
     yield _NORM, find_max_gradient_norm(_R, ratings=1, with_users=False)
 
 
-def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
+def compare_replacement_shifts() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: by how much one user who replaces another changes a sum of item gradients.
 
     The first number of a pair is the claimed, the second the largest change. The unit is 2 R^(3/2),
@@ -290,7 +292,7 @@ def compare_replaced_rating() -> Iterator[ClaimedAndComputed]:
         yield 2.0, find_max_gradient_distance(_R, is_same_item=same) / _NORM, {"said": said}
 
 
-def compare_unknown_noise() -> Iterator[ClaimedAndComputed]:
+def compare_unknown_variance_share() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the claimed and the computed share of LFL-SGDMF's noise variance that stays
     unknown.
 
@@ -316,7 +318,7 @@ def compare_unknown_noise() -> Iterator[ClaimedAndComputed]:
     yield unknown_share(summed), unknown_share(messages)
 
 
-def compare_dropout_noise() -> Iterator[ClaimedAndComputed]:
+def compare_dropout_variance_share() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: 1, and the share of the noise variance that an adversary does not learn.
 
     The paper claims that the share is 1 despite dropouts. In LFL-SGDMF, 20% of the devices drop out
@@ -329,7 +331,7 @@ def compare_dropout_noise() -> Iterator[ClaimedAndComputed]:
         yield 1.0, min(1.0, right), {"said": said}
 
 
-def compare_shuffling() -> Iterator[ClaimedAndComputed]:
+def compare_epsilons_by_shuffling() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of the system GD-DR: with a shuffler, and without.
 
     The paper plots the first. But the protocol has no shuffler, so that the second epsilon holds

@@ -39,7 +39,7 @@ def compute_own_share(n_items: int, n_own: int, n_pseudo: int, n_messages: int) 
     return n_own / (n_own + others * min(1.0, n_pseudo / others) ** n_messages)
 
 
-def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
+def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs per data set on messages with 1,000 pseudo items: claimed, and computed
     exposure.
 
@@ -58,7 +58,7 @@ def compare_item_exposure() -> Iterator[ClaimedAndComputed]:
         yield 0.0, 1.0 - 1000 / (items - _N_OWN), {"name": name}
 
 
-def compare_released_training() -> Iterator[ClaimedAndComputed]:
+def compare_label_count_and_rating_change() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs of numbers on the training of the released code: claimed, and computed.
 
     First pair: 5, and the number of distinct labels that the code makes of the ratings 1 to 5.
@@ -119,7 +119,7 @@ def _hash_item(item: int) -> int:
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
 
-def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
+def compare_encrypted_code_f1() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: 0, the claimed F1 of an attack on encrypted item codes, and the computed F1.
 
     In the attack, a third party infers a user's items from their codes (``encrypt_item``).
@@ -127,7 +127,7 @@ def compare_encrypted_codes() -> Iterator[ClaimedAndComputed]:
     return _compare_f1(encrypt_item, decode_encrypted_items)
 
 
-def compare_signed_codes() -> Iterator[ClaimedAndComputed]:
+def compare_signed_code_f1() -> Iterator[ClaimedAndComputed]:
     """Yields the claimed F1 (0) and the computed F1 of an attack on signed item codes, as a pair.
 
     In the attack, a third party infers a user's items from their codes (``sign_digest``).

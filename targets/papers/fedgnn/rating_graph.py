@@ -59,11 +59,11 @@ class RatingGraphSystem(System):
     layer A, is the user's embedding, and ``level`` + ``best`` h.v is the predicted rating of an
     item with embedding v.
 
-    With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers and in the
-    released code. e is the user's own vector. It begins at 0, stays on the device, and takes a
-    gradient step on the sum of the user's squared errors whenever the user sends a message.
-    Neighbours receive h. Without e, two users of the same items get the same predictions, whatever
-    their ratings are.
+    With a ``user_rate`` above 0 the user's embedding is h = A m + e, as in the papers of FedGNN and
+    FedPerGNN and in the released code of FedPerGNN. e is the user's own vector. It begins at 0,
+    stays on the device, and takes a gradient step on the sum of the user's squared errors whenever
+    the user sends a message. Neighbours receive h. Without e, two users of the same items get the
+    same predictions, whatever their ratings are.
 
     ``dimension``: number d of entries of an embedding, as in the released code.
     ``learning_rate``: learning rate, as in the released code.
@@ -192,7 +192,7 @@ class RatingGraphSystem(System):
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def count_weights(self, population: Population) -> int:
-        """Returns the number of trained weights: those of the item table and of the layer."""
+        """Returns the number of trained weights: those of the item table and of the layer A."""
         return self.dimension * (population.n_items + self.dimension)
 
     def draw_initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
@@ -239,8 +239,9 @@ class RatingGraphSystem(System):
 
         Neighbours are users with a common item; a neighbour counts once per common item. In the
         papers, a third party matches item codes, which are equal for equal items, computes the
-        means and sends them back. ``own_vectors`` holds the vectors e that users train besides
-        their item means, one row per user.
+        means and sends them back. The embedding of a user is h = A m + e, where m is the mean of
+        the embeddings of the user's items; ``own_vectors`` has the users' own vectors e, one row
+        per user.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         users = self.average_items(ratings, model, None)[0] @ layer.T + own_vectors
@@ -269,7 +270,7 @@ class RatingGraphSystem(System):
         ``model``: item table "item" and layer "gnn.A".
         ``neighbours``: mean embedding of each user's neighbours, (n, d), which is treated as
             constant; None without neighbours.
-        ``own_vectors``: the vectors e that users train besides their item means, (n, d).
+        ``own_vectors``: the users' own vectors e, (n, d).
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
         m, share = self.average_items(ratings, model, neighbours)

@@ -87,7 +87,7 @@ def compare_noise_numerators() -> Iterator[ClaimedAndComputed]:
     yield math.inf, protection.get_group_noise("user").scale * protection.get_epsilon("user")
 
 
-def compare_aggregation() -> Iterator[ClaimedAndComputed]:
+def compare_model_ratio() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the claimed and the true ratio of the models by equation 9 and Algorithm 1.
 
     The paper uses both formulas for the same model, so that the claimed ratio is 1. But equation 9
@@ -121,7 +121,7 @@ def compare_upload_epsilons() -> Iterator[ClaimedAndComputed]:
         yield 1.0, ours / theirs, {"epsilon": epsilon}
 
 
-def compare_finite_epsilons() -> Iterator[ClaimedAndComputed]:
+def compare_epsilon_finiteness() -> Iterator[ClaimedAndComputed]:
     """Yields two pairs: whether a system without noise has a finite epsilon, as claimed and as
     computed.
 

@@ -48,7 +48,7 @@ def compare_expected_average() -> Iterator[ClaimedAndComputed]:
     yield 1.0, k * float(total.mean()) / entry
 
 
-def compare_loss_change() -> Iterator[ClaimedAndComputed]:
+def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: -1, and the sign of the change of the loss in one step of the server.
 
     By the paper's claim the loss falls. The step is a small one by line 12 of Algorithm 2, with the
@@ -70,7 +70,7 @@ def compare_loss_change() -> Iterator[ClaimedAndComputed]:
     yield -1.0, float(np.sign(loss(items - step) - loss(items)))
 
 
-def compare_sent_user_vectors() -> Iterator[ClaimedAndComputed]:
+def compare_sent_user_vector_counts() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of numbers of user vectors that leave the devices: claimed, and counted.
 
     By line 14 of Algorithm 2 all user vectors are returned. The counted number follows from the
@@ -89,23 +89,23 @@ def _bound_user_epsilon(system: DplcfSp | DplcfAp | FmfLdp, population: Populati
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 
 
-def compare_symmetric_dplcf() -> Iterator[ClaimedAndComputed]:
+def compare_symmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with symmetric flips: claimed, and proved.
 
     The claim is that of section 5.2.
     """
-    return _compare_dplcf(DplcfSp())
+    return _compare_dplcf_epsilons(DplcfSp())
 
 
-def compare_asymmetric_dplcf() -> Iterator[ClaimedAndComputed]:
+def compare_asymmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with asymmetric flips: claimed, and proved.
 
     The claim is that of section 5.2.
     """
-    return _compare_dplcf(DplcfAp())
+    return _compare_dplcf_epsilons(DplcfAp())
 
 
-def _compare_dplcf(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
+def _compare_dplcf_epsilons(system: DplcfSp | DplcfAp) -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF: as section 5.2 states it, and as proved."""
     items = _MOVIELENS.n_items
     spent = _bound_user_epsilon(system, _MOVIELENS)
@@ -127,10 +127,9 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_report_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: 1, and the exact epsilon of one report divided by that of one flipped bit.
+    """Yields a pair: claimed and exact ratio of a report's epsilon to that of a flipped bit.
 
-    The first number is the claimed ratio: the epsilon of a report is claimed to be at most as
-    large. Both mechanisms have a stated epsilon of 1.
+    The claim is a ratio of at most 1. Report and flipped bit have a stated epsilon of 1.
     """
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
@@ -142,9 +141,9 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
 
     The second epsilon is exact, for all reports of a round, because one interaction can change each
     of them. In the pair of inputs that attains it, one interaction reverses the sign of the user's
-    whole gradient. For this, the server sends a malicious item matrix: six items have the vector
-    3e-4 and one has -5e-3. If the user also interacts with the latter, the user vector has the
-    opposite sign, and the gradients exceed the projection bound in the rows of all items.
+    whole gradient. For this, the server sends a malicious item matrix of one factor: six items have
+    the entry 3e-4, and one has -5e-3. If the user also interacts with the latter, the user vector
+    has the opposite sign, and the gradients exceed the projection bound in the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings

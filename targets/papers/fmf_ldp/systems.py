@@ -102,11 +102,12 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return replace(super().get_public_info(interactions), protocol_vantage=Vantage.SHUFFLED)
 
     def design_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns one worst-case pair of users, whose projected gradients are +1 and -1.
+        """Returns one worst-case pair of users, whose projected gradients are +1 and -1 in
+        every entry.
 
-        This holds for all items of a small catalogue, and for the server's item matrix
-        ``make_opposing_items``. Raises InputError if the regularization lambda is so large that the
-        catalogue would need more than 4000 items.
+        The catalogue has twice as many items as each user, and the server broadcasts the item
+        matrix of ``make_opposing_items``. Raises InputError if the regularization lambda is so
+        large that the catalogue would need more than 4000 items.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
         half = game.find_opposing_history_length()
@@ -144,7 +145,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
 
         One user has the first m items and the other has the next m items, where m is ``length``, by
-        default ``find_opposing_history_length()``. The first m rows of the matrix have the entry v
+        default ``find_opposing_history_length()``. The first m rows of the matrix have a number v
         in every factor, the next m rows have -v, and the remaining rows are zero. In the first 2 m
         rows, the projected gradients of the two users are then at opposite corners, +1 and -1. A
         report of these users has exactly the epsilon of Theorem 3.

@@ -149,7 +149,7 @@ def join_message_blocks(blocks: Sequence[Mapping[str, Component]]) -> dict[str, 
 
 
 def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Computes the L2 norm of every client's change, over all its arrays together, shape (n,)."""
+    """Computes the L2 norm of each client's change of the model, over all arrays, shape (n,)."""
     squares = np.zeros(len(next(iter(components.values()))))
     for part in components.values():
         if isinstance(part, SparseRows):
@@ -165,8 +165,8 @@ def compute_l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]
 def rescale_messages(part: Component, factor: NDArray[np.float64]) -> Component:
     """Multiplies each client's numbers in one array of messages by the client's ``factor``.
 
-    ``factor`` has shape (n,), for n clients. The result is in float32, and its learning rate is
-    unknown, because clients have different factors.
+    ``factor`` has shape (n,), for n clients. The result is in float32. Its ``learning_rate`` is
+    None, because clients have different factors and so no common rate.
     """
     if isinstance(part, SparseRows):
         each = np.repeat(factor, np.diff(part.indptr))

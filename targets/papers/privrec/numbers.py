@@ -177,18 +177,20 @@ def compare_average_sensitivity() -> Iterator[ClaimedAndComputed]:
 def compare_share_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of sensitivities of the share of unclipped changes: printed, and computed.
 
-    The share is over the clients of a round, and one client is replaced.
+    The share is that of the clients of a round whose change of the model is not clipped. One client
+    is replaced.
     """
     yield 2 / _make_round(DpPrivrec()).batch, float(_find_max_move()[1])
 
 
-def compare_adaptive_clipping() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of expected and computed numbers on the adaptive clipping bound S.
+def compare_clip_bit_and_rounds() -> Iterator[ClaimedAndComputed]:
+    """Yields two pairs, expected and computed: a clipping bit b, and the rounds until the clipping
+    bound S is 0.
 
-    A client's bit b states whether its change fits S (b = 1), but lines 22 and 23 of Algorithm 2
-    compute b after the clipping.
+    A client's bit b states whether its change of the model has a norm of at most S (b = 1), but
+    lines 22 and 23 of Algorithm 2 compute b after the clipping.
 
-    First pair: the bit b for a change of length 2 S. Expected is 0.
+    First pair: the bit b for a change of norm 2 S. Expected is 0.
 
     Second pair: the number of rounds until S reaches 0 by lines 8 to 11 without noise. Expected is
     infinity.
@@ -225,7 +227,7 @@ def compare_noise_multipliers() -> Iterator[ClaimedAndComputed]:
         yield z, 1 / float(np.linalg.norm(printed / noise)), {"said": said}
 
 
-def compare_sampling() -> Iterator[ClaimedAndComputed]:
+def compare_epsilons_by_sampling() -> Iterator[ClaimedAndComputed]:
     """Yields one pair of epsilons per data set: with Poisson sampling, and with a fixed number of
     clients per round.
 
@@ -250,7 +252,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
             yield cell.printed, cell.upper, asdict(cell)
 
 
-def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
+def compare_authors_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair per entry of Tables 3 and 4: the printed epsilon, and the authors' accounting.
 
     The second number is the epsilon by the accounting that the authors are found to use
@@ -260,7 +262,7 @@ def compare_authors_accounting() -> Iterator[ClaimedAndComputed]:
         yield cell.printed, cell.counted, asdict(cell)
 
 
-def compare_upload_exposure() -> Iterator[ClaimedAndComputed]:
+def compare_true_upload_probability() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the stated and the computed probability that the server sees a client's true
     upload.
 
@@ -285,7 +287,7 @@ def compare_joint_sensitivity() -> Iterator[ClaimedAndComputed]:
     yield 2 * math.sqrt(one.clip**2 + 1) / one.batch, largest
 
 
-def compare_noise_deviation() -> Iterator[ClaimedAndComputed]:
+def compare_noise_to_sensitivity() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of ratios of the noise's deviation to the sensitivity: claimed, and computed.
 
     The setting is z = 2. The paper states that z is the variance of the noise, which would make the
@@ -297,7 +299,7 @@ def compare_noise_deviation() -> Iterator[ClaimedAndComputed]:
     yield math.sqrt(system.multiplier), noise * one.batch / (2 * one.clip)
 
 
-def compare_clipping_bounds() -> Iterator[ClaimedAndComputed]:
+def compare_multipliers_by_clip() -> Iterator[ClaimedAndComputed]:
     """Yields the joint noise multipliers of a round's two averages at clipping bounds 40 and 5.
 
     The averages are those of the clients' changes of the model, and of the bits that state whether
@@ -312,7 +314,7 @@ def compare_clipping_bounds() -> Iterator[ClaimedAndComputed]:
     yield multiplier(40.0), multiplier(5.0)
 
 
-def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
+def compare_epsilons_by_rounds() -> Iterator[ClaimedAndComputed]:
     """Yields one pair of epsilons per data set: of N/M rounds, and of 1000 rounds.
 
     The paper's proof counts N/M rounds, for N users and M clients per round, but Algorithm 2 runs
@@ -324,15 +326,18 @@ def compare_round_numbers() -> Iterator[ClaimedAndComputed]:
         yield fewer, attained, {"rounds": n // m, "m": m, "n": n}
 
 
-def compare_undrawn_clients() -> Iterator[ClaimedAndComputed]:
+def compare_undrawn_share_and_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields three pairs on what the drawing of clients hides: one of shares, and two of epsilons.
 
-    First pair: the share of users who are not drawn in one round, and the share of users who are
-    not drawn in a whole training.
+    The paper claims that nothing can be inferred about a user who is not drawn in a round. Each
+    pair begins with the number that matches this claim.
 
-    Second and third pair: the proved epsilon of a training against an adversary who is not a
-    client, and against colluding clients: 1 client in the second pair, 94 in the third. Colluding
-    clients know that they were not drawn themselves.
+    First pair: the share of users who are not drawn in one round (claimed), and the share of users
+    who are not drawn in a whole training (computed).
+
+    Second and third pair: the proved epsilon of a training against an adversary who is not a client
+    (claimed), and against colluding clients (computed): 1 client in the second pair, 94 in the
+    third. Colluding clients know that they were not drawn themselves.
     """
     (n, m), system = _DATA_SIZES[0], DpPrivrec()
     rounds = system.rounds
@@ -346,7 +351,7 @@ def compare_undrawn_clients() -> Iterator[ClaimedAndComputed]:
         yield bound_against(0), bound_against(colluding), {"rounds": rounds}
 
 
-def compare_training_users() -> Iterator[ClaimedAndComputed]:
+def compare_training_user_counts() -> Iterator[ClaimedAndComputed]:
     """Yields one pair per data set of numbers of training users: printed, and 80% of all users."""
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
@@ -375,7 +380,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
         yield 0.5, best, {"said": said, "epsilon": epsilon}
 
 
-def compare_attribute_exposure() -> Iterator[ClaimedAndComputed]:
+def compare_attribute_leak_probability() -> Iterator[ClaimedAndComputed]:
     """Yields a pair: the stated and the computed probability that an upload reveals a user
     attribute.
 

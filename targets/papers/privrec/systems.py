@@ -196,11 +196,12 @@ class DpPrivrec(Privrec):
         return moved | {CLIP: np.array(bound if self.as_published else max(bound, 0.0))}
 
     def make_round_mechanism(self, population: Population) -> PrivateAverage:
-        """Returns the mechanism of one round: from the clients' changes to the server's noisy
+        """Returns the mechanism of one round: from the clients' changes of the model to two noisy
         averages.
 
-        One coordinate of the changes represents all, because the noise has an equal scale in every
-        direction.
+        The averages are those of the clipped changes, and of the bits that state whether a change
+        fits the clipping bound. One coordinate of the changes represents all, because the noise has
+        an equal scale in every direction.
         """
         return PrivateAverage(
             multiplier=self.multiplier,

@@ -66,7 +66,8 @@ class DpSgdMf(NoisyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.
 
-        The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``.
+        The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``. ``n_users`` and
+        ``with_users`` are not used.
         """
         return UserItemNoise.for_scaled_gradients(self.noise_multiplier, self.clip, self.unit)
 
@@ -89,10 +90,10 @@ class DpSgld(NoisyMf):
 
     L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R, for the
     largest rating R. L is as large as with embedding clipping, although the entries of embeddings
-    may have any sign here. Per user, L is the sensitivity of ``trim`` ratings together. The prior
-    is flat within the balls of norm^2 <= R. The noise is about 30 times that of the moments
-    accountant. It is so large that the epsilon that is proved without amplification by sampling is
-    little more than the claim.
+    may have any sign here. If the unit is the user, L is the sensitivity to ``trim`` ratings, the
+    most that are kept of a user. The prior is flat within the balls of norm^2 <= R. The noise is
+    about 30 times that of the moments accountant. Even without amplification by sampling, the
+    proved epsilon is only little more than the claim.
 
     ``parties``: number of parties, always 1: the party holds all data.
     ``split``: rule that divides items among parties; not used with a single party.
@@ -117,6 +118,10 @@ class DpSgld(NoisyMf):
         The noise has variance 128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2, for
         K steps that sample n' of n rows, and the Lipschitz constant L (Wang, Fienberg and Smola
         2015, Algorithm 2).
+
+        ``n_users``: number n of the party's users.
+        ``with_users``: whether L covers gradients with respect to user embeddings, besides those
+            with respect to item embeddings.
         """
         clipping = descent.Clipping.make_error_clip(self.bound)
         drawn = sgd_mf.get_batch_size(n_users, self.rate)

@@ -180,7 +180,8 @@ class HflSgdmf(NoisyMf):
         direction of its user's embedding.
 
         None if no such mechanism is known: for other changes, for other adversaries than the
-        server, without noise, in the repaired version, and with ``train_both``.
+        server, without noise, in the repaired version (``as_published`` false), and if steps also
+        move user embeddings (``train_both``).
         """
         noise = self.make_noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.trains_users and noise.sigma > 0

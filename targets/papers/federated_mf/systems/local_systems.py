@@ -190,12 +190,15 @@ class LflSgdmf(PretrainedMf):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism of all messages of all rounds, for adding or removing one value.
 
-        The value is an honest user, a rating or an interaction. The messages are, per round, the
-        sum of the first messages, and the second messages. The item embeddings V are the worst in
-        every round, as in the paper's Theorem 1 (the maximum over all auxiliary input). A user
-        embedding of squared norm R (the largest rating) and an item embedding of 0 attain the worst
-        case. A lying server can broadcast such an item embedding, or many other users' low ratings
-        keep it at 0. With few such ratings the noise moves V, and a training reveals less.
+        The value is an honest user, a rating or an interaction. In a round each device sends a
+        noisy gradient (first message), and then a replacement of its noise (second message). The
+        mechanism outputs, per round, the sum of the first messages, and each second message.
+
+        The item embeddings V are the worst in every round, as in the paper's Theorem 1 (the maximum
+        over all auxiliary input). A user embedding of squared norm R (the largest rating) and an
+        item embedding of 0 attain the worst case. A malicious server can broadcast such an item
+        embedding, or many other users' low ratings keep it at 0. With few such ratings the noise
+        moves V, and a training reveals less.
 
         If the catalogue has a single item, each user has at most one rating, so that adding or
         removing the rating counts as adding or removing the user. In any larger catalogue, adding a
@@ -203,8 +206,8 @@ class LflSgdmf(PretrainedMf):
         (``bound_message_distance``). If devices drop out at random, the device of the value may
         also drop out, and the mechanism outputs the numbers of survivors, too.
 
-        None without noise, for replacing a value, and for other views than that of the securely
-        summed messages.
+        None without noise, for replacing a value, and for other adversaries than a server behind
+        the secure aggregation of first messages (``Vantage.AGGREGATE``).
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units

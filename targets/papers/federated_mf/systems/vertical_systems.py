@@ -153,7 +153,8 @@ class VflSgdmf(NoisyMf):
         start.
 
         None if no such mechanism is known: for other trainings, for other changes, for other
-        adversaries than the server, without noise, and in the repaired version.
+        adversaries than the server, without noise, and in the repaired version (``as_published``
+        false).
         """
         plain = self.sampling.unit == "row" and self.unit == "rating" and self.split == "random"
         plain = plain and self.noise_multiplier > 0 and self.local_steps == 1
@@ -161,9 +162,9 @@ class VflSgdmf(NoisyMf):
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None
-        return self.make_rating_bound_mechanism(population)
+        return self.make_rating_lower_bound(population)
 
-    def make_rating_bound_mechanism(self, population: Population) -> Mechanism | None:
+    def make_rating_lower_bound(self, population: Population) -> Mechanism | None:
         """Returns a Gaussian mechanism whose epsilon is a lower bound for adding or removing one of
         a user's ratings at one party.
 

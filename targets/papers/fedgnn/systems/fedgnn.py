@@ -41,7 +41,7 @@ class FedGnn(RatingGraphSystem):
     """FedGNN: rating prediction on item graphs, with clipped gradients and Laplace noise.
 
     A client sends the gradient rows of its own items (items that its user rated), of random other
-    items (pseudo items), and the gradient of the layer. All numbers of a message are clipped, and
+    items (pseudo items), and the gradient of the layer A. All numbers of a message are clipped, and
     get Laplace noise (equation 1). Rows of all further items are not sent, so that a message
     reveals items without an interaction. Rows of pseudo items are drawn from the normal
     distribution with the mean and covariance of the rows of own items.
@@ -106,7 +106,8 @@ class FedGnn(RatingGraphSystem):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        A round has ``cohort`` senders; a message stores the item rows that are sent, and the layer.
+        A round has ``cohort`` senders; a message stores the item rows that are sent, and the layer
+        A.
         """
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo

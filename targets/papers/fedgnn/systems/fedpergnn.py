@@ -80,8 +80,9 @@ class FedPerGnn(RatingGraphSystem):
     def max_entry(self) -> float:
         """Largest absolute value of an entry of a batch's step: the learning rate times ``clip``.
 
-        This is the norm of the largest step. It is not divided by the number of users, because one
-        user may reverse the step of the whole batch.
+        This is the norm of the longest step, which may lie in one entry. It is not divided by the
+        number of users of a batch: the batch's gradient is clipped as a whole, and one user's data
+        may reverse it.
         """
         return self.learning_rate * self.clip
 
@@ -149,7 +150,8 @@ class FedPerGnn(RatingGraphSystem):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages, as arrays by name.
 
-        A message is that of a batch in which only one user has ratings.
+        A user's message is that of a whole batch, because the system's senders are batches; the
+        other users of the batch have no ratings.
         """
         profiles, streams = request.profiles, request.streams
         model = self.get_model_arrays(request.broadcast, profiles)

@@ -208,7 +208,7 @@ def test_codes_without_randomness_are_readable() -> None:
 def test_steps_of_equal_norm_move_predictions_no_further() -> None:
     """The bound of entry 30f, compared with steps along the gradient of a prediction."""
     system, rng = FedPerGnn(), np.random.default_rng(0)
-    _, (four, largest) = numbers.compare_released_training()
+    _, (four, largest) = numbers.compare_label_count_and_rating_change()
     path = system.rounds * system.learning_rate * system.clip
     size = system.init_scale * math.sqrt(system.dimension)
     ends = []

@@ -34,7 +34,7 @@ class ItemSplit:
 
     is_by_user: ClassVar[bool] = False
 
-    def get_max_items(self, mf: Any, n_items: int) -> int:
+    def get_max_party_items(self, mf: Any, n_items: int) -> int:
         """Returns the largest number of items that one party of the system ``mf`` holds."""
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
@@ -97,7 +97,7 @@ class UserSplit:
 
     is_by_user: ClassVar[bool] = True
 
-    def get_max_items(self, mf: Any, n_items: int) -> int:
+    def get_max_party_items(self, mf: Any, n_items: int) -> int:
         """Returns the number of all items, because a party may hold every item."""
         return n_items
 
@@ -229,8 +229,8 @@ class Clipping:
         - for u and v: 2 R^(3/2) sqrt(n^2 + n); the paper has 2 sqrt(2) R^(3/2) n;
         - for v alone: 2 R^(3/2) sqrt(n); the paper has 2 R^(3/2) n.
 
-        If gradients are scaled, the bound is the norm of the user's gradient, or the sum of the
-        norms of the ratings' gradients.
+        If gradients are scaled, the bound is ``user_clip_norm`` or n times ``rating_clip_norm``,
+        whichever is less.
         """
         scaled = min(self.user_clip_norm, self.rating_clip_norm * n_ratings)
         if scaled < math.inf:

@@ -48,7 +48,7 @@ class AveragedExchange(party_mf.Exchange):
 
     ``shared_table``: the shared embeddings, "users" or "items".
     ``message_name``: name of the uploaded array with the shared embeddings.
-    ``moves_own_table``: whether local steps also change the party's own table. These steps are
+    ``trains_own_table``: whether local steps also change the party's own table. These steps are
         multiplied by the party's share of all users or items.
     """
 
@@ -97,7 +97,7 @@ class AveragedExchange(party_mf.Exchange):
 
         The result has one table of shared embeddings per party; the parties' own tables are updated
         in place. A step on the own table is multiplied by the party's share of all users or items,
-        or by 0 unless ``moves_own_table``. ``number`` is the index of the round.
+        or by 0 unless ``trains_own_table``. ``number`` is the index of the round.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
@@ -195,9 +195,10 @@ class ItemAveraging(AveragedExchange):
     A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
     factors; user embeddings never leave a party. The last averaged table is published.
 
-    ``moves_own_table``: whether local steps also change the party's own table, which has the user
+    ``trains_own_table``: whether local steps also change the party's own table, which has the user
         embeddings.
-    ``tuning``: number of local steps of a party after the last round; the paper prints none.
+    ``n_tuning_steps``: number of local steps of a party after the last round; the paper prints
+        none.
     ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
     """
 
@@ -228,7 +229,7 @@ class ItemAveraging(AveragedExchange):
         The party's user embeddings are updated in place. Fine-tuning has no noise, uses all ratings
         of the party, untrimmed, and projects user and item embeddings to the constraints of
         equation 6. User embeddings are first fitted to the item embeddings, then both tables take
-        ``tuning`` steps.
+        ``n_tuning_steps`` steps.
         """
         if not (count := self.n_tuning_steps):
             return items
@@ -315,7 +316,7 @@ class NoExchange(party_mf.Exchange):
     is_single_round = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> TrainingRounds:
-        """Trains every party alone, in a single step of the generator; yields no messages."""
+        """Trains every party alone; yields None once, because there are no messages."""
         first = init_embeddings(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []
         with limit_to_one_thread():
@@ -482,11 +483,10 @@ class DropoutMechanism(Checked):
         return masked[seen], honest[seen] + self.n_colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws outputs, shape (*size, n_rounds, 4): the four numbers that the adversary sees in
-        each round.
+        """Draws outputs, shape (*size, n_rounds, 4): one row [m, r, S, sum of R_i] per round.
 
-        ``value`` is the size of the device's gradient, a number in [0, ``sensitivity``]. The four
-        numbers are those of ``output_shape``, in float64.
+        ``value`` is the size of the device's gradient, a number in [0, ``sensitivity``]. The
+        entries of a row are those of ``output_shape``, in float64.
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.tabulate_survivors()
@@ -510,8 +510,9 @@ class DropoutMechanism(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Float64Array:
         """Returns the log-density of outputs, summed over rounds.
 
-        The log-density of a round is that of the numbers of survivors, plus that of the two sums
-        given these numbers.
+        An output has, per round, two numbers of surviving devices and two sums of messages
+        (``output_shape``). The log-density of a round is that of the numbers, plus that of the sums
+        given the numbers.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.tabulate_survivors()

@@ -176,12 +176,13 @@ def _count_falling_steps(total: int) -> int:
 
 
 def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mechanism | None:
-    """Returns a lower bound for one rating that changes the direction of its user's embedding.
+    """Returns a mechanism that is no less private than the training, for adding or removing a
+    rating.
 
-    The change of the data is to add or remove the rating. The user has ``count`` other ratings x.
+    Its epsilon is therefore a lower bound. The user has k = n_items // 2 - 1 other ratings x.
     In the rows of their items the gradients are -2 u (x - u.v), for user embedding u and item
     embeddings v. The rating turns u to another direction, which changes all these gradients: those
-    with and without the rating are about 2 R^(3/2) sqrt(2 count) apart, for the largest rating R.
+    with and without the rating are about 2 R^(3/2) sqrt(2k) apart, for the largest rating R.
     Along the difference of the two user embeddings, the gradients have one sign with the rating and
     the opposite sign without it. Gradients of this size also show in which steps the user's row is
     sampled, so that the adversary need not know the samples.

@@ -219,7 +219,7 @@ class UserItemNoise(GradientNoise):
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
         held = m if mf.max_ratings is None else mf.max_ratings
-        row = min(held, mf.division.get_max_items(mf, m))
+        row = min(held, mf.division.get_max_party_items(mf, m))
         clipping, charged = self.clipping, []
         far = 1.0 if presence else clipping.replacement_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
@@ -398,13 +398,15 @@ def bound_gradient_change(
     ``has_user_fitting``: whether each user embedding is fitted to the user's ratings.
 
     Let c be the maximum number of ratings of a user, or the number of items without trimming, and R
-    the largest rating. The largest change depends on the protected data and their change:
+    the largest rating. For embeddings as in equation 6 (entries >= 0, norm^2 at most R), the
+    largest change depends on the protected data and their change:
 
-    - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
-    - Replacing a user by another: 1.618 times that (``Clipping.max_distance_ratio``).
+    - Adding or removing a user: 2 R^(3/2) sqrt(c), because the rows of c items change by at most
+      2 R^(3/2) each; this bound is attained.
+    - Replacing a user by another: 1.618 times 2 R^(3/2) sqrt(c) (``Clipping.max_distance_ratio``).
     - Adding or removing a rating, with fitted users and without trimming: 2 R^(3/2) sqrt(2c - 1).
     - Adding, removing or changing a rating, without fitted users: 2 R^(3/2).
-    - Replacing an interaction by another, without fitted users: twice that.
+    - Replacing an interaction by another, without fitted users: 4 R^(3/2).
     - All other changes: as for replacing a user.
     """
     # Proof for a rating to which the user's embedding is fitted: let u and u' be this embedding

@@ -166,7 +166,7 @@ class PartyMf(System):
 
     @property
     def steps(self) -> int:
-        """Number of gradient steps of a training before the tuning: rounds times local steps."""
+        """Number of gradient steps in the rounds of a training: rounds times local steps."""
         return self.rounds * self.local_steps
 
     @property
@@ -244,7 +244,7 @@ class PartyMf(System):
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
-        """Runs the training by the protocol ``exchange``, one round at a time."""
+        """Runs the training by the protocol ``self.exchange``; yields one round at a time."""
         return self.exchange.train(self, interactions, rng)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:

@@ -152,8 +152,8 @@ def get_authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta:
     The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). The
     package converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020, and
     takes the minimum over the orders ``_ORDERS``. Theorem 1 gives a larger bound
-    (``get_theorem_1_epsilon``). Propositions 2 and 3 state both epsilons only up to a constant
-    factor that they do not specify; in fact no constant is right for all settings.
+    (``get_theorem_1_epsilon``). Propositions 2 and 3 state epsilon only up to a constant factor,
+    which they do not specify; in fact no constant is right for all settings.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -305,8 +305,9 @@ def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> floa
 
     The user rated item 1 by R, and item 2 by R or not at all. A malicious server chooses the
     initial item embeddings: (small, 0) for item 1 and (0, large) for item 2, in two entries of each
-    embedding. Then it broadcasts item embeddings of 0 in every round. With one factor the distance
-    is 2 R^(3/2), which the only rating of a user attains.
+    embedding. Then it broadcasts item embeddings of 0 in every round. The result is at least 2
+    R^(3/2), the distance for another user, who has a single rating R or none; with one factor it is
+    this distance.
     """
     # Without the second rating the fitted user embedding is b, and the message's mean is -2R b in
     # row 1. With the second rating, the user embedding is a, and the mean is -2R a in row 1 or in
