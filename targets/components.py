@@ -151,11 +151,8 @@ class Component(ABC):
 
     def take(self, clients: Ints) -> Self:
         """Returns the messages of ``clients`` (indices) alone, in this order."""
-        me: Any = self
-        made: Self = replace(
-            me, **{n: _take_clients(getattr(me, n), clients) for n in me.per_client_fields}
-        )
-        return made
+        taken = {n: _take_clients(getattr(self, n), clients) for n in self.per_client_fields}
+        return replace(self, **taken)  # type: ignore[type-var]
 
     def drop_rows(self, count: int) -> Component:
         """Returns the messages without the first ``count`` rows of each message.
@@ -433,7 +430,7 @@ class SparseRows(Component):
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the rows that ``clients`` (indices) sent, shape (len(clients), M).
 
-        The stored rows were sent, or all rows if ``broadcast`` is given.
+        A client sent its stored rows, or all rows if the field ``broadcast`` is not None.
         """
         if self.broadcast is not None:
             return super(SparseRows, self).flag_sent_rows(clients)

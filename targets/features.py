@@ -56,7 +56,8 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
     Memory: about 60 bytes per rating in addition to the result. Raises InputError if ``best`` is
     not positive and finite.
 
-    Source: Zhang et al., Table I; section 3.1 uses the features in ``z_u = E_U x_u``.
+    Source: Table I of the FedRec paper (Zhang, Yuan and Yin), whose section 3.1 uses the features
+    in ``z_u = E_U x_u``.
     """
     if not 0 < best < np.inf:
         raise InputError(f"Expected finite best > 0, got {best=}. Give the best possible rating.")
@@ -104,8 +105,7 @@ def compute_user_features(interactions: Interactions, *, best: float = 5.0) -> U
     known = _add_age_group(interactions)
     for key in FEATURE_ATTRIBUTES:
         if key in known:
-            categories = np.arange(len(known[key].categories))
-            columns.append(known[key].codes[:, None] == categories)
+            columns.append(known[key].codes[:, None] == np.arange(len(known[key].categories)))
             names += [f"{key} {category}" for category in known[key].categories]
     return UserFeatures(values=np.hstack(columns).astype(np.float32), names=tuple(names))
 

@@ -60,8 +60,7 @@ class RoundStore:
         The limit counts the uploads of all rounds that were stored. The files are memory-mapped.
         """
         shared = {id(array) for array in (new_round.broadcast or {}).values()}
-        size = sum(count_bytes(c, shared) for c in new_round.uploads.components.values())
-        self._left -= size
+        self._left -= sum(count_bytes(c, shared) for c in new_round.uploads.components.values())
         self._free_pages()
         if self._left >= 0:
             return new_round

@@ -120,8 +120,8 @@ _FLAG = AllowedValues((True, False), "to be true or false")
 class NoiseSetting:
     """Names of the settings that determine how much noise a system adds.
 
-    noise: names of the noise settings, which grow with the noise, such as noise scales
-    budgets: names of the budget settings, which shrink as the noise grows, such as epsilon
+    noise_names: names of the noise settings, which grow with the noise, such as noise scales
+    budget_names: names of the budget settings, which shrink as the noise grows, such as epsilon
     noiseless_value: value that switches the noise off (or almost) if all these settings have it:
         about 0 for noise settings, or a huge number for budgets. None if there is no such value
 
@@ -142,9 +142,8 @@ class NoiseSetting:
 
         The result maps the attribute path of each setting to its new value.
         """
-        scales = dict.fromkeys(self.noise_names, factor) | dict.fromkeys(
-            self.budget_names, 1.0 / factor
-        )
+        scales = dict.fromkeys(self.noise_names, factor)
+        scales |= dict.fromkeys(self.budget_names, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_paths(self, part: str) -> NoiseSetting:
@@ -153,10 +152,8 @@ class NoiseSetting:
         The larger system has this system as its attribute ``part``: each attribute path then begins
         with ``part`` and a dot. ``noiseless_value`` is None.
         """
-        noise, budgets = (
-            [f"{part}.{n}" for n in names] for names in (self.noise_names, self.budget_names)
-        )
-        return NoiseSetting(tuple(noise), tuple(budgets))
+        noise = tuple(f"{part}.{name}" for name in self.noise_names)
+        return NoiseSetting(noise, tuple(f"{part}.{name}" for name in self.budget_names))
 
 
 class Checked:

@@ -83,9 +83,14 @@ class ComputedNumber(NumberDescription):
     def word(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
-        "Loose" is an upper bound above ``right``, which is valid. "Unstated" is a value that
-        differs from ``right``, but that this project derived from the paper: the authors do not
-        state it. The field ``StatedNumber.word`` of a record holds this label.
+        - "right": the claimed value equals the value computed here, the field ``right``, up to
+          ``tolerance``; or it is above that value, if ``below`` is true.
+        - "loose": the claimed value is an upper bound above the computed value, which is valid.
+        - "unstated": the values differ, but the authors do not state the claimed value: this
+          project derived it from the paper.
+        - "wrong": the values differ, and the authors state the claimed value.
+
+        The field ``StatedNumber.word`` of a record holds this label.
         """
         return judge_number(
             self.claimed,

@@ -77,7 +77,10 @@ class PrintedTable(TomlTable):
         return self
 
     def get_system_names(self, row: str) -> tuple[str, ...]:
-        """Returns this project's names of the systems in ``row``, the measured system first."""
+        """Returns this project's names of the systems to which the paper's row ``row`` applies.
+
+        A row may apply to several systems. The first is the one that this project measures.
+        """
         return self.systems.get(row, (row.lower(),))
 
     def get_row(self, name: str) -> dict[str, float]:
@@ -312,7 +315,7 @@ class Paper:
     heading: the paper's citation, threat model and symbols
     entries: the paper's statements, most of them about privacy (``claims.toml``)
     printed_numbers: the paper's printed tables and rankings (``printed.toml``)
-    composed_systems: the paper's systems that are composed of existing parts (``systems.toml``)
+    declared_systems: the paper's systems that are composed of existing parts (``systems.toml``)
 
     >>> paper = Paper.load("fedrec_auditor.targets.papers.dplcf")
     >>> paper.name, paper.heading.title
@@ -381,13 +384,14 @@ class Paper:
         )
 
     def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
-        """Returns the claim that the statement ``entry`` makes about its first system, with its
-        scope.
+        """Returns the claim that ``entry`` makes about its first system, in the scope of ``entry``.
 
-        If ``entry`` states no epsilon, the claim is that of another statement or of the system
-        itself. The result has the basis of ``entry`` (printed, computed or derived). If the claim
-        of another statement or of the system has a narrower scope than ``entry``, its own basis is
-        kept. Raises InputError if the statement makes no claim.
+        If ``entry`` states no epsilon, the claim is taken from another entry (``repeats`` or
+        ``of``), or else from the claims of ``system`` in this scope.
+
+        The result has the basis of ``entry`` (printed, computed or derived). An exception is a
+        claim taken from elsewhere that is stated for a narrower scope; it keeps its own basis.
+        Raises InputError if ``entry`` makes no claim.
         """
         scoped = self._scope(entry, system, population)
         claim = scoped.claim

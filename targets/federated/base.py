@@ -136,7 +136,11 @@ class Learner(Protocol):
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the groups of the model's arrays, such as ("user", "item", "mlp1", "mlp2")."""
+        """Names of the groups of the model's arrays, such as ("user", "item", "mlp1", "mlp2").
+
+        A protection may give each group its own epsilon. The part of an array's name before the
+        first dot is the name of its group.
+        """
         ...
 
     @property

@@ -44,8 +44,8 @@ class ComposedSystem(System):
     """A recommender composed of learner, protection and route: its settings, claims and accounting
     events.
 
-    Settings that a system's own paper does not state have the defaults of Zhang et al. (section
-    5.4).
+    Settings that a system's own paper does not state have the defaults of the FedRec paper (Zhang,
+    Yuan and Yin, section 5.4).
 
     ``learner``: model that a device trains.
     ``protection``: clipping and noise of a device.
@@ -56,7 +56,8 @@ class ComposedSystem(System):
     ``share``: share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1 for more.
     ``epochs``: passes of a device over its examples per round.
     ``batch``: examples per step of a device.
-    ``negatives``: negatives drawn per interaction; not printed by Zhang et al., and often 4.
+    ``negatives``: negatives drawn per interaction. The FedRec paper does not print this number;
+        other papers often use 4.
     ``learning_rate``: learning rate of a device.
     ``optimizer``: optimizer of a device; "sgd" is plain gradient descent.
     ``best``: best (highest) rating of the scale, by which ratings are divided in the users'

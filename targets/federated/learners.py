@@ -56,10 +56,11 @@ class _EmbeddingLearner(Checked):
     ``dimension``: length d of an embedding.
     ``init_scale``: standard deviation of the initial parameters.
 
-    The paper's ``init_scale`` is 1 (section 5.4). With this value and the paper's learning rate of
-    0.001, the logits of the GCN are about 3,000 on MovieLens 100K, and its parameters are not
-    finite after one round. At the learning rate 0.001 / 32, which corresponds to a mean as the
-    loss, the GCN learns nothing. With the default ``init_scale`` of 0.1 the GCN learns.
+    The FedRec paper (Zhang, Yuan and Yin) has ``init_scale`` 1 (section 5.4). With this value and
+    the paper's learning rate of 0.001, the logits of the GCN are about 3,000 on MovieLens 100K, and
+    its parameters are not finite after one round. At the learning rate 0.001 / 32, which
+    corresponds to a mean as the loss, the GCN learns nothing. With the default ``init_scale`` of
+    0.1 the GCN learns.
 
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)), where (+)
     concatenates the embeddings u of the user and z_v of the item. The loss of a minibatch is the
@@ -214,7 +215,7 @@ class GcnLearner(_EmbeddingLearner):
 
     The user's embedding is u = ReLU(W2 (E_U x_u + W1 mean z_v) + b), with the user's features x_u
     and the item rows z_v. A two-layer MLP scores the concatenation u (+) z_v (equations 4 to 7 of
-    Zhang et al., section 3.1).
+    the FedRec paper: Zhang, Yuan and Yin, section 3.1).
 
     The mean is over all of the user's items (equation 5), including the scored item, and the
     gradient flows through the mean into their rows. z_v is a row of the item table, not E_V x_v as
@@ -233,7 +234,7 @@ class LightGcnLearner(_EmbeddingLearner):
     """Client model of FedLightGCN: the user's vector plus the mean row of the user's items.
 
     The embedding is u = E_U x_u + mean z_v over the user's items, with the user's features x_u and
-    the item rows z_v. The logit of an item is u . z_v (Zhang et al., section 5.10).
+    the item rows z_v. The logit of an item is u . z_v (section 5.10 of the FedRec paper).
 
     LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
     item in their graph. A device does not know the degree of an item, so that this class divides
@@ -257,7 +258,7 @@ class MfLearner(_EmbeddingLearner):
         1 for the user's items and r = 0 for negatives. F-DPMF has the squared loss, because DPMF
         (Hua et al. 2015) perturbs a squared error.
 
-    As a FedRec client (Zhang et al., Figure 2), the client shares E_U and the item table, so that
+    As in FedRec (Figure 2 of the FedRec paper), the client shares E_U and the item table, so that
     averaging models is meaningful for the user's part as well.
     """
 
@@ -277,9 +278,9 @@ class NcfLearner(_EmbeddingLearner):
     """Client model of FedNCF: user and item embeddings, scored by an MLP.
 
     The user vector is z_u = E_U x_u, with the user's features x_u. A two-layer MLP scores the
-    concatenation z_u (+) z_v with the item's row z_v (Zhang et al., section 5.10).
+    concatenation z_u (+) z_v with the item's row z_v (section 5.10 of the FedRec paper).
 
-    Zhang et al. name only NCF (He et al., WWW 2017). This class implements NCF's MLP branch,
+    The FedRec paper names only NCF (He et al., WWW 2017). This class implements NCF's MLP branch,
     because the FedRec protocol has a user component, an item component and an MLP.
     """
 

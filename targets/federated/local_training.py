@@ -61,7 +61,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     other items.
 
     Negatives are drawn without replacement; each device draws from its own stream in ``streams``.
-    If there are too few other items, all of them are negatives (Zhang et al. downsample them,
+    If there are too few other items, all of them are negatives (the FedRec paper downsamples them,
     section 2). Time is proportional to devices times items. Memory is the result and ``_BLOCK``
     numbers of 8 bytes.
     """
@@ -261,9 +261,9 @@ def train_devices(
     clients: the devices
     local: settings of the local training
     compute: number of threads
-    neighbours: use of the rows of the user's items in the user's embedding
+    neighbours: whether and how the item rows of the user's own items enter the user's embedding
     has_mlp: whether an MLP scores items, instead of a dot product
-    is_squared: whether the loss is the squared error, instead of the cross-entropy
+    has_squared_loss: whether the loss is the squared error, instead of the cross-entropy
 
     A device trains the item rows of its examples and all other components. Memory: the result
     (twice with a linear term, three times with Adam and noise between epochs), and the arrays of

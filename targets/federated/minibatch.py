@@ -44,12 +44,12 @@ class KernelSettings(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Parameters of a device except item rows, or their gradients, as views of the vector ``flat``.
+    """Parameters of a device except item rows, or their gradients, as views of ``all_params``.
 
     The user's embedding is u = ReLU(W2 (E x_u + W1 mean) + b), for the user's features x_u and the
     mean row of the user's items.
 
-    ``flat``: all parameters, shape (P,).
+    ``all_params``: all these parameters as one vector, shape (P,).
     ``feature_weights``: E, the weights of the user's features, shape (d, number of features).
     ``mean_row_weights``: W1, the weights of the mean row, shape (d, d).
     ``outer_weights``: W2, shape (d, d).
@@ -154,8 +154,8 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
 
     ``layers``: the layers, which are overwritten.
     ``theta``: a row of ``kernel.DeviceTables.dense_params``.
-    ``has_mlp``: whether the model has an MLP, whose first weights are then split into their halves
-        for user and item.
+    ``has_mlp``: whether the model has an MLP. Its first weight matrix in ``theta`` is then split
+        into a half for the user and a half for the item.
     """
     copy_into(layers.all_params, theta)
     if has_mlp:
@@ -173,7 +173,8 @@ def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
 
     ``theta``: a row of ``kernel.DeviceTables.dense_params``, which is overwritten.
     ``layers``: the layers.
-    ``has_mlp``: whether the model has an MLP, the halves of whose first weights are then joined.
+    ``has_mlp``: whether the model has an MLP. The user's and the item's half of its first weight
+        matrix are then joined to one matrix in ``theta``.
     """
     copy_into(theta, layers.all_params)
     if has_mlp:

@@ -1,4 +1,8 @@
-"""Protections on the device: none, noise on the upload, or noise in the training objective."""
+"""Protections on the device: none, noise on the upload, or noise in the training objective.
+
+All are from the FedRec paper: Zhang, Yuan and Yin, Comprehensive Privacy Analysis on Federated
+Recommender System. Its own protection is called APM.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +34,13 @@ from fedrec_auditor.targets.streams import Streams
 class Unprotected(Protection):
     """No protection: the device sends its trained model, neither clipped nor noisy.
 
-    The paper's only promise is that data stay on the device. A row of the item table on which the
-    device did not train is sent as it was broadcast, to the last bit. Unchanged rows therefore
-    reveal items that the user does not have.
+    Without a protection, the FedRec paper (Zhang, Yuan and Yin) promises only that data stay on the
+    device. A row of the item table on which the device did not train is sent as it was broadcast,
+    to the last bit. Unchanged rows therefore reveal items that the user does not have.
     """
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
-        """Returns one claim with an infinite epsilon, because the paper states no number."""
+        """Returns one claim with an infinite epsilon: the FedRec paper states no number."""
         return (
             RoundClaim(
                 epsilon=math.inf,
@@ -54,7 +58,8 @@ class _LaplaceNoise(NoiseProtection):
 
     ``clip``: clipping bound.
     ``every_epoch``: whether entries are clipped and get noise after each local epoch, not only in
-        the upload. The next epoch then starts from the noisy entries (Algorithm 2).
+        the upload. The next epoch then starts from the noisy entries, as in Algorithm 2 of the
+        FedRec paper (Zhang, Yuan and Yin).
 
     epsilon is that of the entry's group of arrays (``Learner.group_names``). ``every_epoch`` does
     not change the epsilon of the upload. The upload is a function of the data and of earlier noise,
@@ -111,20 +116,23 @@ class _LaplaceNoise(NoiseProtection):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceProtection(_LaplaceNoise):
-    """Clipping and Laplace noise with one epsilon for every entry (FedNews).
+    """Clipping and Laplace noise with one epsilon for every entry, as in FedNews.
 
     ``epsilon``: exact epsilon of one entry of an upload.
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
-    ``every_epoch``: whether noise is added after each local epoch, as in the paper's Algorithm 2
-        and its FixRec. Otherwise noise is added once per upload, which is the default: the paper
-        does not state when FedNews and "+LDP" add noise.
+    ``every_epoch``: whether noise is added after each local epoch, not only to the upload.
 
     The noise has the scale 2 clip / epsilon. The epsilon of an upload is ``epsilon`` times its
-    number of entries. For FedNews and "+LDP", the paper prints neither clipping bound nor epsilon:
-    the default ``clip`` is that of section 5.4, and the default ``epsilon`` is the lower end of
-    section 5.7's interval [40, 60] (a noise scale of 0.025, the paper's noise factor).
+    number of entries.
 
-    Source: Zhang et al., equation 12 and section 5.3 (FedNews, after Qi et al. 2020).
+    The FedRec paper (Zhang, Yuan and Yin) has this noise in three kinds of systems: FedNews, FixRec
+    (FedRec with this noise), and systems with the suffix "+LDP". FixRec adds noise after each epoch
+    (Algorithm 2). For the others the paper does not state when noise is added, and prints neither
+    clipping bound nor epsilon. By default noise is added once per upload. The default ``clip`` is
+    that of section 5.4. The default ``epsilon`` is the lower end of section 5.7's interval
+    [40, 60], with a noise scale of 0.025, the paper's noise factor.
+
+    Source: equation 12 and section 5.3 of the FedRec paper; FedNews is after Qi et al. 2020.
     """
 
     epsilon: Epsilon = 40.0
@@ -138,7 +146,7 @@ class LaplaceProtection(_LaplaceNoise):
         return self.epsilon
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
-        """Returns the paper's only claim: the epsilon of every parameter of an upload."""
+        """Returns the FedRec paper's only claim: the epsilon of every parameter of an upload."""
         return (
             RoundClaim(
                 epsilon=self.epsilon,
@@ -163,16 +171,15 @@ class AdaptiveLaplace(_LaplaceNoise):
     ``mlp1``: epsilon of one entry in the group "mlp1", the first layer of the MLP.
     ``mlp2``: epsilon of one entry in the group "mlp2", the last layer of the MLP.
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
-    ``every_epoch``: whether noise is added after each local epoch (Algorithm 2), not only to the
-        upload.
+    ``every_epoch``: whether noise is added after each local epoch, not only to the upload.
 
     The noise has the scale 2 clip / epsilon, with the epsilon of the entry's group. Clipped entries
     differ by at most 2 clip, so that these epsilons are exact. The epsilon of an upload is the sum
     over all its entries. The epsilon of a group that the model does not have is not used. The
-    defaults are those of section 5.7, which differ from those of equation 11
+    default epsilons are those of section 5.7, which differ from those of equation 11
     (``from_epsilon_range``).
 
-    Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
+    Source: the FedRec paper (Zhang, Yuan and Yin), Algorithm 2, equations 11 and 12, section 5.7.
     """
 
     user: Positive = 30.0
@@ -186,13 +193,14 @@ class AdaptiveLaplace(_LaplaceNoise):
 
     @classmethod
     def from_epsilon_range(cls, *, lowest: float, highest: float, clip: float = 0.5) -> Self:
-        """Creates the protection with epsilons that rise in equal steps, by equation 11.
+        """Creates the protection with epsilons that rise in equal steps from group to group.
 
         lowest: smallest epsilon, that of the group "user".
         highest: largest epsilon, that of the group "mlp2".
         clip: clipping bound.
 
-        The order of the groups is user, item, mlp1, mlp2 (Zhang et al.).
+        The order of the groups is user, item, mlp1 (first layer of the MLP), mlp2 (last layer).
+        Source: equation 11 of the FedRec paper (Zhang, Yuan and Yin).
         """
         step = (highest - lowest) / 3.0
         return cls(user=lowest, item=lowest + step, mlp1=lowest + 2 * step, mlp2=highest, clip=clip)
@@ -234,7 +242,7 @@ _DELTA = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianProtection(NoiseProtection):
-    """Clipping and Gaussian noise on every entry (FedRec-GN).
+    """Clipping and Gaussian noise on every entry, as in FedRec-GN.
 
     ``sigma``: standard deviation of the noise N(0, sigma^2).
     ``clip``: clipping bound; entries are clipped to [-clip, clip].
@@ -243,12 +251,10 @@ class GaussianProtection(NoiseProtection):
     Gaussian mechanism with the sensitivity mu = 2 clip / sigma in standard deviations. The curve of
     an upload of n entries is that of sqrt(n) times this mu.
 
-    The paper states that Gaussian noise is added to the uploaded parameters, and prints no sigma,
-    no clipping and no delta. The default ``clip`` is that of section 5.4. The default ``sigma`` is
-    the standard deviation of Laplace noise of scale 0.025 (the paper's noise factor). Claims are
-    compared with bounds at delta 1e-5.
-
-    Source: Zhang et al., section 5.3 (FedRec-GN).
+    The FedRec paper (Zhang, Yuan and Yin, section 5.3) states that FedRec-GN adds Gaussian noise to
+    the uploaded parameters, and prints no sigma, no clipping and no delta. The default ``clip`` is
+    that of section 5.4. The default ``sigma`` is the standard deviation of Laplace noise of scale
+    0.025 (the paper's noise factor). Claims are compared with bounds at delta 1e-5.
     """
 
     sigma: Positive = 0.035
@@ -265,9 +271,9 @@ class GaussianProtection(NoiseProtection):
         return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
-        """Returns the paper's statement about the noise, as a claim of an infinite epsilon.
+        """Returns one claim with an infinite epsilon: the FedRec paper's statement about FedRec-GN.
 
-        The paper prints no number.
+        The paper (Zhang, Yuan and Yin, section 5.3) states no number.
         """
         return (
             RoundClaim(
@@ -288,8 +294,8 @@ class GaussianProtection(NoiseProtection):
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Clipped:
         """Returns the randomizer of a whole upload: clipping, then normal noise on all entries.
 
-        Its sensitivity assumes two uploads in opposite corners of the range. ``sizes`` has the
-        number of entries per group of arrays.
+        Its sensitivity is that of two uploads whose entries are all at opposite ends of the
+        clipping range [-clip, clip]. ``sizes`` has the number of entries per group of arrays.
         """
         inner = Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
         return Clipped(Product(inner, sum(sizes.values())))
@@ -308,12 +314,12 @@ _ATTRIBUTES = "; with perturbed features the paper claims privacy of attributes,
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveProtection(Checked, Protection):
-    """Noise in the training objective instead of on the upload (F-GERAI, F-DPMF).
+    """Noise in the training objective instead of on the upload, as in F-GERAI and F-DPMF.
 
     A linear term with random Laplace coefficients is added to the loss of each device.
 
-    ``epsilon``: epsilon for which the coefficients are scaled. The paper prints neither epsilon nor
-        distribution; the default of 10 is this project's choice.
+    ``epsilon``: epsilon for which the coefficients are scaled. The FedRec paper (Zhang, Yuan and
+        Yin) prints neither epsilon nor distribution; the default of 10 is this project's choice.
     ``loss``: loss of the learner. With "logistic" (F-GERAI), every array of the model has a linear
         term. With "squared" (F-DPMF), only item rows have one.
     ``every_round``: whether a device redraws its coefficients in every round in which it takes
@@ -339,7 +345,8 @@ class ObjectiveProtection(Checked, Protection):
     epsilon of an attribute in the whole training is therefore twice ``feature_epsilon``. The paper
     does not state how the budget is divided among features.
 
-    Source: Zhang et al., section 5.3, after GERAI (Zhang et al. 2021) and DPMF (Hua et al. 2015).
+    Source: section 5.3 of the FedRec paper, after GERAI (Zhang et al. 2021) and DPMF (Hua et al.
+    2015).
     """
 
     epsilon: Positive = 10.0
@@ -363,10 +370,11 @@ class ObjectiveProtection(Checked, Protection):
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
     def prepare_data(self, clients: Clients) -> Clients:
-        """Returns the data with perturbed features, and with streams for the linear term.
+        """Returns the data with perturbed features, and with streams for the loss's linear term.
 
-        Features are perturbed if ``features`` is true. Random streams for coefficients that are
-        drawn once per training are added unless ``every_round`` is true.
+        Features are perturbed if ``features`` is true. Unless ``every_round`` is true, the result
+        has ``linear_term_streams``, from which a device draws the same coefficients of the linear
+        term in every round.
         """
         if not self.every_round:
             clients = replace(clients, linear_term_streams=clients.streams.derive(_OBJECTIVE))

@@ -98,9 +98,9 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-    The learner must have the arrays of one of the paper's learners, which score by an MLP or a
-    product. The result is empty in three cases: no finite epsilon is claimed, the learner has no
-    ``dimension``, or no such users are known for the system.
+    The learner's model must have the named arrays of a class in the module ``learners``, which
+    scores by an MLP or a dot product. The result is empty in three cases: no finite epsilon is
+    claimed, the learner has no setting ``dimension``, or no such users are known for the system.
     """
     promises = system.protection.make_claims(system.group_names)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
@@ -201,10 +201,10 @@ def _design_row_pair(small: ComposedSystem) -> tuple[DesignedPair, ...]:
 
 # Training of a composition by federated averaging.
 #
-# Algorithm 1 of Zhang et al.: in every round some users download the model, train it on their own
-# interactions and features, and upload all of its parameters. The server computes the mean. A named
-# system declares its learner, protection and route, from which its training, claims, accounting
-# events and worst-case inputs follow.
+# Algorithm 1 of the FedRec paper: in every round some users download the model, train it on their
+# own interactions and features, and upload all of its parameters. The server computes the mean. A
+# named system declares its learner, protection and route, from which its training, claims,
+# accounting events and worst-case inputs follow.
 
 # Keys from which a client's random streams are derived, one key per purpose.
 _PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
@@ -230,7 +230,8 @@ class FederatedSystem(ComposedSystem):
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
         """Runs federated averaging: yields each round's messages, and returns the final model.
 
-        This is Algorithm 1 of Zhang et al. The users of each round are drawn at random by ``rng``.
+        The users of each round are drawn at random by ``rng``. Source: Algorithm 1 of the FedRec
+        paper (Zhang, Yuan and Yin).
         """
         everyone = self._make_devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.init_model(everyone.data_sizes, rng)
@@ -283,8 +284,8 @@ class FederatedSystem(ComposedSystem):
         ``model``: the model of this round, which is returned if there are no uploads.
         ``adam``: the server's Adam, which keeps its moments between rounds.
 
-        The next model is the mean of the uploads (Algorithm 1), their sum (equation 9), or the
-        result of one step of Adam, depending on the setting ``server``.
+        The setting ``server`` determines the next model: the mean of the uploads (Algorithm 1 of
+        the FedRec paper), their sum (its equation 9), or the result of one step of Adam.
         """
         if not len(uploads.users):
             return model

@@ -186,9 +186,10 @@ class PrivacyCurve(Protocol):
     """
 
     def delta(self, epsilon: float) -> float:
-        """Returns the smallest delta at which the mechanism has (epsilon, delta)-DP.
+        """Returns the smallest delta at which (epsilon, delta)-DP holds, or a lower bound of it.
 
         The smallest delta is the largest hockey-stick divergence over all ordered pairs of inputs.
-        The result may be a lower bound of this delta. It never rises with epsilon.
+        The result is exact unless the mechanism's class states that it is a lower bound. It never
+        rises with epsilon.
         """
         ...

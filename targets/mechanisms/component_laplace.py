@@ -52,8 +52,8 @@ class ComponentLaplace(LaplaceNoise):
 
     Inputs and outputs are the concatenated components, shape (*batch, total size).
 
-    Source: Zhang et al., Algorithm 2 and eq. 11-12 (noise factor 2 delta/p(theta), where delta is c
-    and p(theta) is eps_i).
+    Source: Algorithm 2 and equations 11 and 12 of the FedRec paper (Zhang, Yuan and Yin), with the
+    noise factor 2 delta/p(theta), where delta is c and p(theta) is eps_i.
     """
 
     components: tuple[NoisyComponent, ...]

@@ -30,9 +30,10 @@ class Clipped:
     worst pair of inputs is that of the inner mechanism. Clipping must come before the noise, and
     its bounds must not depend on the data. Clipping after the noise does not bound the input.
 
-    "Laplace noise with clipping" (eq. 12 of Zhang et al.; FedNews) is the mechanism
-    ``Clipped(Product(Laplace(...), d))``. The paper's claimed epsilon is that of one coordinate. A
-    user sends all d coordinates, so that the epsilon of an upload is d times the claimed one.
+    "Laplace noise with clipping" (equation 12 of the FedRec paper, by Zhang, Yuan and Yin; FedNews)
+    is the mechanism ``Clipped(Product(Laplace(...), d))``. The paper's claimed epsilon is that of
+    one coordinate. A user sends all d coordinates, so that the epsilon of an upload is d times the
+    claimed one.
 
     Inputs are any real numbers, (*batch, *inner domain shape). A clipped mechanism has a privacy
     curve (``PrivacyCurve``) if the inner mechanism has one.
@@ -134,9 +135,10 @@ class Product(bases.Repetition):
     def worst_case(self) -> WorstCase | None:
         """Returns inputs and outputs of one entry that attain its largest privacy loss.
 
-        The result is that of the inner mechanism, with ``n_copies`` and ``n_groups`` multiplied by
-        ``count``: entries are independent, and each entry may have a different pair of inputs. None
-        if the privacy loss of one entry is unbounded.
+        The result is that of the inner mechanism, except that two fields are multiplied by
+        ``count``, the number of entries: ``n_copies`` (independent uses), and ``n_groups`` (groups
+        of uses with the same pair of inputs), because each entry may have its own pair. None if the
+        privacy loss of one entry is unbounded.
         """
         one = bases.Repetition.worst_case(self)
         return None if one is None else replace(one, n_groups=one.n_groups * self.count)
@@ -325,7 +327,8 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     * The proof's z1 = 1/(z sqrt(1 - h)), z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z, which
       equals the algorithm's z only at z = 1.
     * Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``):
-      then the share is not informative, mu = step sqrt(1 - h)/z, and S drifts through zero.
+      then the share is not informative, and mu = step sqrt(1 - h)/z. The server lowers S whenever
+      the share exceeds its target, so that S falls in every round, at last below zero.
 
     Adversary: the server adds the noise. Clients see these outputs in its broadcast, while the
     server itself sees every update without noise. Inputs are updates before clipping, (*batch,

@@ -84,7 +84,7 @@ class VectorGaussian(bases.VectorMechanism, NormalNoise):
     certainty, and so reveals which rows of an item table a user touched.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
-    Zhang et al. (section 5), which prints neither C, sigma nor delta.
+    the FedRec paper (Zhang, Yuan and Yin, section 5), which prints neither C, sigma nor delta.
     """
 
     sigma: PositiveFloat
@@ -182,7 +182,7 @@ class RevealedGaussian(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of the pairs [mark, sum] in ``output``, given ``value``.
 
-        The two arguments broadcast.
+        The mark shows whether the data row is drawn for the noisy sum. The two arguments broadcast.
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
@@ -550,7 +550,10 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
 
     @property
     def domain(self) -> Domain:
-        """Set of inputs: gradients in [0, sensitivity], along the direction that can change."""
+        """Set of inputs: numbers in [0, sensitivity].
+
+        An input is a user's gradient along the one direction in which it can change.
+        """
         return Domain(low=0.0, high=self.sensitivity)
 
     @property

@@ -415,10 +415,11 @@ class Ternary(bases.NumberMechanism):
         return WorstCase(inputs=np.array(inputs), outputs=np.array(outputs), exhaustive=True)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: with some probability, a randomized sign is released.
+        """Returns the accounting event: with probability ``share``, a randomized sign is released.
 
         The event is exact for the worst pair of inputs, ``bound`` and -``bound``. If ``share`` is
-        0, this pair has the delta bound/size at every epsilon, and no pair has a larger one.
+        0, the sign of the input itself is released with probability bound/size, which is then the
+        delta of this pair at every epsilon. No pair has a larger delta.
         """
         nonzero, noise = self.share or self.min_delta, 0.0
         if self.share:

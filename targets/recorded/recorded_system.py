@@ -213,8 +213,9 @@ class RecordedSystem(System):
     def origin(self) -> systems.SystemOrigin:
         """Origin of the messages: clients of another party, which cannot be run again.
 
-        The field ``client_system`` is the ``simulator``, and ``n_dropped`` the number of messages
-        that are left out because their numbers are not finite.
+        The field ``client_system`` of the result is ``simulator``, a system whose clients send
+        messages like the recorded ones; None without such a system. ``n_dropped`` is the number of
+        messages that are left out because some of their numbers are not finite.
         """
         return systems.SystemOrigin(
             is_external=True,

@@ -199,9 +199,10 @@ class Manifest(BaseModel):
 
     @property
     def item_rows(self) -> NDArray[np.int64] | None:
-        """The field ``rows`` as an array: h row indices or codes per item (n_items, h).
+        """The field ``rows`` as an array (n_items, h); None if the manifest does not state it.
 
-        None if the manifest does not state them.
+        For each item, it has the indices of the item's h rows in item tables, or the item's h codes
+        in lists of codes.
         """
         if self.rows is None:
             return None
@@ -233,9 +234,8 @@ def _make_channel(values: Mapping[str, float | str]) -> NoiseChannel:
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
         raise ValueError(f"expected a channel's name and the numbers {', '.join(sorted(known))}")
     for name, value in given.items():
-        if (
-            get_field_types(kind)[name] is int and value % 1.0 == 0.0
-        ):  # the manifest has it as a float
+        # The manifest has a whole number as a float.
+        if get_field_types(kind)[name] is int and value % 1.0 == 0.0:
             given[name] = int(value)
     try:
         made: NoiseChannel = kind(**given)

@@ -82,9 +82,10 @@ class TrainingCost:
             round.
         negatives : number of negative examples per interaction.
         reports : number of reports in one message; a report is one randomized number.
-        dense : number of values in a message outside the item table, if a message has only those
-            rows of the table that its sender trained on. None: the message is an item table alone,
-            whose storage grows with the sender's number of interactions.
+        dense : number of values in a message besides the item table. The message then stores only
+            those rows of the table that its sender trained on. None: the message is the item table
+            alone, stored as its factors: a vector of ``width`` values, and 12 bytes for each of
+            the sender's interactions.
         numbers : number of values in one message; None: estimated from ``width`` and ``dense``.
         bytes : storage of one message in bytes; None: estimated from ``width`` and ``dense``.
         held : further values of 4 bytes that the training holds in memory, besides the tables and

@@ -159,7 +159,10 @@ class System(Checked, Target, ABC):
 
     @property
     def sizes(self) -> Sizes:
-        """Numbers of rounds, reports and ratings; None for a number that no setting determines."""
+        """Rounds per training, reports per user and round, ratings per user, and other sizes.
+
+        A field is None if no setting determines it.
+        """
         return Sizes(rounds=self.rounds)
 
     def estimate_cost(self, interactions: Interactions) -> base.TrainingCost:

@@ -142,15 +142,11 @@ class TextTable:
 
     def has_paired_quotes(self) -> bool:
         """Whether every quoted field in the file is closed on its line, as in RFC 4180."""
-        odd = (
-            data
-            for data in self.read_lines()
-            if b'"' in data and not _has_closed_quotes(data, self.separator)
-        )
         try:
-            for data in odd:
-                for line in data[:-1].split(b"\n"):
-                    self._split_line(line)
+            for data in self.read_lines():
+                if b'"' in data and not _has_closed_quotes(data, self.separator):
+                    for line in data[:-1].split(b"\n"):
+                        self._split_line(line)
         except _OPEN:
             return False
         return True
@@ -194,7 +190,7 @@ class TextTable:
     def _read_csv(
         self, data: bytes, width: int, specs: SpecByPosition
     ) -> dict[int, pa.Array] | None:
-        """Reads the wanted columns by pyarrow; None if ``_read_rows`` might read them differently."""
+        """Reads the wanted columns by pyarrow; None if ``_read_rows`` might find other fields."""
         quotes, separator = self.has_quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _has_closed_quotes(data, separator)):
             return None

@@ -16,7 +16,8 @@ class TwoRoundNoise(Checked):
     In round 1, client i sends g_i + xi_i, its gradient plus noise. The server sees only the sum S
     over clients. In round 2, client i sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
     smaller noise xi'_i. The server sees every R_i. Clients that have not dropped out before the end
-    of a round are its survivors. Variances are in units of sigma^2.
+    of a round are its survivors. Variances are in units of sigma^2, where sigma is the protocol's
+    scale of the noise.
 
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out in round 1.
@@ -111,7 +112,7 @@ class TwoRoundNoise(Checked):
 
     @property
     def round_2_variance(self) -> float:
-        """Variance of the smaller noise that a user adds in round 2, in units of sigma^2."""
+        """Variance of the noise that replaces a user's noise in round 2, in units of sigma^2."""
         return 1.0 / self.n_announced
 
     @property

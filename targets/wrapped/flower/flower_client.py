@@ -265,9 +265,8 @@ class FlowerClient:
             state=state.setdefault("kept", RecordDict()),
             run_config=dict(self.run_config),
         )
-        request = make_train_message(
-            {"server-round": state["asked"], **self.config}, model, chain.is_legacy
-        )
+        config = {"server-round": state["asked"], **self.config}
+        request = make_train_message(config, model, chain.is_legacy)
         if not any(map(is_secagg_mod, chain.mods)):
             return request, app(request, context)
         mods = [mod for mod in chain.mods if not is_secagg_mod(mod)]

@@ -64,11 +64,9 @@ class FlowerServer:
             strategy.num_sampled_clients = len(uploads)
         strategy.accountant = None
         np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
+        aggregate = _aggregate_train if hasattr(strategy, "aggregate_train") else _aggregate_fit
         with _silence_log():
-            if hasattr(strategy, "aggregate_train"):
-                arrays = _aggregate_train(strategy, model, uploads)
-            else:
-                arrays = _aggregate_fit(strategy, model, uploads)
+            arrays = aggregate(strategy, model, uploads)
         if arrays is None:
             raise InputError(f"Expected a model from {strategy!r}, got None. Check its settings.")
         return arrays
@@ -104,8 +102,7 @@ def _aggregate_fit(
         metrics = _read_metrics(each)
         weight = int(metrics.pop("num-examples"))
         sent = ndarrays_to_parameters([np.asarray(each[name]) for name in model])
-        result = FitRes(Status(Code.OK, ""), sent, weight, metrics)
-        results.append((None, result))
+        results.append((None, FitRes(Status(Code.OK, ""), sent, weight, metrics)))
     made, _ = strategy.aggregate_fit(1, results, [])
     return None if made is None else dict(zip(model, parameters_to_ndarrays(made), strict=True))
 
@@ -220,10 +217,10 @@ class FlowerSystem(WrappedSystem):
         return next((each for each in noises if each is not None), None)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event in ``scope``: that of the app's proved noise, or else the
-        caller's.
+        """Returns the accounting event in ``scope``: that of the app's noise, or else the caller's.
 
-        The result is ``NonPrivateDpEvent`` if no promise is proved and the caller gave no event.
+        The app's event is that of the first promise whose noise proves a guarantee in ``scope``.
+        The result is ``NonPrivateDpEvent`` if there is no such promise, and no event of the caller.
         """
         events = (promise.get_event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
