@@ -298,11 +298,10 @@ class Sweep(SweepContents):
     def _make_table(self) -> pyarrow.Table:
         import pyarrow
 
-        axes = list(self.axes)
         rows: list[dict[str, Any]] = []
         for row in self.rows:
             variant = self.variants[row.variant]
-            settings = {axis: variant.swept.get(axis, "") for axis in axes}
+            settings = {axis: variant.swept.get(axis, "") for axis in self.axes}
             rows.append({"target": variant.target, **settings, **row.model_dump(mode="python")})
         return pyarrow.Table.from_pylist(rows)
 
