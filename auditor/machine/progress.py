@@ -120,8 +120,9 @@ class ProgressTracker:
     def record(self, task: str, work: str, done: int, total: int) -> None:
         """Records that ``task`` has finished ``done`` of ``total`` steps of ``work``.
 
-        ``task``: name of the task. ``work``: name of the steps, such as "draws"; if it is empty,
-            the task itself begins (0 of 1) or ends (1 of 1).
+        ``task``: name of the task.
+        ``work``: name of the steps, such as "draws"; if it is empty, the task itself begins (0 of
+            1) or ends (1 of 1).
         """
         text = f"{task}, {work} {done:,} of {total:,}"
         if work == TRAINING_STAGE:
