@@ -118,7 +118,8 @@ def _is_derived(run: OperationTracer, kind: Any, part: Any) -> bool:
 def is_instance(run: OperationTracer, args: Any, kwargs: Any = None) -> bool:
     """Returns the result of ``isinstance(value, classes)`` in traced code.
 
-    ``run``: the tracing interpreter. ``args``: the pair (value, classes).
+    ``run``: the tracing interpreter.
+    ``args``: the pair (value, classes).
 
     The base classes of the value's class decide, or a table for the abstract classes of ``numbers``
     and ``collections.abc``. No ``__instancecheck__`` is called.
@@ -226,7 +227,8 @@ def _get_allowed_values(run: OperationTracer, args: Any, kwargs: Any) -> Any:
 def make_super(run: OperationTracer, args: Any, kwargs: Any = None) -> Any:
     """Returns the result of ``super(owner, value)`` in traced code.
 
-    ``run``: the tracing interpreter. ``args``: the pair (owner, value).
+    ``run``: the tracing interpreter.
+    ``args``: the pair (owner, value).
     """
     run.check_kind(args[0], (type, abc.ABCMeta), "super")
     return SuperProxy(args[0], args[1])

@@ -64,8 +64,9 @@ class TracedGenerator(np.random.Generator):
         """Draws numbers from a standard distribution, multiplied by ``scale`` and shifted by
         ``loc``.
 
-        ``family``: name of the distribution, such as "normal". ``size``: shape of the result; None
-        for one number. ``name``: text of the drawing call, for reports.
+        ``family``: name of the distribution, such as "normal".
+        ``size``: shape of the result; None for one number.
+        ``name``: text of the drawing call, for reports.
         """
         if size is None and (np.ndim(loc) or np.ndim(scale)):
             size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
@@ -326,7 +327,8 @@ class TracedGenerator(np.random.Generator):
 def _make_noise_method(family: str, name: str, *parameters: str) -> Callable[..., Any]:
     """Returns a generator method that draws numbers from the distribution ``family``.
 
-    ``name``: name of the method. ``parameters``: names of its positional arguments: "loc", "scale".
+    ``name``: name of the method.
+    ``parameters``: names of its positional arguments: "loc", "scale".
     """
 
     def draw(self: TracedGenerator, *args: Any, **kwargs: Any) -> Any:

@@ -200,7 +200,9 @@ class CallTracer(OperationTracer):
     def _call_blind(self, value: Any, kind: Any, name: str, args: Any) -> Any:
         """Calls a method of a list, deque or dict that does not read the stored entries.
 
-        ``kind``: class of the container ``value``. ``name``: name of the method, such as "append".
+        ``kind``: class of the container ``value``.
+        ``name``: name of the method, such as "append".
+
         The method may read keys of the dict, and compute with indices.
         """
         if kind in DICTS and args:
@@ -385,8 +387,8 @@ class Interpreter(CallTracer):
     def import_name(self, part: str, name: str, level: int, package: str = "") -> Any:
         """Evaluates ``from name import part`` and returns the imported object.
 
-        ``level``: number of leading dots of a relative import. ``package``: package of the
-        importing module, from which the dots start.
+        ``level``: number of leading dots of a relative import.
+        ``package``: package of the importing module, from which the dots start.
         """
         if part == "*":
             self.refuse("tracing does not support import *")

@@ -293,7 +293,8 @@ class ObjectReader(CallGate):
         """Returns ``member``, an attribute of the class ``kind``, bound to the class or to an
         instance.
 
-        ``value``: the instance; MISSING for the class itself. ``name``: name of the attribute.
+        ``value``: the instance; MISSING for the class itself.
+        ``name``: name of the attribute.
         """
         how, has_value = type(member), value is not MISSING
         if member is MISSING:

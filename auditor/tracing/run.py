@@ -196,8 +196,11 @@ def _check_replays(
 ) -> FormsByPartKey:
     """Replays the execution paths with concrete draws, and returns the forms of their outputs.
 
-    ``ran``: paths with their outputs. ``replay``: runs the callable on a path. Forms are types,
-    shapes and signs of zero. Raises NotTraced if an output differs from that of the interpreter.
+    ``ran``: paths with their outputs.
+    ``replay``: runs the callable on a path.
+
+    Forms are types, shapes and signs of zero. Raises NotTraced if an output differs from that of
+    the interpreter.
     """
     forms: FormsByPartKey = defaultdict(set)
     draws = np.random.default_rng(0)

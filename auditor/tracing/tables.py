@@ -146,8 +146,10 @@ def add_entry(table: MassTable, key: OutputKey, entry: OutputMass) -> None:
 def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
     """Returns the joint distribution of the output values ``leaves``, given one execution path.
 
-    ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
-        the distribution has more than 2^16 entries.
+    ``branch``: the path.
+    ``leaves``: values that may depend on random draws.
+
+    Raises NotTraced if the distribution has more than 2^16 entries.
     """
     together = combine_values(leaves, MAX_KEYS)
     if together is None:

@@ -110,8 +110,8 @@ class Trace:
     def log_prob(self, output: Any, value: Any) -> Any:
         """Returns the log-probability or log-density of ``output`` for the input ``value``.
 
-        ``output``: one output, or an array of outputs along the first axis. ``value``: one of the
-        inputs that were traced.
+        ``output``: one output, or an array of outputs along the first axis.
+        ``value``: one of the inputs that were traced.
         """
         return self._find_dist(value).log_prob(output)
 

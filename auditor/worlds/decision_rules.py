@@ -347,7 +347,8 @@ def find_rule_by_model(
 def _count_hits(counts: CountArray, table: GuessTable) -> float:
     """Returns the number of right guesses, in both worlds (inputs) together.
 
-    ``counts``: counts of outputs by world and interval, (2, m). ``table``: the guess per interval.
+    ``counts``: counts of outputs by world and interval, (2, m).
+    ``table``: the guess per interval.
     """
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 

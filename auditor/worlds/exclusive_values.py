@@ -265,8 +265,8 @@ def _predict(right: float, wrong: float, seen: int, budget: RuleTestPlan) -> flo
     """Predicts the lower bound on epsilon of a rule with ``right`` right and ``wrong`` wrong
     guesses.
 
-    ``seen``: number of draws in which the guesses were counted. ``budget``: number of draws and
-    error of the later test.
+    ``seen``: number of draws in which the guesses were counted.
+    ``budget``: number of draws and error of the later test.
     """
     bold = replace(budget, margin=0.0)
     return max(0.0, float(bold.predict_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))

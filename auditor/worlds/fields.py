@@ -170,7 +170,8 @@ class OutputEncoder:
     def describe(self, row: NDArray[np.float64], column: int) -> str:
         """Describes in words the value of the field that ``column`` encodes, in one output.
 
-        ``row``: the encoded output. ``column``: index of a column.
+        ``row``: the encoded output.
+        ``column``: index of a column.
         """
         start = column // 3 * 3
         if start == 3 * len(self.paths):

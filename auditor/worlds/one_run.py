@@ -351,8 +351,9 @@ class OneRun(Checked, base.Estimator):
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.
 
-        ``samples``: number of canaries. ``rates``: shares of right and of wrong guesses. ``alpha``:
-        error of the bound, 1 minus its confidence.
+        ``samples``: number of canaries.
+        ``rates``: shares of right and of wrong guesses.
+        ``alpha``: error of the bound, 1 minus its confidence.
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)

@@ -217,8 +217,8 @@ class CoordinateScorer:
 def _find_centers(kind: int, worlds: Floats) -> Floats:
     """Returns the centre of each coordinate of messages under two inputs, shape (2, d).
 
-    ``worlds``: messages, (2, n, d). ``kind``: 0 for the mean, 1 for the median, 2 for the
-    mid-range.
+    ``worlds``: messages, (2, n, d).
+    ``kind``: 0 for the mean, 1 for the median, 2 for the mid-range.
     """
     if kind == 2:
         return np.asarray(worlds.max(axis=1) + worlds.min(axis=1)) / 2
@@ -247,9 +247,11 @@ def _ties(x: Floats, value: Floats) -> NDArray[np.bool_]:
 def _find_atoms(worlds: Floats, size: Floats) -> Floats:
     """Returns the smallest and the largest repeated value of each coordinate in each world (input).
 
-    ``worlds``: messages under both inputs, (2, n, d). ``size``: largest absolute value, (d,). The
-    result has the shape (world, smallest or largest, d). A value is NaN if none repeats, or if it
-    is not much rarer in the other world.
+    ``worlds``: messages under both inputs, (2, n, d).
+    ``size``: largest absolute value, (d,).
+
+    The result has the shape (world, smallest or largest, d). A value is NaN if none repeats, or if
+    it is not much rarer in the other world.
     """
     ordered = np.sort(worlds, axis=1)
     n = worlds.shape[1]
@@ -270,7 +272,8 @@ def _find_grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
     """Returns the step of each coordinate's grid in each world, and a point on it, (2, d) each.
 
     A grid holds all values of a coordinate at equal steps; the step is 0 if there is no grid.
-    ``worlds``: messages under both inputs, (2, n, d). ``size``: largest absolute value, (d,).
+    ``worlds``: messages under both inputs, (2, n, d).
+    ``size``: largest absolute value, (d,).
     """
     unit = size * _SINGLE
     base = worlds[:, :1]

@@ -195,7 +195,8 @@ class _Scores(ABC):
     ) -> Bound:
         """Returns a lower bound on epsilon at ``delta`` and ``confidence`` from the scores.
 
-        ``estimator``: name of the estimator; None for the default. ``scope``: scope of the bound.
+        ``estimator``: name of the estimator; None for the default.
+        ``scope``: scope of the bound.
         ``seed``: random seed that splits the scores into selection and test. Raises InputError for
         an unknown estimator and for an invalid delta, confidence or seed.
         """

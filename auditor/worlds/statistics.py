@@ -69,7 +69,8 @@ class EntryNamer:
     def describe(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
         """Describes the value of one part of an output, in words.
 
-        ``row``: the entries of one output. ``entries``: positions of the entries of the part.
+        ``row``: the entries of one output.
+        ``entries``: positions of the entries of the part.
         """
         if self.encoder is not None:
             return self.encoder.describe(row, entries[0])

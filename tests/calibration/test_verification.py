@@ -39,7 +39,8 @@ RUNS = 400
 class Honest:
     """A randomizer whose claim is its exact epsilon.
 
-    ``inputs``: inputs that are compared. ``samples``: number of draws per world.
+    ``inputs``: inputs that are compared.
+    ``samples``: number of draws per world.
     """
 
     call: Randomizer

@@ -172,8 +172,8 @@ class Estimator(ABC):
     def measure_bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
         """Returns the lower bound on epsilon at one ``confidence``.
 
-        ``worlds``: the neighbouring inputs. ``asked``: the further arguments of ``measure_bounds``:
-        delta, samples and rng.
+        ``worlds``: the neighbouring inputs.
+        ``asked``: the further arguments of ``measure_bounds``: delta, samples and rng.
         """
         (bound,) = self.measure_bounds(worlds, confidences=(confidence,), **asked)
         return bound

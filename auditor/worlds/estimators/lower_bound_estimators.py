@@ -117,9 +117,10 @@ class JointBinomial(base.Estimator):
         """Predicts the lower bound on epsilon at ``delta`` by the best of k rules, if counts of
         guesses equal their expectation.
 
-        ``samples``: number of draws per input. ``rates``: shares of right and of wrong guesses of
-        each rule, two arrays (k,). ``alpha``: error of the bound, 1 minus its confidence. The whole
-        error is that of one rule, although ``observe`` divides it between two.
+        ``samples``: number of draws per input.
+        ``rates``: shares of right and of wrong guesses of each rule, two arrays (k,).
+        ``alpha``: error of the bound, 1 minus its confidence. The whole error is that of one rule,
+        although ``observe`` divides it between two.
         """
         draws = 2 * (samples - selection.plan_selection_size(samples))
         return guesses.predict_best_bound(draws, rates, delta, alpha)
@@ -196,9 +197,10 @@ class AllThresholds(base.Estimator):
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
         expectation.
 
-        ``samples``: number of draws per input. ``rates``: probabilities of each event under the two
-        inputs. ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as
-        a score of 0 or 1, so its threshold is known in advance.
+        ``samples``: number of draws per input.
+        ``rates``: probabilities of each event under the two inputs.
+        ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as a score
+        of 0 or 1, so its threshold is known in advance.
         """
         by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)
