@@ -644,10 +644,11 @@ class Reports(Component):
     kind, learning_rate = Payload.REPORTS, None
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Estimates each client's matrix by the mean of its k reports, shape (len(clients), M, F).
+        """Estimates each client's matrix of M items by F factors by the mean of its k reports,
+        shape (len(clients), M, F).
 
-        A report counts as a matrix that has +B or -B at the reported coordinate, and zeros
-        elsewhere. ``clients`` are indices.
+        A report counts as a matrix that has +B or -B (B is the field ``magnitude``) at the reported
+        coordinate, and zeros elsewhere. ``clients`` are indices.
         """
         index, sign = self.coordinates[clients], np.where(self.is_positive[clients], 1.0, -1.0)
         n, k = index.shape

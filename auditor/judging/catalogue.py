@@ -180,7 +180,8 @@ def judge_entries(entries: Sequence[PaperEntry], *, jobs: int = 1) -> tuple[Cata
 def judge_entry(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     """Judges one catalogue entry (a claim) of a paper and returns its row.
 
-    Raises InputError, with the number of the entry, if its system, claim or repair is invalid.
+    Raises InputError, with the number of the entry, if its system, its claim or its
+    repair (the setting that would make the claim true) is invalid.
     """
     try:
         return _judge(paper, entry)

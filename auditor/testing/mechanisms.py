@@ -37,10 +37,11 @@ class Case:
       pair.
     - ``outputs``: all possible outputs, if they are few; one output per interval if ``edges`` are
       given; otherwise None.
-    - ``cdf``: for densities, a function ``cdf(outputs, value)`` that returns an array like
-      ``outputs``: for each entry of an output, its conditional distribution function, given the
-      entries before it. It must not use ``log_prob``, which it checks: the returned numbers are
-      uniform on [0, 1] if the outputs have the stated density.
+    - ``cdf``: for densities, a function ``cdf(outputs, value)`` of outputs and one input
+      (``value``) that returns an array like ``outputs``: for each entry of an output, its
+      conditional distribution function, given the entries before it. It must not use ``log_prob``,
+      which it checks: the returned numbers are uniform on [0, 1] if the outputs have the stated
+      density.
     - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
       are such intervals.
     """

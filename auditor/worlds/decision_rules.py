@@ -256,8 +256,8 @@ def propose_rules(
 
     There are three kinds of rules:
 
-    - guess one world above a cut and one world below another cut, in every combination, judged by
-      the counts and by a model of the log-ratio;
+    - guess a world above one cut and a world below another cut, for every choice of the worlds and
+      cuts, judged by the counts and by a model of the log-ratio;
     - guess the more likely world in each interval with a large log-ratio, where log-ratios of one
       half of the values are evaluated on the other half;
     - guess the more likely world only in the few intervals with the largest log-ratios, if there

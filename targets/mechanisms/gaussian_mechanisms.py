@@ -212,7 +212,7 @@ class RevealedGaussian(Checked):
         return float(weights[kept] @ np.array(curve))
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise with sampling that the adversary sees."""
+        """Returns the accounting event of Gaussian noise on samples that the adversary knows."""
         noise = dp.GaussianDpEvent(self.noise_multiplier)
         step = dp.RevealedSamplingDpEvent(self.sampling_probability, noise)
         return dp.SelfComposedDpEvent(step, self.count)

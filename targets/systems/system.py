@@ -463,7 +463,7 @@ class ReportingSystem(System):
         sees.
 
         The server sees the user's own reports. Behind a shuffler, these are mixed with the reports
-        of all other users, whose vectors are fixed at the opposite corner of the cube [-1, 1]^d.
+        of all other users, whose vectors are fixed at one corner of the cube [-1, 1]^d.
         The result is None
 
         - for units smaller than a report;

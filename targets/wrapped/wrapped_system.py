@@ -322,9 +322,9 @@ class WrappedSystem(System):
     def drop_refuted_proofs(self, repeated: MessageRepeater) -> tuple[WrappedSystem, str]:
         """Returns the system itself and an empty note, because this class tests no proofs.
 
-        A subclass may test whether messages have the noise of its proofs. It then returns the
-        system without the refuted proofs, and a note on them. For such a test, the function
-        ``repeated`` yields messages of devices with equal histories.
+        A subclass that declares mechanisms may test whether messages have the declared noise. It
+        then returns the system without the refuted mechanisms, and a note on them. For such a test,
+        the function ``repeated`` yields messages of devices with equal histories.
         """
         return self, ""
 

@@ -127,9 +127,10 @@ def compare_user_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_report_epsilon() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: claimed and exact ratio of a report's epsilon to that of a flipped bit.
+    """Yields a pair: claimed and exact ratio of a report's epsilon to that of a bit under
+    randomized response.
 
-    The claim is a ratio of at most 1. Report and flipped bit have a stated epsilon of 1.
+    The claim is a ratio of at most 1. Each of the two has a stated epsilon of 1.
     """
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
