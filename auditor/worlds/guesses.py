@@ -399,8 +399,9 @@ class ThresholdLimits:
         return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 
     def bound_renyi(self, order: float) -> float:
-        """Returns a lower bound on the Renyi divergence of this ``order`` between the outputs under
-        the two inputs, in the direction in which it is larger.
+        """Returns a lower bound on the larger of the two Renyi divergences of this ``order``.
+
+        They are the divergences of the outputs under one input from those under the other.
 
         The divergence of two distributions is at least that of any event (data processing
         inequality). The divergence of an event grows with its probability P under one input, and
