@@ -23,7 +23,7 @@ FOLDERS = (
     *("benchmarks", "examples", "tests"),
 )
 PAGES = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "docs/*.md")
-CEILINGS: dict[str, int] = {"name": 47}
+CEILINGS: dict[str, int] = {"name": 17}
 
 _PARTICIPLE = (
     r"(?:\w+ed|\w+wn|told|found|said|seen|held|kept|met|made|sent|given|taken|left|chosen)"
@@ -68,7 +68,7 @@ class Text:
     words: str
 
 
-def paragraphs(text: str) -> Iterator[str]:
+def split_paragraphs(text: str) -> Iterator[str]:
     """Prose of a docstring or a page: paragraphs without code, tables, sections and examples."""
     text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*] |\d+\. ))", text):
@@ -79,19 +79,19 @@ def paragraphs(text: str) -> Iterator[str]:
         yield re.sub(r"^(?:[-*]|\d+\.) +", "", prose)
 
 
-def texts(path: Path) -> Iterator[Text]:
+def list_texts(path: Path) -> Iterator[Text]:
     """Texts of a Python file, a page or the table of the reports' words."""
     source = path.read_text(encoding="utf-8")
     place = str(path.relative_to(ROOT))
     if path.suffix != ".py":
         kind = "page" if path.suffix == ".md" else "report"
-        for words in _strings(tomllib.loads(source)) if path.suffix == ".toml" else [source]:
-            yield from (Text(kind, place, prose) for prose in paragraphs(words))
+        for words in _list_strings(tomllib.loads(source)) if path.suffix == ".toml" else [source]:
+            yield from (Text(kind, place, prose) for prose in split_paragraphs(words))
         return
     tree = ast.parse(source)
-    for name, node in _documented(tree):
+    for name, node in _list_documented(tree):
         public = not any(part.startswith("_") for part in name.split(".") if part != "__init__")
-        for prose in paragraphs(ast.get_docstring(node) or ""):
+        for prose in split_paragraphs(ast.get_docstring(node) or ""):
             yield Text("docstring" if public else "comment", f"{place}:{name}", prose)
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
@@ -109,32 +109,32 @@ def texts(path: Path) -> Iterator[Text]:
             block = []
 
 
-def _strings(value: object) -> Iterator[str]:
+def _list_strings(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value
         case dict():
             for inner in value.values():
-                yield from _strings(inner)
+                yield from _list_strings(inner)
         case list():
             for inner in value:
-                yield from _strings(inner)
+                yield from _list_strings(inner)
 
 
 _Documented = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
-def _documented(node: _Documented, name: str = "") -> Iterator[tuple[str, _Documented]]:
+def _list_documented(node: _Documented, name: str = "") -> Iterator[tuple[str, _Documented]]:
     yield name, node
     for child in node.body:
         if isinstance(child, ast.ClassDef | ast.FunctionDef):
-            yield from _documented(child, f"{name}.{child.name}".lstrip("."))
+            yield from _list_documented(child, f"{name}.{child.name}".lstrip("."))
 
 
-def breaches(path: Path) -> Iterator[tuple[str, str]]:
+def list_breaches(path: Path) -> Iterator[tuple[str, str]]:
     """Rule and kind of each breach in a file, and where and what it is."""
     first = set()
-    for text in texts(path):
+    for text in list_texts(path):
         for rule, pattern in RULES.items():
             for match in re.finditer(pattern, text.words):
                 yield f"{rule} in {text.kind}", f"{text.place}: {match[0]}"
@@ -144,13 +144,13 @@ def breaches(path: Path) -> Iterator[tuple[str, str]]:
             if len(sentence.split()) > LONGEST:
                 yield "long in docstring", f"{text.place}: {sentence}"
     if path.suffix == ".py":
-        yield from _names(path)
+        yield from _check_names(path)
 
 
-def _names(path: Path) -> Iterator[tuple[str, str]]:
+def _check_names(path: Path) -> Iterator[tuple[str, str]]:
     """Names of no meaning: of functions, classes and fields, and of variables of long scope."""
     place = path.relative_to(ROOT)
-    for _, node in _documented(ast.parse(path.read_text(encoding="utf-8"))):
+    for _, node in _list_documented(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Module) and node.name.lower().strip("_") in NAMES:
             yield "name", f"{place}:{node.lineno} {node.name}"
         if not isinstance(node, ast.FunctionDef):
@@ -169,7 +169,7 @@ def _names(path: Path) -> Iterator[tuple[str, str]]:
                 yield "name", f"{place}:{min(used)} {name}"
 
 
-def _files(arguments: list[str]) -> list[Path]:
+def _list_files(arguments: list[str]) -> list[Path]:
     if arguments:
         given = [ROOT / argument for argument in arguments]
     else:
@@ -184,7 +184,7 @@ def _files(arguments: list[str]) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    listed = [breach for path in _files(arguments) for breach in breaches(path)]
+    listed = [breach for path in _list_files(arguments) for breach in list_breaches(path)]
     if arguments:
         print(*(f"{kind}\t{where}" for kind, where in listed), sep="\n")
     counts = Counter(kind for kind, _ in listed)

@@ -247,9 +247,9 @@ def alarms(case: AttackCase) -> Counter[str]:
     linking = attack.family is AttackFamily.LINKAGE
     if linking:  # the game removes the senders
         view = replace(case.run.transcript.view(Vantage.SERVER), vantage=case.vantage)
-    shown = [view]
+    views = [view]
     if attack.needs_known and len(view.group_names) > 1:
-        shown += [view.keep_group(group) for group in view.group_names]
+        views += [view.keep_group(group) for group in view.group_names]
     result: Counter[str] = Counter()
     for seed in range(case.plays):
         rng = np.random.default_rng([7, seed])
@@ -258,7 +258,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             coins = rng.random(trainings.is_included.shape) < 0.5
             trainings, empty = replace(trainings, is_included=coins), view
         else:
-            empty = emptied(shown[seed % len(shown)], rng, always=not linking)
+            empty = emptied(views[seed % len(views)], rng, always=not linking)
         given = {"user_vectors": case.run.user_vectors, "half_trainings": trainings}
         rows = rows_of(attack, empty, rng, interactions=data(), **given)
         for row in rows:

@@ -254,9 +254,9 @@ class Sampled:
 Places = Mapping[float, float]
 
 
-def _around(count: int, z: float, one: Places, other: Places) -> Losses:
+def _around(count: int, z: float, first: Places, second: Places) -> Losses:
     """Samples losses of ``count`` numbers with Gaussian noise around a random centre."""
-    # The centre has the distribution ``one`` under the first input, and ``other`` under the second.
+    # The centre's distribution is ``first`` under the first input and ``second`` under the second.
 
     def logs(x: NDArray[np.float64], chances: Places) -> NDArray[np.float64]:
         ratios = (p * np.exp((2.0 * c * x - c * c) / (2.0 * z**2)) for c, p in chances.items())
@@ -265,9 +265,9 @@ def _around(count: int, z: float, one: Places, other: Places) -> Losses:
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         total = np.zeros(size)
         for _ in range(count):
-            places = rng.choice(list(one), size, p=list(one.values()))
+            places = rng.choice(list(first), size, p=list(first.values()))
             x = places + z * rng.standard_normal(size)
-            total += logs(x, one) - logs(x, other)
+            total += logs(x, first) - logs(x, second)
         return total
 
     return losses

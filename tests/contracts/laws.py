@@ -26,7 +26,7 @@ def members(family: str) -> dict[str, Any]:
     return {name: FAMILIES[family].load_class(name)() for name in FAMILIES[family].list_names()}
 
 
-def each(named: Mapping[str, Any]) -> Any:
+def make_fixture(named: Mapping[str, Any]) -> Any:
     """Returns a pytest fixture over the given objects; tests take an argument of its name."""
 
     @pytest.fixture(params=named)

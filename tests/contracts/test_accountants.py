@@ -49,7 +49,7 @@ from tests.contracts.events import (
     enumerated_divergence,
     scope_of,
 )
-from tests.contracts.laws import BROKEN, catches, each, members, only
+from tests.contracts.laws import BROKEN, catches, make_fixture, members, only
 
 ACCOUNTANTS: dict[str, Accountant] = members("accountants")
 # Draws for each sampled divergence, and probability that any of them is wrong.
@@ -65,7 +65,7 @@ SLACK = {
 BOUNDED = ("fixed size", "responses of fixed size")  # no data set attains their pair
 
 
-accountant = each(ACCOUNTANTS)
+accountant = make_fixture(ACCOUNTANTS)
 
 
 def who_read(events: Iterable[DpEvent]) -> Any:

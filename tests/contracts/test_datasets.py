@@ -21,7 +21,7 @@ from fedrec_auditor.targets.datasets.ml_1m import Ml1m
 from fedrec_auditor.targets.datasets.ml_100k import Ml100k
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.datasets.table import Table
-from tests.contracts.laws import BROKEN, catches, each
+from tests.contracts.laws import BROKEN, catches, make_fixture
 from tests.targets.datasets import written
 
 # Inferred attributes (Table I of the FedRec paper), with the classes of every data set.
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[DatasetCase, ...]] = {
 NAMED = {f"{name} {at}": case for name, cases in CASES.items() for at, case in enumerate(cases)}
 
 
-case = each(NAMED)
+case = make_fixture(NAMED)
 
 
 @pytest.mark.parametrize("name", FAMILIES["datasets"].list_names())

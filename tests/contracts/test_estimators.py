@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllT
 from fedrec_auditor.auditor.worlds.guesses import bound_by_event
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE
 from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, Worlds
-from tests.contracts.laws import BROKEN, catches, each, members, only
+from tests.contracts.laws import BROKEN, catches, make_fixture, members, only
 from tests.contracts.worlds import (
     NOTHING,
     WORLDS,
@@ -41,7 +41,7 @@ RUNS = 60
 ESTIMATORS: dict[str, Estimator] = members("estimators")
 
 
-estimator = each(ESTIMATORS)
+estimator = make_fixture(ESTIMATORS)
 
 
 def test_calibration(estimator: Estimator) -> None:

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.federated.base import Clients, DataSizes, Learner, L
 from fedrec_auditor.targets.federated.learners import LightGcnLearner, MfLearner
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
-from tests.contracts.laws import BROKEN, each, members
+from tests.contracts.laws import BROKEN, make_fixture, members
 
 USERS, ITEMS, FEATURES = 8, 25, 5
 CATALOGUE = DataSizes(n_items=ITEMS, n_user_features=FEATURES)
@@ -26,7 +26,7 @@ Arrays = dict[str, NDArray[Any]]
 LEARNERS: dict[str, Learner] = members("learners")
 
 
-learner = each(LEARNERS)
+learner = make_fixture(LEARNERS)
 
 
 def _clients() -> Clients:

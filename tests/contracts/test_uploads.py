@@ -22,7 +22,7 @@ from fedrec_auditor.targets.components import Component, Dense, Payload, SparseR
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalSettings, Protection, Route
 from fedrec_auditor.targets.streams import Streams
-from tests.contracts.laws import each, members, only
+from tests.contracts.laws import make_fixture, members, only
 
 CLIENTS, ITEMS = 6, 5
 GROUPS = ("user", "item", "mlp1", "mlp2")
@@ -35,10 +35,10 @@ ROUTES: dict[str, Route] = members("routes")
 noisy = only("protection", PROTECTIONS, lambda each: each.get_entry_randomizer("user") is not None)
 
 
-protection = each(PROTECTIONS)
+protection = make_fixture(PROTECTIONS)
 
 
-route = each(ROUTES)
+route = make_fixture(ROUTES)
 
 
 def _clients(count: int = CLIENTS) -> Clients:

@@ -71,18 +71,18 @@ def halves(name: str) -> HalfTrainings:
 def rewritten(view: View, change: Callable[[Component], Component]) -> View:
     """Returns the view with ``change`` applied to every message component, linked or not."""
 
-    def each(parts: Mapping[str, Component] | None) -> dict[str, Component] | None:
+    def change_all(parts: Mapping[str, Component] | None) -> dict[str, Component] | None:
         return None if parts is None else {name: change(part) for name, part in parts.items()}
 
-    def linked(uploads: Uploads | None) -> Uploads | None:
-        return uploads and Uploads(uploads.users, each(uploads.components) or {})
+    def change_linked(uploads: Uploads | None) -> Uploads | None:
+        return uploads and Uploads(uploads.users, change_all(uploads.components) or {})
 
     rounds = (
         replace(
             one,
-            uploads=linked(one.uploads),
-            cleartext=linked(one.cleartext),
-            shuffled=each(one.shuffled),
+            uploads=change_linked(one.uploads),
+            cleartext=change_linked(one.cleartext),
+            shuffled=change_all(one.shuffled),
         )
         for one in view.rounds
     )

@@ -22,18 +22,18 @@ from tests.docs.session import Session, unmet
 def test_the_blocks_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "UPLOAD_RUNS", 2_000)  # a tenth of the default
     monkeypatch.setattr(grid, "NOISE_FACTORS", grid.NOISE_FACTORS[::4])  # both ends
-    left = []
+    skipped = []
     with Session(tmp_path) as session:
         for block in blocks(page):
             if block.mark == "not run":
                 continue
             if module := unmet(block):
-                left.append(f"{block} needs {module}")
+                skipped.append(f"{block} needs {module}")
                 continue
             for shown, output in session.outputs(block):
                 assert alike(shown, output), f"{block} prints {output}"
-    if left:
-        pytest.skip(f"all but {', '.join(left)}")
+    if skipped:
+        pytest.skip(f"all but {', '.join(skipped)}")
 
 
 def test_blocks_that_are_not_run_give_a_reason() -> None:

@@ -95,15 +95,15 @@ def test_distinct_statements_of_json_are_counted_as_on_the_page(
 
 
 def test_the_summary_gives_the_verdicts_of_its_entries(judged: tuple[CatalogueRow, ...]) -> None:
-    said = {number: verdict for verdict, named in SHORT.items() for number in named.split()}
+    stated = {number: verdict for verdict, named in SHORT.items() for number in named.split()}
     found = {row.number: row.verdict for row in judged}
     named = {
         each
         for group in re.findall(r"\(((?:\d+[a-z]?(?:, )?)+)\)", PAGE)
         for each in group.split(", ")
     }
-    assert named == set(said)
-    assert {number: found[number] for number in named} == said
+    assert named == set(stated)
+    assert {number: found[number] for number in named} == stated
 
 
 def test_violated_claims_have_an_exact_bound_and_no_proof_is_unsound(
@@ -149,7 +149,7 @@ def test_the_summary_has_the_numbers_of_its_entries(judged: tuple[CatalogueRow, 
         named = re.findall(r"\b(\d+[a-z]?)\b(?=[^()]*\))", line)
         about = [rows[each] for each in named if each in rows]
         known = [
-            float(text.replace(",", "")) for row in about for text in NUMBER.findall(said(row))
+            float(text.replace(",", "")) for row in about for text in NUMBER.findall(get_text(row))
         ]
         for text in NUMBER.findall(line) if about else ():
             if "." in text or "," in text:
@@ -160,12 +160,12 @@ def test_the_summary_has_the_numbers_of_its_entries(judged: tuple[CatalogueRow, 
     assert checked > 10
 
 
-def said(row: CatalogueRow) -> str:
+def get_text(row: CatalogueRow) -> str:
     """All words and numbers of an entry."""
     words = (row.statement, row.claimed, row.provable, row.reason, *map(str, row.settings.values()))
     sizes = f"{row.n_users} {row.n_items}"
-    said = (sizes, catalogue.format_claimed_formula(row), catalogue.format_formula(row))
-    return " ".join((*words, *said, *(f"{each.claimed} {each.right}" for each in row.figures)))
+    more = (sizes, catalogue.format_claimed_formula(row), catalogue.format_formula(row))
+    return " ".join((*words, *more, *(f"{each.claimed} {each.right}" for each in row.figures)))
 
 
 def test_entries_outside_the_threat_model_are_these_three(judged: tuple[CatalogueRow, ...]) -> None:

@@ -136,17 +136,17 @@ def test_repeated_messages_do_not_limit_the_reading_of_other_devices(idle: int) 
 def test_messages_with_rows_of_others_are_intersected() -> None:
     """Rows of own items recur, those of pseudo items hardly do; an absent row proves a non-item."""
     data = Synthetic(n_users=20, n_items=300, profile=12).load()
-    met, users = data.ratings.toarray() > 0, np.arange(20)
+    is_own, users = data.ratings.toarray() > 0, np.arange(20)
     found = {}
     for rounds in (1, 4):
         run = FedGnn(dimension=2, pseudo=60, rounds=rounds).run(data, np.random.default_rng(0))
         ratio = ItemRowsReader().read(run.transcript.view(Vantage.SERVER), users).log_ratio
-        assert np.isfinite(ratio[met]).all()
+        assert np.isfinite(ratio[is_own]).all()
         left = np.isfinite(ratio)
-        found[rounds] = 2 * (left & met).sum() / (left.sum() + met.sum())
+        found[rounds] = 2 * (left & is_own).sum() / (left.sum() + is_own.sum())
     assert found[1] < 0.4
     assert found[4] > 0.95
-    assert ratio[met] == pytest.approx(4 * math.log(288 / 60), rel=0.02)
+    assert ratio[is_own] == pytest.approx(4 * math.log(288 / 60), rel=0.02)
 
 
 @pytest.mark.parametrize("senders", [4, 200])
@@ -189,16 +189,16 @@ def simulate(
     """
     rng = np.random.default_rng(seed)
     share = 0.5 / (1 + np.arange(ITEMS)) ** 0.5
-    met = rng.random((USERS, ITEMS)) < rng.permutation(share)
+    is_own = rng.random((USERS, ITEMS)) < rng.permutation(share)
     ways = alike * rng.normal(size=WIDTH) / 4 + rng.normal(size=(USERS, WIDTH)) / 4
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-    best, rounds = np.zeros(met.shape), []
-    rate = NEGATIVES * met.sum(axis=1, keepdims=True) / (~met).sum(axis=1, keepdims=True)
+    best, rounds = np.zeros(is_own.shape), []
+    rate = NEGATIVES * is_own.sum(axis=1, keepdims=True) / (~is_own).sum(axis=1, keepdims=True)
     for _ in range(ROUNDS):
         up, down = (1 + tilt) * step, (1 - tilt) * step
-        far = np.where(met, up, -down * rng.poisson(rate, size=met.shape))
+        far = np.where(is_own, up, -down * rng.poisson(rate, size=is_own.shape))
         draw, size = (rng.laplace, 0.5**0.5) if laplace else (rng.normal, 1.0)
-        noise = draw(scale=size, size=(*met.shape, WIDTH))
+        noise = draw(scale=size, size=(*is_own.shape, WIDTH))
         moved = far[:, :, None] * ways[:, None] + noise
         place = np.einsum("umd,ud->um", moved, ways)
         drawn = [rate**k * np.exp(-((place + k * down) ** 2) / 2) / factorial(k) for k in range(5)]
@@ -206,7 +206,7 @@ def simulate(
         part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
         rounds.append(send(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
-    return make_view(*rounds, users=USERS, items=ITEMS, settings=settings), met, best
+    return make_view(*rounds, users=USERS, items=ITEMS, settings=settings), is_own, best
 
 
 def fit_slope(ratio: np.ndarray, own: np.ndarray) -> float:
@@ -231,19 +231,19 @@ def test_the_result_is_near_the_ratio_with_known_directions_and_steps(
 
     Negatives may hardly move, as in a trained model, so that more rows move up.
     """
-    view, met, best = simulate(step, 1, alike=alike, tilt=tilt)
+    view, is_own, best = simulate(step, 1, alike=alike, tilt=tilt)
     readers, ratio = read_all(view)
     assert readers == ["NoisyRowsReader"]
-    reached, ceiling = get_auc(ratio.ravel(), met.ravel()), get_auc(best.ravel(), met.ravel())
+    reached, ceiling = get_auc(ratio.ravel(), is_own.ravel()), get_auc(best.ravel(), is_own.ravel())
     assert ceiling > 0.75
     assert ceiling - reached < 0.06
 
 
 def test_known_popularity_helps_with_small_steps() -> None:
-    view, met, _ = simulate(0.5, 7, tilt=0.5)
-    public = replace(view.public, popularity=met.mean(axis=0))
+    view, is_own, _ = simulate(0.5, 7, tilt=0.5)
+    public = replace(view.public, popularity=is_own.mean(axis=0))
     areas = [
-        get_auc(read_all(each)[1].ravel(), met.ravel())
+        get_auc(read_all(each)[1].ravel(), is_own.ravel())
         for each in (view, replace(view, public=public))
     ]
     assert areas[1] > areas[0] > 0.75
@@ -256,8 +256,8 @@ def test_evidence_is_calibrated(laplace: bool) -> None:
     The rest is the model's: directions, steps and shares are estimates of a few messages each.
     """
     for seed in (2, 3):
-        view, met, _ = simulate(0.7, seed, laplace=laplace)
-        assert 2 / 3 < fit_slope(read_all(view)[1], met) < 3 / 2
+        view, is_own, _ = simulate(0.7, seed, laplace=laplace)
+        assert 2 / 3 < fit_slope(read_all(view)[1], is_own) < 3 / 2
 
 
 def test_noise_alone_gives_no_evidence() -> None:
@@ -273,7 +273,7 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
     have a common part, all vectors together give the sign that a noisy one does not.
     """
     rng = np.random.default_rng(7)
-    met = rng.random((USERS, ITEMS)) < 0.15
+    is_own = rng.random((USERS, ITEMS)) < 0.15
     ways = alike * rng.normal(size=WIDTH) / 4 + rng.normal(size=(USERS, WIDTH)) / 4
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
     base = {"v": rng.normal(size=(ITEMS, WIDTH))}
@@ -281,8 +281,8 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
     for known in (False, True):
         rounds = []
         for _ in range(ROUNDS):
-            times = np.where(met, 1, -rng.poisson(0.15 / 0.85, size=met.shape))
-            moved = 6 * times[:, :, None] * ways[:, None] + rng.normal(size=(*met.shape, WIDTH))
+            times = np.where(is_own, 1, -rng.poisson(0.15 / 0.85, size=is_own.shape))
+            moved = 6 * times[:, :, None] * ways[:, None] + rng.normal(size=(*is_own.shape, WIDTH))
             parts = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
             vectors = ways + doubt * rng.normal(size=ways.shape)
             if known:
@@ -291,7 +291,7 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
         view = make_view(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
         readers, ratio = read_all(view)
         assert readers == ["NoisyRowsReader"]
-        result[known] = np.array([get_auc(ratio[user], met[user]) for user in range(USERS)])
+        result[known] = np.array([get_auc(ratio[user], is_own[user]) for user in range(USERS)])
     assert result[True].min() > 0.95
     assert alike or 0.3 < result[False].mean() < 0.7
 
@@ -310,14 +310,14 @@ def test_overrated_popular_items_do_not_reverse_directions() -> None:
 def test_directions_that_grow_by_round_are_not_turned() -> None:
     """Users have three directions, whose lengths vary between rounds, under little noise."""
     rng = np.random.default_rng(5)
-    met = rng.random((USERS, ITEMS)) < 0.15
+    is_own = rng.random((USERS, ITEMS)) < 0.15
     ways = np.array([2.0, 0.5, 0.5]) + rng.normal(size=(USERS, 3))
     axes = np.linalg.qr(rng.normal(size=(WIDTH, 3)))[0]
     rate, rounds = NEGATIVES * 0.15 / 0.85, []
     for _ in range(8):
-        far = np.where(met, 1.0, -rng.poisson(rate, size=met.shape))
+        far = np.where(is_own, 1.0, -rng.poisson(rate, size=is_own.shape))
         way = (ways * rng.lognormal(0, 0.3, size=3)) @ axes.T
-        moved = far[:, :, None] * way[:, None] + 0.1 * rng.normal(size=(*met.shape, WIDTH))
+        moved = far[:, :, None] * way[:, None] + 0.1 * rng.normal(size=(*is_own.shape, WIDTH))
         part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
         rounds.append(send(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
@@ -333,27 +333,27 @@ def get_auc_of_rounds(angles: list[float], overrated: list[float], *, known: boo
     """
     rng = np.random.default_rng(11)
     share = rng.permutation(0.6 / (1 + np.arange(ITEMS)) ** 0.5)
-    met = rng.random((USERS, ITEMS)) < share
-    rate = NEGATIVES * met.sum(axis=1, keepdims=True) / (~met).sum(axis=1, keepdims=True)
+    is_own = rng.random((USERS, ITEMS)) < share
+    rate = NEGATIVES * is_own.sum(axis=1, keepdims=True) / (~is_own).sum(axis=1, keepdims=True)
     plane = np.linalg.qr(rng.normal(size=(WIDTH, 2)))[0]
     rounds = []
     for angle, less in zip(angles, overrated, strict=True):
         way = plane @ [np.cos(angle), np.sin(angle)]
-        far = np.where(met, 0.8, -0.8 * rng.poisson(rate, size=met.shape)) - 3 * less * share
-        moved = far[:, :, None] * way + rng.normal(size=(*met.shape, WIDTH))
+        far = np.where(is_own, 0.8, -0.8 * rng.poisson(rate, size=is_own.shape)) - 3 * less * share
+        moved = far[:, :, None] * way + rng.normal(size=(*is_own.shape, WIDTH))
         part = {"v": Dense(moved.astype(np.float32), Payload.CHANGE)}
         rounds.append(send(part, {"v": rng.normal(size=(ITEMS, WIDTH))}))
     settings = {"negatives": float(NEGATIVES)}
-    popularity = met.mean(axis=0) if known else None
+    popularity = is_own.mean(axis=0) if known else None
     view = make_view(*rounds, users=USERS, items=ITEMS, settings=settings, popularity=popularity)
-    return get_auc(read_all(view)[1].ravel(), met.ravel())
+    return get_auc(read_all(view)[1].ravel(), is_own.ravel())
 
 
 @pytest.mark.parametrize("negatives", [0, 1, 4])
 @pytest.mark.parametrize("place", [-1.0, 0.0, 5.0, 12.0])
 def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, negatives: int) -> None:
     """No division by zero if no row moves down, or if no negative is drawn twice."""
-    held = RowPositions(
+    positions = RowPositions(
         np.arange(3),
         np.full((3, 8), place, np.float32),
         has_common_direction=True,
@@ -371,7 +371,7 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         positive_step_excess=np.zeros(8),
         steps_by_draw_count=np.arange(4.0),
     )
-    assert np.isfinite(fit_log_ratios(held, negatives, first, fit_all=True).log_ratio).all()
+    assert np.isfinite(fit_log_ratios(positions, negatives, first, fit_all=True).log_ratio).all()
 
 
 MANY, FEW, SHARE, DRAWN, STEP = 300, 60, 0.15, 4, 2.0
@@ -382,9 +382,9 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
     """Own items move (1 + t) steps up, and negatives drawn k times move k (1 - t) steps down."""
     rng = np.random.default_rng(0)
     tilts = rng.uniform(-steepness, steepness, FEW)
-    met = rng.random((MANY, FEW)) < SHARE
-    drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), met.shape)
-    places = STEP * np.where(met, 1 + tilts, -drawn * (1 - tilts)) + rng.normal(size=met.shape)
+    is_own = rng.random((MANY, FEW)) < SHARE
+    drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), is_own.shape)
+    places = STEP * np.where(is_own, 1 + tilts, -drawn * (1 - tilts)) + rng.normal(size=drawn.shape)
     result = noisy_rows.fit_mixture(
         RowPositions(
             np.arange(MANY),
@@ -403,21 +403,21 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
 def test_users_are_reversed_if_the_reverse_is_likelier(fade: float, upside_down: int) -> None:
     """If negatives hardly move, the mean of a row is up without any reversed user."""
     rng = np.random.default_rng(1)
-    met = rng.random((MANY, FEW)) < SHARE
-    drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), met.shape)
-    places = STEP * np.where(met, 1, -fade * drawn) + rng.normal(size=met.shape)
+    is_own = rng.random((MANY, FEW)) < SHARE
+    drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), is_own.shape)
+    places = STEP * np.where(is_own, 1, -fade * drawn) + rng.normal(size=is_own.shape)
     places[:upside_down] *= -1
-    held = RowPositions(
+    positions = RowPositions(
         np.arange(MANY),
         places.astype(np.float32),
         has_common_direction=True,
         is_common_part_larger=False,
         is_sign_known=upside_down == 0,
     )
-    mixture = noisy_rows.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))
-    ratio = noisy_rows.fit_log_ratios(held, DRAWN, mixture).log_ratio
+    mixture = noisy_rows.fit_mixture(positions, DRAWN, np.full(FEW, logit(SHARE)))
+    ratio = noisy_rows.fit_log_ratios(positions, DRAWN, mixture).log_ratio
     halves = np.split(np.arange(MANY), 2)
-    assert min(get_auc(ratio[half].ravel(), met[half].ravel()) for half in halves) > 0.8
+    assert min(get_auc(ratio[half].ravel(), is_own[half].ravel()) for half in halves) > 0.8
 
 
 def make_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -129,18 +129,18 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     def some(items: Ids, rng: np.random.Generator) -> Ids:
         return items[np.random.default_rng(items).random(len(items)) <= there]
 
-    seen = make_list_view(some, 2, CODES[:, :1], popularity=OWN.mean(axis=0))
+    view = make_list_view(some, 2, CODES[:, :1], popularity=OWN.mean(axis=0))
     known = to_log_odds(OWN.sum(axis=0), USERS)
     users, zero = np.arange(USERS), np.zeros(USERS)
     silent = Evidence(users=users, log_ratio=np.zeros(OWN.shape), activity_log_odds=zero)
-    ratio = compute_posterior(reading.read_evidence(seen, users), known)
+    ratio = compute_posterior(reading.read_evidence(view, users), known)
     guessed = compute_posterior(silent, known)
     area, prior = (metrics.get_auc(each.ravel(), OWN.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
     chosen = (choose_sets(ratio), choose_sets(guessed))
     sets, popular = (metrics.compute_set_f1(each, OWN).mean() for each in chosen)
     assert sets > popular + (0.1 if there == 1 else 0)
-    assert seen.notes[1:] == ["Matches codes to items by how many users have each."]
+    assert view.notes[1:] == ["Matches codes to items by how many users have each."]
 
 
 def test_without_code_a_note_says_that_orders_and_numbers_are_not_read() -> None:

@@ -156,12 +156,12 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(plan, make_resources(1), out=tmp_path)
     assert not (tmp_path / "report.json").exists()
-    one, other, *_ = sorted((tmp_path / TASKS_FOLDER).iterdir())
-    one.unlink()
-    os.mkfifo(one)
-    flipped = bytearray(other.read_bytes())
+    lost, damaged, *_ = sorted((tmp_path / TASKS_FOLDER).iterdir())
+    lost.unlink()
+    os.mkfifo(lost)
+    flipped = bytearray(damaged.read_bytes())
     flipped[-40] ^= 1
-    other.write_bytes(flipped)
+    damaged.write_bytes(flipped)
     monkeypatch.setattr(AuditedTarget, "run_step", real)
     seen: list[int] = []
     record = runner.run_plan(
@@ -170,9 +170,9 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     assert seen[-1] > 5
     assert not (tmp_path / TASKS_FOLDER).exists()
 
-    def stripped(one: Record) -> bytes:
-        provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
-        return store.encode_record(one.model_copy(update={"provenance": provenance}))
+    def stripped(result: Record) -> bytes:
+        provenance = result.provenance.model_copy(update={"timing": {}, "machine": {}})
+        return store.encode_record(result.model_copy(update={"provenance": provenance}))
 
     assert stripped(record).splitlines() == stripped(Record.read(run_folder)).splitlines()
 

@@ -64,7 +64,7 @@ PRESENCE = replace(USER, adjacency=Adjacency.ADD_REMOVE)
 
 def get_bound(
     simulation: Any,
-    seen: Vantage,
+    vantage: Vantage,
     *,
     runs: int = 80,
     delta: float = 0.0,
@@ -77,7 +77,7 @@ def get_bound(
     ).make_worlds(
         ("in", "out"),
         USER,
-        source=str(seen),
+        source=str(vantage),
         score_description="a rule",
         n_pilot_runs=20,
         rng=first,
@@ -183,12 +183,12 @@ def test_a_rule_finds_a_signal_in_a_difference_of_two_features() -> None:
     """The second feature is the large, uninformative part of the first, scaled by 1/50."""
     rng = np.random.default_rng(0)
 
-    def seen(world: int, size: int) -> np.ndarray[Any, Any]:
+    def draw_features(world: int, size: int) -> np.ndarray[Any, Any]:
         common = rng.normal(0, 1000.0, size)
         return np.stack([common + rng.normal(2.0 * (world == 0), 1.0, size), common / 50], axis=1)
 
-    rule = LinearRule.fit_logistic(seen(0, 400), seen(1, 400))
-    ours, theirs = rule(seen(0, 2000)), rule(seen(1, 2000))
+    rule = LinearRule.fit_logistic(draw_features(0, 400), draw_features(1, 400))
+    ours, theirs = rule(draw_features(0, 2000)), rule(draw_features(1, 2000))
     shift = (ours.mean() - theirs.mean()) / np.sqrt((ours.var() + theirs.var()) / 2)
     assert shift > 1.8
 

@@ -92,21 +92,21 @@ def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
 
 def test_attribute_backgrounds_do_not_hold_the_answer() -> None:
     """Side knowledge omits the guessed attribute, and labels are those of known users only."""
-    seen = []
+    backgrounds = []
 
     def script(view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
-        seen.append(background)
+        backgrounds.append(background)
         users = list_unknown_users(background)
         return GuessedLabels(users=users, classes=np.zeros(len(users), dtype=np.int64))
 
     run(attribute, Guesser(AttackFamily.ATTRIBUTE, script))
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
-    for background in seen:
+    for background in backgrounds:
         known = background.known_users, background.known_classes
         assert [len(each) for each in known] == [round(0.3 * DATA.n_users)] * 2
         key = KEYS[background.n_classes]
         assert background.attributes.shape[1] == sum(categories.values()) - categories[key]
-    draws = {tuple(background.known_users) for background in seen}
+    draws = {tuple(background.known_users) for background in backgrounds}
     assert len(draws) == 3 * attribute.QUICK_N_DRAWS  # three attributes
 
 
@@ -191,18 +191,18 @@ def test_candidates_are_drawn_evenly() -> None:
 
 
 def test_reconstruction_rows() -> None:
-    held = DATA.ratings.toarray() != 0
+    is_own = DATA.ratings.toarray() != 0
 
     def perfect(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
-        return Reconstruction(users=np.arange(len(held)), items=held, is_proved=held)
+        return Reconstruction(users=np.arange(len(is_own)), items=is_own, is_proved=is_own)
 
     attack = Guesser(AttackFamily.RECONSTRUCTION, perfect)
     rows = {row.metric: row for row in run(reconstruction, attack)}
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
     assert "Mean precision is 1.000, and mean recall is 1.000." in rows["interaction F1"].note
-    assert rows["entries proved"].value == pytest.approx(held.mean())
+    assert rows["entries proved"].value == pytest.approx(is_own.mean())
     everything = rows["interaction F1"].baselines["all items"]
-    sizes = held.sum(axis=1)
+    sizes = is_own.sum(axis=1)
     assert everything == pytest.approx((2 * sizes / (sizes + DATA.n_items)).mean())
     assert rows["interaction F1"].baselines["popular items"] >= everything
     row = rows["interaction F1"]

@@ -70,7 +70,7 @@ class LeakyClient(Fcf):
         streams = Streams.spawn(rng, len(users))
         hidden = RandomizedMessages(gradient, make_normal_noise(self.scale), streams)
         plain = gradient.to_dense(np.arange(len(users)))
-        held = (profiles.ratings.toarray() != 0)[users][:, :, None]
+        is_own = (profiles.ratings.toarray() != 0)[users][:, :, None]
         noise = rng.normal(size=plain.shape)
         parts: dict[str, Component] = {"gradient": hidden}
         if self.leak == "wrong tensor":
@@ -81,9 +81,9 @@ class LeakyClient(Fcf):
                 ),
             }
         elif self.leak == "zeros":
-            parts["mask"] = Dense(np.where(held, 0.0, noise), Payload.GRADIENT)
+            parts["mask"] = Dense(np.where(is_own, 0.0, noise), Payload.GRADIENT)
         elif self.leak == "variance":
-            parts["spread"] = Dense(noise * (1.0 + held), Payload.GRADIENT)
+            parts["spread"] = Dense(noise * (1.0 + is_own), Payload.GRADIENT)
         elif self.leak == "ignores":
             parts = {"gradient": Dense(noise, Payload.GRADIENT)}
         return Uploads(users, parts)
@@ -177,19 +177,19 @@ def test_the_search_finds_the_most_informative_broadcast() -> None:
     system = LflLdp(factors=2, rounds=1)
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
     honest = get_first_broadcast(run_round(system, POPULATION, rng))
-    kept, steered = (
+    unsteered, steered = (
         local.search_worst_pair(
             system, POPULATION, scope, honest, can_steer=steered, rng=np.random.default_rng(0)
         )
         for steered in (False, True)
     )
-    assert kept is not None
+    assert unsteered is not None
     assert steered is not None
-    assert kept.broadcast_text == ""
+    assert unsteered.broadcast_text == ""
     assert "malicious" in steered.broadcast_text
-    assert steered.n_tried_pairs > kept.n_tried_pairs + 2 * local.N_SEARCH_STEPS
+    assert steered.n_tried_pairs > unsteered.n_tried_pairs + 2 * local.N_SEARCH_STEPS
     lengths = []
-    for found in (kept, steered):
+    for found in (unsteered, steered):
         read = reading.learn_message_stats(system, found.canary.histories, found.broadcast, rng, 64)
         lengths.append(np.linalg.norm(read["update"].mean_difference))
     assert lengths[1] > 1.1 * lengths[0]

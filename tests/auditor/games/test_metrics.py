@@ -254,15 +254,15 @@ def test_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     """Metrics are means over draws, each over users of unknown class; scores have ties."""
     rng = np.random.default_rng(seed)
     truth, guessed = rng.integers(classes, size=n), rng.integers(classes, size=(draws, n))
-    asked = rng.random((draws, n)) < 0.7
-    asked[:, 0] = True
-    guessed[~asked] = NOT_GUESSED_CODE
+    unknown = rng.random((draws, n)) < 0.7
+    unknown[:, 0] = True
+    guessed[~unknown] = NOT_GUESSED_CODE
     scores = rng.integers(6, size=(draws, n, classes)).astype(float)
     case = Guesses(true_classes=truth, class_guesses=guessed, n_classes=classes, scores=scores)
     result = estimate_metrics(case, confidence=0.9, rng=rng)
     expected: dict[str, list[float]] = {name: [] for name in result}
     for draw in range(draws):
-        t, g, s = truth[asked[draw]], guessed[draw][asked[draw]], scores[draw][asked[draw]]
+        t, g, s = truth[unknown[draw]], guessed[draw][unknown[draw]], scores[draw][unknown[draw]]
         for average in ("macro", "micro", "weighted"):
             expected[f"{average} F1"].append(
                 reference.f1_score(
@@ -277,7 +277,7 @@ def test_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     for name, one in result.items():
         assert one.value == pytest.approx(np.mean(expected[name])), name
         assert 0 <= one.low <= one.value <= one.high <= 1
-        assert one.n_users == np.count_nonzero(asked.any(axis=0))
+        assert one.n_users == np.count_nonzero(unknown.any(axis=0))
     assert get_mean_f1(case) == pytest.approx(result[MACRO_F1].value)
 
 

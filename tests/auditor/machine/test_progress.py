@@ -96,13 +96,13 @@ def test_every_task_is_reported_once_by_name(tmp_path: Path, jobs: int) -> None:
         'attacks = ["attribute-tree", "interaction-reconstruction"]\n'
         "[settings.fcf]\nrounds = 2\n"
     )
-    seen: list[ProgressReport] = []
-    run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=seen.append)
-    ended = [each for each in seen if each.last_task]
+    reports: list[ProgressReport] = []
+    run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=reports.append)
+    ended = [each for each in reports if each.last_task]
     assert [each.done for each in ended] == [1, 2, 3, 4, 5]
     steps = ("attribute-tree", "bounds", "interaction-reconstruction", "local", "utility")
     assert sorted(each.last_task or "" for each in ended) == [f"fcf {step}" for step in steps]
-    assert seen[-1].running == ()
+    assert reports[-1].running == ()
 
 
 def test_progress_is_not_shown_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
@@ -129,40 +129,40 @@ def test_a_notebook_shows_progress_by_default(
 
 
 def test_python_callers_get_reports_by_callback() -> None:
-    seen: list[ProgressReport] = []
+    reports: list[ProgressReport] = []
     fedrec_auditor.audit(
-        "dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1, progress=seen.append
+        "dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1, progress=reports.append
     )
-    assert (seen[-1].done, seen[-1].total) == (3, 3)
+    assert (reports[-1].done, reports[-1].total) == (3, 3)
 
 
 def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_PULSE", 0.0)
-    seen: list[ProgressReport] = []
+    reports: list[ProgressReport] = []
 
     def flip(bit: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         return np.where(rng.random(size) < 0.75, bit, 1 - bit)
 
     asked: dict[str, Any] = {"epsilon": 1.2, "samples": 40_000}
-    found = fedrec_auditor.verify_ldp(flip, **asked, progress=seen.append, trace=False)
-    assert re.fullmatch(r"verifying, draw [\d,]+ of [\d,]+", seen[0].running[0])
+    found = fedrec_auditor.verify_ldp(flip, **asked, progress=reports.append, trace=False)
+    assert re.fullmatch(r"verifying, draw [\d,]+ of [\d,]+", reports[0].running[0])
     assert repr(fedrec_auditor.verify_ldp(flip, **asked, progress=False, trace=False)) == repr(
         found
     )
 
 
 def make_tracker() -> tuple[ProgressTracker, list[ProgressReport]]:
-    seen: list[ProgressReport] = []
-    return ProgressTracker(seen.append, done=3, total=5), seen
+    reports: list[ProgressReport] = []
+    return ProgressTracker(reports.append, done=3, total=5), reports
 
 
 def test_running_tasks_are_shown_with_their_round() -> None:
-    watch, seen = make_tracker()
+    watch, reports = make_tracker()
 
     def record_step(task: str, *at: Any) -> tuple[str, ...]:
         watch.record(task, *at)
         watch.notify()
-        return seen[-1].running
+        return reports[-1].running
 
     bounds, utility = "fcf bounds", "fcf utility"
     assert record_step("fcf training", TRAINING_STAGE, 5, 300) == ("fcf training, round 6 of 300",)
@@ -170,12 +170,12 @@ def test_running_tasks_are_shown_with_their_round() -> None:
     assert record_step(bounds, "", 0, 1) == (bounds,)
     assert record_step(bounds, "draw", 65536, 10**6) == ("fcf bounds, draw 65,536 of 1,000,000",)
     assert record_step(bounds, "", 1, 1) == ()
-    assert (seen[-2].last_task, seen[-2].done, seen[-2].total) == (bounds, 4, 5)
+    assert (reports[-2].last_task, reports[-2].done, reports[-2].total) == (bounds, 4, 5)
     assert record_step(utility, "", 0, 1) == (utility,)
     assert record_step(utility, TRAINING_STAGE, 11, 300) == ("fcf training, round 12 of 300",)
     assert record_step(utility, TRAINING_STAGE, 300, 300) == (utility,)
     record_step(utility, "", 1, 1)
-    assert (seen[-1].done, seen[-1].running) == (5, ())
+    assert (reports[-1].done, reports[-1].running) == (5, ())
     assert record_step("fcf training", "", 0, 1) == ("fcf training",)
     assert record_step("fcf training", TRAINING_STAGE, 1, 1) == ()  # shared by several workers
 
@@ -185,8 +185,8 @@ def test_remaining_time_is_not_estimated(seconds: float, monkeypatch: pytest.Mon
     """For short, long and uneven tasks, progress counts finished tasks only."""
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    seen: list[ProgressReport] = []
-    watch = ProgressTracker(seen.append, done=0, total=4)
+    reports: list[ProgressReport] = []
+    watch = ProgressTracker(reports.append, done=0, total=4)
     for step, share in enumerate((1, 2, 100, 1)):
         watch.record(f"fcf step{step}", "", 0, 1)
         for done in range(11):
@@ -194,8 +194,8 @@ def test_remaining_time_is_not_estimated(seconds: float, monkeypatch: pytest.Mon
             watch.record(f"fcf step{step}", "draw", done, 10)
             watch.notify()
         watch.record(f"fcf step{step}", "", 1, 1)
-    lines = [format_log_line(each) for each in seen]
-    assert [each.elapsed for each in seen] == sorted(each.elapsed for each in seen)
+    lines = [format_log_line(each) for each in reports]
+    assert [each.elapsed for each in reports] == sorted(each.elapsed for each in reports)
     assert all(re.fullmatch(r"\[\d/4\] fcf step.*; [\d,hmins ]+ so far", said) for said in lines)
     assert {field.name for field in fields(ProgressReport)} == {
         "done", "total", "running", "last_task", "elapsed",
@@ -204,7 +204,7 @@ def test_remaining_time_is_not_estimated(seconds: float, monkeypatch: pytest.Mon
 
 def test_notes_of_another_process_are_read_as_they_come() -> None:
     """Notes are read before the process ends, all of them and in order."""
-    watch, seen = make_tracker()
+    watch, reports = make_tracker()
     code = (
         "import sys; from pathlib import Path\n"
         "from fedrec_auditor.auditor.machine.progress import write_progress_note\n"
@@ -213,7 +213,7 @@ def test_notes_of_another_process_are_read_as_they_come() -> None:
     )
 
     def ended() -> list[str]:
-        return [each.last_task for each in seen if each.last_task]
+        return [each.last_task for each in reports if each.last_task]
 
     with watch.open_notes_file() as path:
         other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)

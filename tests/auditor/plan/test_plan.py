@@ -198,7 +198,7 @@ def test_every_field_has_a_help_text_and_an_option() -> None:
 
 
 def test_a_plan_accepts_values_of_the_command_line_and_of_python() -> None:
-    said = {
+    options = {
         "targets": "fcf",
         "data": Path("here"),
         "columns": ["user=customer", "item=article"],
@@ -217,7 +217,7 @@ def test_a_plan_accepts_values_of_the_command_line_and_of_python() -> None:
         "population": (4, 6),
         "settings": {"fcf": {"rounds": 5}},
     }
-    assert amend_plan(None, said) == make_plan(meant)
+    assert amend_plan(None, options) == make_plan(meant)
 
 
 def test_a_setting_overrides_that_of_a_file() -> None:

@@ -217,19 +217,19 @@ def test_a_collapsed_training_is_reported_and_early_rounds_are_read() -> None:
         Resources(jobs=1),
         interactions=data,
     )
-    (told,) = record.messages
-    assert told.sent == 12 * 30
-    assert told.empty > 0.9 * told.sent
+    (sums,) = record.messages
+    assert sums.sent == 12 * 30
+    assert sums.empty > 0.9 * sums.sent
     certain = {row.metric: row for row in record.attacks if "certain" in row.metric}
     for key in ("gender", "age_group", "occupation"):
         row = certain[f"{key} read for certain"]
         assert (row.value, row.baseline) == (1.0, 0.0)
         assert row.n >= 30
-        assert f"{told.empty} do not change the model" in row.note
+        assert f"{sums.empty} do not change the model" in row.note
     assert any(leak.row in certain.values() for leak in find_leaks(record))
     (glance,) = summarize_systems(record)
     assert "for certain" in glance.attack_result
-    assert f"broke down: {told.empty} of 360 messages are empty or unusable" in glance.attack_result
+    assert f"broke down: {sums.empty} of 360 messages are empty or unusable" in glance.attack_result
 
 
 def test_attacks_run_at_every_vantage_with_one_reason_for_others() -> None:

@@ -44,13 +44,13 @@ def compute_bayes_auc(held: np.ndarray, group: np.ndarray, rng: np.random.Genera
 
 def test_the_best_attack_equals_naive_bayes_on_the_histories(tmp_path: Path) -> None:
     rng = np.random.default_rng(33)
-    held, group = draw_histories(rng)
+    histories, group = draw_histories(rng)
     people = tmp_path / "users.csv"
     rows = "".join(f"{user},{'FM'[side]}\n" for user, side in enumerate(group))
     people.write_text(f"user_id,gender\n{rows}")
     record = audit_system(
         lambda history, model, rng: history.dense() > 0,
-        data=held.astype(float),
+        data=histories.astype(float),
         users=people,
         games=["local"],
         attacks=["attribute-bayes", "attribute-logistic", "attribute-knn", "attribute-svc"],
@@ -63,7 +63,7 @@ def test_the_best_attack_equals_naive_bayes_on_the_histories(tmp_path: Path) -> 
         for row in record.attacks
         if "AUC" in row.further and row.metric.startswith("gender")
     ]
-    reached = compute_bayes_auc(held, group, rng)
+    reached = compute_bayes_auc(histories, group, rng)
     assert reached > 0.75, reached
     assert max(found) > reached - 0.03, (found, reached)
     assert record.provenance.data is not None

@@ -67,7 +67,7 @@ def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
     single = [small_audit(seed=seed, trainings=1) for seed in (0, 1)]
     assert both.findings == single[0].findings
     for kind in ("attacks", "utility"):
-        for row, *parts in zip(*(getattr(each, kind) for each in (both, *single)), strict=True):
+        for row, *parts in zip(*(getattr(record, kind) for record in (both, *single)), strict=True):
             names = ("value", "ci_low", "ci_high")
             values, lows, highs = ([getattr(part, name) for part in parts] for name in names)
             over = combine_trainings(values, lows, highs, 0.95)
@@ -76,12 +76,12 @@ def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
             assert row.ci_low == pytest.approx(max(over.ci_low, 0.0))
             assert row.ci_high == pytest.approx(min(over.ci_high, 1.0))
     row = both.attacks[0]
-    guesses = [each.attacks[0].baseline for each in single]
+    guesses = [record.attacks[0].baseline for record in single]
     assert row.baseline == pytest.approx(np.mean(guesses))
     assert row.gain is not None
     assert row.gain.value == pytest.approx(row.value - row.baseline)
-    (popular,) = {each.baseline.value for each in both.utility[:1] if each.baseline}
-    beside = [each.utility[0].baseline for each in single]
+    (popular,) = {row.baseline.value for row in both.utility[:1] if row.baseline}
+    beside = [record.utility[0].baseline for record in single]
     assert popular == pytest.approx(np.mean([each.value for each in beside if each]))
 
 

@@ -162,19 +162,19 @@ def test_rating_errors_are_compared_with_means_per_user(noise: float) -> None:
     taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
     rated = (level + taste) * (rng.random((80, 30)) < 0.7)
     evaluation = UtilityTest(split=HoldOut.HELD_OUT_RATINGS)
-    held: Any = hold_out(evaluation, Interactions.create(rated), rng)
+    split: Any = hold_out(evaluation, Interactions.create(rated), rng)
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)
-    (result,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
-    predicted = baselines.predict_ratings(held.training_data, held.users, held.items)
-    ours = np.square(held.ratings - scores[held.users, held.items])
-    theirs = np.square(held.ratings - predicted)
+    (result,) = split.evaluate(target, Model(), confidence=0.95, rng=rng)
+    predicted = baselines.predict_ratings(split.training_data, split.users, split.items)
+    ours = np.square(split.ratings - scores[split.users, split.items])
+    theirs = np.square(split.ratings - predicted)
     assert result.baseline.name == baselines.MEANS
     assert result.baseline.value == pytest.approx(theirs.mean())
     assert theirs.mean() < 0.7 * result.random
     sums: dict[int, float] = {}
     gap = (ours - theirs).mean()
-    for user, each in zip(held.users.tolist(), ours - theirs, strict=True):
+    for user, each in zip(split.users.tolist(), ours - theirs, strict=True):
         sums[user] = sums.get(user, 0.0) + each - gap
     n, users = len(ours), len(sums)
     error = np.sqrt(users / (users - 1) * sum(x**2 for x in sums.values())) / n

@@ -131,20 +131,20 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
         plan = {"quick": quick}
         whole = vary(record, plan=plan, own=("it",) if own else ())
         glance = assess(whole, first, win(record, leak), skipped=skipped if open_ else ())
-        said = glance.advice
-        assert said.endswith(".")
-        assert all(part[0].isupper() for part in split_sentences(said))
-        assert ("claim epsilon" in said.lower()) == (f"{SCOPE}" in said and "Quote" not in said)
-        if "claim epsilon" in said.lower():
-            assert ("This audit was quick" in said) == quick
-            assert re.search(r"laim epsilon 2( \(instead of [19]\))? for", said), said
-        assert ("proof=" in said) <= own
+        text = glance.advice
+        assert text.endswith(".")
+        assert all(part[0].isupper() for part in split_sentences(text))
+        assert ("claim epsilon" in text.lower()) == (f"{SCOPE}" in text and "Quote" not in text)
+        if "claim epsilon" in text.lower():
+            assert ("This audit was quick" in text) == quick
+            assert re.search(r"laim epsilon 2( \(instead of [19]\))? for", text), text
+        assert ("proof=" in text) <= own
         if leak >= 0.3 and first.verdict is not Verdict.VIOLATED:
-            assert said.startswith(
+            assert text.startswith(
                 f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy the system'}"
             )
-        assert ("ithdraw the claim." in said) == (first.verdict is Verdict.VIOLATED)
-        assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
+        assert ("ithdraw the claim." in text) == (first.verdict is Verdict.VIOLATED)
+        assert ("Not assessed: leak (1 of 2" in text) == (open_ and leak < 0.5)
 
 
 def test_repairs_of_another_scope_state_their_limits(record: Record) -> None:
