@@ -55,17 +55,17 @@ NAMES = DATA["names"] | {
 PLACES = ("run", "verify", "list", "report", "compare", "estimate", "attack", "reproduce", "")
 
 
-def name_cases() -> Iterator[Case]:
+def make_name_cases() -> Iterator[Case]:
     """Every hostile name as the value of every option, and as the argument of every command."""
     for command, (end, options) in DATA["options"].items():
         for option, (name, value) in itertools.product(options.split(), NAMES.items()):
-            *some, before, last = (command, *end.split())
-            words = (*some, f"--{option}={value}", before, last)
+            *start, before, last = (command, *end.split())
+            words = (*start, f"--{option}={value}", before, last)
             yield Case(f"{command} --{option} {name}", words, REFUSED)
     for command, (name, value) in itertools.product(PLACES, NAMES.items()):
-        more = {"verify": ("--epsilon", "1"), "compare": ("nowhere",)}.get(command, ())
+        further = {"verify": ("--epsilon", "1"), "compare": ("nowhere",)}.get(command, ())
         codes = ANY if command == "list" and not value else REFUSED
-        yield Case(f"{command} {name}", (*filter(None, [command]), value, *more), codes)
+        yield Case(f"{command} {name}", (*filter(None, [command]), value, *further), codes)
 
 
 CLAIM = b'[[claim]]\nepsilon = 1.0\ndelta = 1e-5\nunit = "user"\nvantage = "server"\n'
@@ -94,26 +94,26 @@ TOKENS += [b"9" * 5000, b"a" * 3000, b"0x" + b"f" * 99]
 def mutate(content: bytes, rng: random.Random) -> bytes:
     """Content with one to three random changes."""
     for _ in range(rng.randint(1, 3)):
-        at, to = sorted(rng.randrange(len(content) + 1) for _ in range(2))
-        to = min(to, at + 64)
+        start, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+        end = min(end, start + 64)
         content = {
-            0: content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :],
-            1: content[:at] + content[to:],
-            2: content[:to] + content[at:],
-            3: content[:at] + rng.choice(TOKENS) + content[to:],
-            4: content[:at],
+            0: content[:start] + bytes([rng.randrange(256)]) + content[start + 1 :],
+            1: content[:start] + content[end:],
+            2: content[:end] + content[start:],
+            3: content[:start] + rng.choice(TOKENS) + content[end:],
+            4: content[:start],
         }[rng.choice([0, 0, 1, 2, 3, 3, 4])]
     return content
 
 
-def mutated(name: str, path: str, words: tuple[str, ...], count: int) -> Iterator[Case]:
+def vary_file(name: str, path: str, words: tuple[str, ...], count: int) -> Iterator[Case]:
     """Cases with a file that begins as it is on disk; ``words`` name it."""
     rng, content = random.Random(name), Path(path).read_bytes()
     for number in range(count):
         yield Case(f"{name} {number}", words, ANY, path, mutate(content, rng))
 
 
-def file_cases() -> Iterator[Case]:
+def make_file_cases() -> Iterator[Case]:
     """Bombs and changes of files of claims, plans, tables, events, scores and reports."""
     for kind, words in (
         ("claim", CLAIMED),
@@ -121,17 +121,17 @@ def file_cases() -> Iterator[Case]:
     ):
         for name, content in BOMBS.items():
             yield Case(f"{kind} {name}", words, REFUSED, f"{kind}.toml", content)
-        yield from mutated(kind, f"{kind}.toml", words, 80)
-    yield from mutated("table", "base.csv", ("doctor", "--data", "base.csv"), 120)
-    yield from mutated(
+        yield from vary_file(kind, f"{kind}.toml", words, 80)
+    yield from vary_file("table", "base.csv", ("doctor", "--data", "base.csv"), 120)
+    yield from vary_file(
         "users", "users.csv", ("doctor", "--data", "base.csv", "--users", "users.csv"), 60
     )
-    yield from mutated(
+    yield from vary_file(
         "event", "event.json", ("account", "--event", "event.json", "--delta", "1e-5"), 60
     )
-    yield from mutated("scores", "scores.npz", ("estimate", "scores.npz", "--epsilon", "1"), 60)
-    yield from mutated("report", "report/report.json", ("report", "report"), 60)
-    yield from mutated("compared", "report/report.json", ("compare", "report", "whole"), 40)
+    yield from vary_file("scores", "scores.npz", ("estimate", "scores.npz", "--epsilon", "1"), 60)
+    yield from vary_file("report", "report/report.json", ("report", "report"), 60)
+    yield from vary_file("compared", "report/report.json", ("compare", "report", "whole"), 40)
 
 
 CLAIMED = ("run", "os:nothing", "--claim", "claim.toml", "--data", "nowhere")
@@ -139,12 +139,12 @@ ATTACKED = ("attack", "recording", "--attacks", "interaction-reconstruction", "-
 ATTACKED += ("--jobs", "1", "--force", "--out", "attacked")
 
 
-def recording_cases() -> Iterator[Case]:
+def make_recording_cases() -> Iterator[Case]:
     """Changes of the files of a recording, and archives that are larger than they look."""
     first = "recording/rounds/1/"
     upload = next(Path(first).glob("uploads*")).name
     for path in ("recording/manifest.json", first + upload, "recording/truth.npz"):
-        yield from mutated(path, path, ATTACKED, 40)
+        yield from vary_file(path, path, ATTACKED, 40)
     shapes = [
         (1 << 20, 40, 5),
         (30, 1 << 22, 5),
@@ -156,11 +156,11 @@ def recording_cases() -> Iterator[Case]:
     for shape, dtype, name in itertools.product(
         shapes, ("<f4", "|O", "<U9", "<M8[s]"), ("gradient", "senders")
     ):
-        content = bomb(name, shape, dtype)
+        content = make_bomb(name, shape, dtype)
         yield Case(f"bomb {shape} {dtype} {name}", ATTACKED, ANY, first + "uploads-1.npz", content)
 
 
-def bomb(name: str, shape: tuple[int, ...], dtype: str) -> bytes:
+def make_bomb(name: str, shape: tuple[int, ...], dtype: str) -> bytes:
     """An archive whose array has at most 64 MB of zeros, and states another shape."""
     head, whole = io.BytesIO(), io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -182,7 +182,7 @@ def _write(n):
 """
 
 
-def callable_cases() -> Iterator[Case]:
+def make_callable_cases() -> Iterator[Case]:
     """Randomizers whose code does something else."""
     for (act, code), (form, text) in itertools.product(DATA["acts"].items(), DATA["forms"].items()):
         name = f"hostile_{act}_{form}".replace(" ", "_")
@@ -193,10 +193,10 @@ def callable_cases() -> Iterator[Case]:
 
 
 FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
-    "names": name_cases,
-    "files": file_cases,
-    "recordings": recording_cases,
-    "callables": callable_cases,
+    "names": make_name_cases,
+    "files": make_file_cases,
+    "recordings": make_recording_cases,
+    "callables": make_callable_cases,
 }
 
 
@@ -260,7 +260,7 @@ def judge(case: Case) -> str:
 
 
 @contextlib.contextmanager
-def prepared() -> Iterator[None]:
+def enter_folder() -> Iterator[None]:
     """Context manager: a new working directory with the files that are changed."""
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -275,7 +275,7 @@ def prepared() -> Iterator[None]:
 def main(wanted: list[str]) -> int:
     """Runs the families of cases; prints each fault, and the counts."""
     counts, slowest = Counter[str](), (0.0, "")
-    with prepared():
+    with enter_folder():
         for family, make in FAMILIES.items():
             for case in make() if not wanted or family in wanted else ():
                 started = time.monotonic()

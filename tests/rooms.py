@@ -19,7 +19,7 @@ FOLDERS = ("accountants", "attacks", "auditor", "reports", "src", "targets", "te
 KINDS = ("source", "tests")
 
 
-def code_lines(source: str) -> int:
+def count_code_lines(source: str) -> int:
     """Count lines that are neither blank nor a part of a docstring nor a comment alone."""
     lines = source.splitlines()
     skipped = {number for number, line in enumerate(lines, 1) if not line.strip()}
@@ -36,7 +36,7 @@ def code_lines(source: str) -> int:
     return len(lines) - len(skipped)
 
 
-def room_of(path: Path, rooms: set[str]) -> tuple[str, str]:
+def find_room(path: Path, rooms: set[str]) -> tuple[str, str]:
     """Return the innermost room of a file, and whether it is source or tests there.
 
     LookupError where no room holds it.
@@ -49,18 +49,18 @@ def room_of(path: Path, rooms: set[str]) -> tuple[str, str]:
     raise LookupError(f"No room of rooms.toml holds {path}. Add one, and lower another.")
 
 
-def counted(root: Path, rooms: set[str]) -> Counter[tuple[str, str]]:
+def count_rooms(root: Path, rooms: set[str]) -> Counter[tuple[str, str]]:
     """Code lines by room and kind."""
     counts: Counter[tuple[str, str]] = Counter()
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             if not path.is_symlink() and not any(part.is_symlink() for part in path.parents):
-                lines = code_lines(path.read_text(encoding="utf-8"))
-                counts[room_of(path.relative_to(root), rooms)] += lines
+                lines = count_code_lines(path.read_text(encoding="utf-8"))
+                counts[find_room(path.relative_to(root), rooms)] += lines
     return counts
 
 
-def exceeded(counts: Counter[tuple[str, str]], ceilings: dict[str, dict[str, int]]) -> list[str]:
+def list_excess(counts: Counter[tuple[str, str]], ceilings: dict[str, dict[str, int]]) -> list[str]:
     """One sentence for each room above its ceiling."""
     return [
         f"Expected at most {ceilings[room].get(kind, 0):,} code lines of {kind} in {room}, "
@@ -72,12 +72,12 @@ def exceeded(counts: Counter[tuple[str, str]], ceilings: dict[str, dict[str, int
 
 def main() -> int:
     ceilings = tomllib.loads((ROOT / "rooms.toml").read_text(encoding="utf-8"))
-    counts = counted(ROOT, set(ceilings))
+    counts = count_rooms(ROOT, set(ceilings))
     for kind in KINDS:
-        total = sum(lines for (_, of), lines in counts.items() if of == kind)
+        total = sum(lines for (_, side), lines in counts.items() if side == kind)
         ceiling = sum(room.get(kind, 0) for room in ceilings.values())
         print(f"{kind}: {total:,} code lines, ceilings {ceiling:,}")
-    sentences = exceeded(counts, ceilings)
+    sentences = list_excess(counts, ceilings)
     print(*sentences, sep="\n", end="\n" if sentences else "")
     return bool(sentences)
 

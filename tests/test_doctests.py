@@ -14,10 +14,10 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 SOURCES = {"fedrec_auditor": ROOT / "src" / "fedrec_auditor" / "__init__.py", **list_modules()}
-SHOWN = [name for name, path in SOURCES.items() if ">>> " in path.read_text(encoding="utf-8")]
+EXAMPLES = [name for name, path in SOURCES.items() if ">>> " in path.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_print_what_they_say(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -8,11 +8,11 @@ from tests import hostile
 
 
 def test_hostile_names_and_files_are_answered_in_a_line() -> None:
-    with hostile.prepared():
+    with hostile.enter_folder():
         cases = [
-            *islice(hostile.name_cases(), 0, None, 53),
-            *islice(hostile.file_cases(), 0, None, 29),
-            *islice(hostile.recording_cases(), 0, None, 29),
+            *islice(hostile.make_name_cases(), 0, None, 53),
+            *islice(hostile.make_file_cases(), 0, None, 29),
+            *islice(hostile.make_recording_cases(), 0, None, 29),
         ]
         faults = {case.name: fault for case in cases if (fault := hostile.judge(case))}
     assert len(cases) > 60
@@ -20,7 +20,7 @@ def test_hostile_names_and_files_are_answered_in_a_line() -> None:
 
 
 def test_a_fault_is_seen() -> None:
-    with hostile.prepared():
+    with hostile.enter_folder():
         right = hostile.Case("", ("list", "targets"))
         assert not hostile.judge(right)
         assert "exit code 0" in hostile.judge(hostile.Case("", right.words, hostile.REFUSED))

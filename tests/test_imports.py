@@ -32,7 +32,7 @@ def list_modules() -> dict[str, Path]:
 
 
 @functools.cache
-def trees() -> dict[str, ast.Module]:
+def parse_modules() -> dict[str, ast.Module]:
     """The parsed sources, by module."""
     return {
         name: ast.parse(path.read_text(encoding="utf-8")) for name, path in list_modules().items()
@@ -53,11 +53,11 @@ def list_imports(tree: ast.Module, known: set[str]) -> set[str]:
 
 def find_circle(graph: dict[str, set[str]]) -> list[str]:
     """Modules that remain if modules without imports from the others are removed repeatedly."""
-    left = {name: set(uses) for name, uses in graph.items()}
-    while done := [name for name, uses in left.items() if not uses & left.keys()]:
+    remaining = {name: set(uses) for name, uses in graph.items()}
+    while done := [name for name, uses in remaining.items() if not uses & remaining.keys()]:
         for name in done:
-            del left[name]
-    return sorted(left)
+            del remaining[name]
+    return sorted(remaining)
 
 
 def test_a_circle_is_found_wherever_it_is_hidden() -> None:
@@ -74,9 +74,9 @@ def test_a_circle_is_found_wherever_it_is_hidden() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    known = set(trees())
+    known = set(parse_modules())
     assert len(known) > 300
-    graph = {name: list_imports(tree, known) - {name} for name, tree in trees().items()}
+    graph = {name: list_imports(tree, known) - {name} for name, tree in parse_modules().items()}
     assert find_circle(graph) == []
 
 
@@ -114,7 +114,7 @@ def find_private(tree: ast.Module, importer: str) -> set[str]:
 def test_no_module_imports_what_is_private_to_another_folder() -> None:
     found = {
         (importer, name)
-        for importer, tree in trees().items()
+        for importer, tree in parse_modules().items()
         for name in find_private(tree, importer.removeprefix("fedrec_auditor."))
     }
     assert found == set()
@@ -145,7 +145,7 @@ def test_what_is_private_is_found() -> None:
 
 def test_no_public_class_name_is_defined_twice() -> None:
     found = defaultdict(list)
-    for name, tree in trees().items():
+    for name, tree in parse_modules().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)

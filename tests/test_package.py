@@ -36,12 +36,12 @@ def run_lines(code: str) -> str:
     return done.stdout.strip()
 
 
-def surface() -> Iterator[str]:
+def list_surface() -> Iterator[str]:
     """The lines of the file: names, options and fields that programs of others may rely on."""
     for module in map(import_module, MODULES):
         yield f"from {module.__name__} import"
         for name in sorted(module.__all__):
-            yield from described(name, getattr(module, name))
+            yield from describe(name, getattr(module, name))
     for name, command in sorted(typer.main.get_group(make_app()).commands.items()):
         yield f"auditor {name}"
         shown = [each for each in command.params if not getattr(each, "hidden", False)]
@@ -54,7 +54,7 @@ def surface() -> Iterator[str]:
     yield from sorted(f"    {point.group}: {point.name}" for point in points)
 
 
-def described(name: str, public: Any) -> Iterator[str]:
+def describe(name: str, public: Any) -> Iterator[str]:
     """A name with its parameters; below it the further attributes of a class."""
     if name == "InputError" or not callable(public):
         yield f"    {name}"
@@ -67,7 +67,7 @@ def described(name: str, public: Any) -> Iterator[str]:
 
 
 def test_the_public_surface_is_the_stored_one() -> None:
-    stored, found = STORED.read_text(encoding="utf-8").splitlines(), [*surface()]
+    stored, found = STORED.read_text(encoding="utf-8").splitlines(), [*list_surface()]
     assert stored == found, (
         "Expected the public names of tests/public_surface.txt, got others. If that is meant, run "
         "`python -m tests.test_package`, and say it in CHANGELOG.md. CONTRIBUTING.md (Versions) "
@@ -165,4 +165,4 @@ def test_a_signal_during_imports_is_one_line(ending: str) -> None:
 
 
 if __name__ == "__main__":
-    STORED.write_text("".join(f"{line}\n" for line in surface()), encoding="utf-8")
+    STORED.write_text("".join(f"{line}\n" for line in list_surface()), encoding="utf-8")

@@ -98,12 +98,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def plugged(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def plug_in(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "coin" not in FAMILIES["mechanisms"].list_names()
     monkeypatch.syspath_prepend(str(installed))
 
 
-@pytest.mark.usefixtures("plugged")
+@pytest.mark.usefixtures("plug_in")
 def test_its_members_are_listed_with_ours() -> None:
     for kind, name, value in (
         ("mechanisms", "coin", "their_members:Coin"),
@@ -115,7 +115,7 @@ def test_its_members_are_listed_with_ours() -> None:
         assert f"plug-in {value}" in line
 
 
-@pytest.mark.usefixtures("plugged")
+@pytest.mark.usefixtures("plug_in")
 def test_its_paper_is_one_folder(tmp_path: Path) -> None:
     """The recipe of docs/extending.md, installed: what lists, judges, runs and shows has it."""
     for kind, name in (
@@ -141,13 +141,13 @@ def test_its_paper_is_one_folder(tmp_path: Path) -> None:
     assert "Somebody: five rounds are enough" in (tmp_path / "out" / "report.html").read_text()
 
 
-@pytest.mark.usefixtures("plugged")
+@pytest.mark.usefixtures("plug_in")
 def test_settings_are_read_of_a_module_whose_annotations_are_no_texts() -> None:
     found: Any = make_mechanism("coin", ["p=0.8", "q=0.2"])
     assert (found.p, found.q) == (0.8, 0.2)
 
 
-@pytest.mark.usefixtures("plugged")
+@pytest.mark.usefixtures("plug_in")
 def test_its_members_keep_the_shipped_contracts() -> None:
     coin = FAMILIES["mechanisms"].load_class("coin")()
     bits = np.array([0, 1])
@@ -155,7 +155,7 @@ def test_its_members_keep_the_shipped_contracts() -> None:
     hold(TargetContract, TargetCase(FAMILIES["targets"].load_class("their-fcf")()))
 
 
-@pytest.mark.usefixtures("plugged")
+@pytest.mark.usefixtures("plug_in")
 def test_an_entry_point_that_is_no_class_is_refused() -> None:
     assert "no-class" in {point.name for point in entry_points(group="fedrec_auditor.targets")}
     with pytest.raises(InputError, match=r"'no-class' of their-members 1.0 .*not a class"):

@@ -22,7 +22,7 @@ MADE = {"PKG-INFO", "setup.cfg"}  # what setuptools adds to a source distributio
 BUILD = "import sys; from setuptools import build_meta as b; b.build_{}(sys.argv[1])"
 
 # Modules of the user's own, called like our folders and like what stands in them.
-THEIRS = {
+FOREIGN = {
     "reports/__init__.py": "raise RuntimeError('the reports of somebody else')",
     "targets/__init__.py": "KEEP = 0.7",
     "attacks.py": "raise RuntimeError('the attacks of somebody else')",
@@ -58,7 +58,7 @@ def list_packages() -> list[str]:
 
 
 @functools.cache
-def sources() -> set[str]:
+def list_sources() -> set[str]:
     """The files of the repository; outside of one, those that were installed from."""
     known = ROOT / "fedrec_auditor.egg-info" / "SOURCES.txt"
     listed = (
@@ -71,7 +71,7 @@ def sources() -> set[str]:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files alone, without links and modes: as Windows has them, or Python from a zip."""
     copy = tmp_path_factory.mktemp("clone") / "tree"
-    for name in sources():
+    for name in list_sources():
         assert not (ROOT / name).is_symlink(), name
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, copy / name)
@@ -100,23 +100,23 @@ def binaries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, text in THEIRS.items():
+    for name, text in FOREIGN.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path
 
 
-def files(wheel: Path) -> set[str]:
+def list_files(wheel: Path) -> set[str]:
     return set(ZipFile(wheel).namelist())
 
 
 def test_one_package_is_at_the_top_and_all_of_it_is_there(wheel: Path) -> None:
-    tops = {name.partition("/")[0] for name in files(wheel)}
+    tops = {name.partition("/")[0] for name in list_files(wheel)}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"fedrec_auditor"}
     assert len(tops) == 2
-    ours = {name for name in sources() if name.startswith(FOLDERS)}
+    ours = {name for name in list_sources() if name.startswith(FOLDERS)}
     ours |= {"__init__.py", "__main__.py", "flower.py", "py.typed"}
-    inside = {name for name in files(wheel) if name.startswith("fedrec_auditor/")}
+    inside = {name for name in list_files(wheel) if name.startswith("fedrec_auditor/")}
     assert inside == {f"fedrec_auditor/{name}" for name in ours}
     assert "reports/writers/templates/report.html.j2" in ours
 
@@ -128,20 +128,20 @@ def test_a_source_distribution_is_the_repository_and_builds_the_same_wheel(
         archive.extractall(tmp_path / "unpacked", filter="data")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     inside = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
-    assert {name for name in inside - MADE if ".egg-info" not in name} == sources()
+    assert {name for name in inside - MADE if ".egg-info" not in name} == list_sources()
     assert {"docs/glossary.md", "examples/own_torch.py", "tests/test_wheel.py"} <= inside
-    assert files(build("wheel", unpacked, tmp_path / "again")) == files(wheel)
+    assert list_files(build("wheel", unpacked, tmp_path / "again")) == list_files(wheel)
 
 
 def test_an_index_shows_where_to_go(wheel: Path) -> None:
     """No link of README needs the repository around it: each leads to a file of this version."""
-    (path,) = (name for name in files(wheel) if name.endswith("/METADATA"))
+    (path,) = (name for name in list_files(wheel) if name.endswith("/METADATA"))
     found = email.message_from_bytes(ZipFile(wheel).read(path))
     addresses = dict(line.split(", ", 1) for line in found.get_all("Project-URL", []))
     text, source = str(found.get_payload()), addresses["Repository"]
     ours = re.findall(rf"\]\({source}/(?:blob|raw)/v{found['Version']}/([^)]*)\)", text)
     assert re.findall(r"\]\((?!https://).*", text) == []
-    assert len({*ours} & sources()) == len({*ours}) > 20
+    assert len({*ours} & list_sources()) == len({*ours}) > 20
     assert f"![The first screen of the report]({source}/raw/" in text
     assert f"git clone {source} " in text
 

@@ -25,7 +25,7 @@ def test_each_rule_finds_its_breach(rule: str, tmp_path: Path, monkeypatch) -> N
     monkeypatch.setattr(wording, "ROOT", tmp_path)
     module = tmp_path / "module.py"
     module.write_text(f'"""{BREACHES[rule]}\n\n{PLAIN}\n"""\n', encoding="utf-8")
-    assert [kind for kind, _ in wording.breaches(module)] == [f"{rule} in docstring"]
+    assert [kind for kind, _ in wording.list_breaches(module)] == [f"{rule} in docstring"]
 
 
 def test_a_name_of_long_scope_is_found(tmp_path: Path, monkeypatch) -> None:
@@ -33,6 +33,6 @@ def test_a_name_of_long_scope_is_found(tmp_path: Path, monkeypatch) -> None:
     module = tmp_path / "module.py"
     gap = "\n" * 12
     module.write_text(f"def f():\n    found = 1{gap}    return found\n", encoding="utf-8")
-    assert [kind for kind, _ in wording.breaches(module)] == ["name"]
+    assert [kind for kind, _ in wording.list_breaches(module)] == ["name"]
     module.write_text("def f():\n    found = 1\n    return found\n", encoding="utf-8")
-    assert not [*wording.breaches(module)]
+    assert not [*wording.list_breaches(module)]

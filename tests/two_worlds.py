@@ -24,48 +24,47 @@ Draw = Callable[[int, int, np.random.Generator], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadUploads:
-    """Numbers that ``read`` makes of ``each`` messages of a client, one number per run.
+class UploadReader:
+    """Numbers that ``read`` makes of messages of a client, one number per message.
 
     ``histories`` are the client's ratings of all items in either world, (n_items,); ``broadcast``
-    is the server's. As many runs as have ``block`` messages are made at once.
+    is the server's. ``block`` messages are made at once.
     """
 
     system: Target
     histories: tuple[ArrayLike, ArrayLike]
     read: Callable[[Uploads], NDArray[Any]]
     broadcast: Broadcast | None = None
-    each: int = 1
     block: int = 1 << 14
 
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """The numbers of ``size`` runs, (size,)."""
+        """Numbers of ``size`` runs, (size,)."""
         history = Interactions.create(np.array([self.histories[world]]), name="neighbours")
-        upload, each = partial(self.system.upload, history, self.broadcast, rng), self.each
-        return in_blocks(size, self.block // each, lambda runs: self.read(upload(runs * each)))
+        upload = partial(self.system.upload, history, self.broadcast, rng)
+        return draw_in_blocks(size, self.block, lambda runs: self.read(upload(runs)))
 
 
-def in_blocks(size: int, block: int, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
-    """``draw`` of ``size`` runs, ``block`` of them at a time."""
+def draw_in_blocks(size: int, block: int, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+    """Numbers that ``draw`` makes of ``size`` runs, ``block`` of them at a time."""
     block = max(1, block)
     runs = (min(block, size - start) for start in range(0, size, block))
     return np.concatenate([draw(count) for count in runs])
 
 
-def stated(system: Target, population: Population, entry: str) -> Claim:
-    """The claim of the paper's ``entry`` about this system."""
+def get_claim(system: Target, population: Population, entry: str) -> Claim:
+    """Claim of the paper's ``entry`` about this system."""
     paper = find_paper(type(system).__module__)
     assert paper is not None
     return paper.get_claim(paper.get_entry(entry), system, population).claim
 
 
-def shown(draw: Draw, scope: Scope, samples: int, *, delta: float = 0.0, seed: int = 1) -> float:
-    """The lower bound on epsilon of ``samples`` runs in either world, at 95%."""
+def measure_bound(draw: Draw, scope: Scope, samples: int, *, seed: int = 1) -> float:
+    """Lower bound on epsilon of ``samples`` runs in either world, at 95%."""
     measured = measure_bounds(
         Worlds(names=("one", "other"), scope=scope, draw=draw, statistic_name="a number"),
         (),
         JointBinomial(),
-        delta=delta,
+        delta=0.0,
         confidence=0.95,
         samples=samples,
         rng=np.random.default_rng(seed),

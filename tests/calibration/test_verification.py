@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper
 from fedrec_auditor.auditor.worlds.measure import measure_bounds
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 from tests.contracts.worlds import gaussian
-from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
+from tests.specimens.randomizer import Randomizer, get_rate, make_flip, make_k_ary, make_one_hot
 
 pytestmark = pytest.mark.calibration
 RUNS = 400
@@ -101,7 +101,7 @@ def reveal_at_delta(epsilon: float, delta: float) -> Randomizer:
     """Reveals the input with probability delta, and otherwise responds at random."""
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
-        said = np.where(rng.random(size) < rate(epsilon), x, 1 - x)
+        said = np.where(rng.random(size) < get_rate(epsilon), x, 1 - x)
         return np.where(rng.random(size) < delta, 2 + x, said)
 
     return call
@@ -115,27 +115,27 @@ def respond_rarely(epsilon: float, share: float) -> Randomizer:
     """
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
-        said = np.where(rng.random(size) < rate(epsilon), 2 + x, 3 - x)
+        said = np.where(rng.random(size) < get_rate(epsilon), 2 + x, 3 - x)
         return np.where(rng.random(size) < share, said, rng.integers(2, size=size))
 
     return call
 
 
 HONEST = {
-    "randomized response 0.5": Honest(call=response(0.5), epsilon=0.5),
-    "randomized response 1": Honest(call=response(1.0), epsilon=1.0),
-    "randomized response 3": Honest(call=response(3.0), epsilon=3.0),
-    "randomized response 1, 1,000 draws": Honest(call=response(1.0), epsilon=1.0, samples=1_000),
+    "randomized response 0.5": Honest(call=make_flip(0.5), epsilon=0.5),
+    "randomized response 1": Honest(call=make_flip(1.0), epsilon=1.0),
+    "randomized response 3": Honest(call=make_flip(3.0), epsilon=3.0),
+    "randomized response 1, 1,000 draws": Honest(call=make_flip(1.0), epsilon=1.0, samples=1_000),
     "randomized response 1, a million draws": Honest(
-        call=response(1.0), epsilon=1.0, samples=1_000_000
+        call=make_flip(1.0), epsilon=1.0, samples=1_000_000
     ),
     "revealed at delta 0.05": Honest(call=reveal_at_delta(1.0, 0.05), epsilon=1.0, delta=0.05),
     "Laplace 1": Honest(call=laplace(1.0), epsilon=1.0),
     "10-ary response 2, 10 inputs": Honest(
-        call=k_ary(10, 2.0), epsilon=2.0, inputs=tuple(range(10))
+        call=make_k_ary(10, 2.0), epsilon=2.0, inputs=tuple(range(10))
     ),
     "one-hot of 16 entries, 3 inputs": Honest(
-        call=one_hot(16, 2.0), epsilon=2.0, inputs=(0, 1, 2), samples=10_000
+        call=make_one_hot(16, 2.0), epsilon=2.0, inputs=(0, 1, 2), samples=10_000
     ),
     "Gaussian at delta 1e-3": Honest(
         call=normal(1.0), epsilon=gaussian(1.0).truth(1e-3), delta=1e-3
@@ -146,7 +146,7 @@ HONEST = {
     "discrete Laplace 1": Honest(call=two_sided_geometric, epsilon=1.0),
     "Laplace on 4 entries": Honest(call=laplace_vector, epsilon=1.0, samples=10_000),
     "2,000-ary response 3, of values seen seldom": Honest(
-        call=k_ary(2_000, 3.0), epsilon=3.0, inputs=(0, 1, 2)
+        call=make_k_ary(2_000, 3.0), epsilon=3.0, inputs=(0, 1, 2)
     ),
     "a rare response of 1 beside noise": Honest(call=respond_rarely(1.0, 2e-3), epsilon=1.0),
     "geometric tails, a grid of 2^-20": Honest(
@@ -196,7 +196,7 @@ def test_rare_certain_leaks_are_found(share: float, samples: int) -> None:
     """At least 99 of 100 verifications find the leak above a claim of 1."""
 
     def leaky(x: int, rng: np.random.Generator, size: int) -> Any:
-        return np.where(rng.random(size) < share, 2 + x, response(1.0)(x, rng, size))
+        return np.where(rng.random(size) < share, 2 + x, make_flip(1.0)(x, rng, size))
 
     honest = Honest(call=leaky, epsilon=math.inf, samples=samples)
     found = sum(bound > 1.2 for bound in iter_bounds(honest, 100, seed=12))
@@ -217,7 +217,7 @@ def rounded_laplace(x: int, rng: np.random.Generator, size: int) -> Any:
     return np.round((x + rng.laplace(size=size)) * 16) / 16
 
 
-@pytest.mark.parametrize("call", [response(1.0), rounded_laplace, two_sided_geometric])
+@pytest.mark.parametrize("call", [make_flip(1.0), rounded_laplace, two_sided_geometric])
 def test_false_alarms_of_whole_verifications(call: Randomizer) -> None:
     """No check fails, although each may fail once in a million verifications."""
     runs = 250
@@ -234,7 +234,7 @@ def test_false_alarms_of_whole_verifications(call: Randomizer) -> None:
 def add_epoch_and_walk(x: int, rng: np.random.Generator, calls: Iterator[int]) -> Any:
     """A report at epsilon 1 with an epoch, and with a number that drifts beneath its noise."""
     call = next(calls)
-    said = x if rng.random() < rate(1.0) else 1 - x
+    said = x if rng.random() < get_rate(1.0) else 1 - x
     return call // 500 % 7, said, float(np.sin(call / 900) + rng.normal())
 
 
@@ -245,7 +245,7 @@ def add_epoch_to_batches(
     epoch = next(calls) // 500 % 7 if each == 1 else 0
     outputs = np.fromiter((next(calls) for _ in range(size)), np.int64, size)
     marks = np.full(size, epoch) if each == 1 else outputs // each % 7
-    said = np.where(rng.random(size) < rate(1.0), x, 1 - x)
+    said = np.where(rng.random(size) < get_rate(1.0), x, 1 - x)
     return np.stack([marks, said], axis=1)
 
 
@@ -281,7 +281,7 @@ def test_false_alarms_of_outputs_that_drift(name: str) -> None:
 
 
 FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {
-    "randomized response, claim 1": (lambda e: Honest(call=response(e), epsilon=e), 1.0),
+    "randomized response, claim 1": (lambda e: Honest(call=make_flip(e), epsilon=e), 1.0),
     "Laplace, claim 1": (lambda e: Honest(call=laplace(e), epsilon=e), 1.0),
     "Gaussian, claim 2 at delta 1e-3": (
         lambda e: Honest(call=normal(shift(e, 1e-3)), epsilon=e, delta=1e-3),

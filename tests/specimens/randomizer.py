@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.losses.divergences import compute_gaussian_delta
 # ``f(x, rng, size)``, or ``f(x, rng)`` for one report at a time.
 Randomizer = Callable[..., Any]
 
-# Real outputs are reported in whole steps; see ``on_grid``.
+# Real outputs are reported in whole steps; see ``snap``.
 STEP = 2.0**-20
 
 
@@ -66,7 +66,7 @@ class Innocent:
         return {"epsilon": 1.0, "inputs": self.inputs}
 
 
-def on_grid(value: ArrayLike) -> NDArray[np.float64]:
+def snap(value: ArrayLike) -> NDArray[np.float64]:
     """Whole steps: any report may come of any input, as over the reals.
 
     Left as doubles, sums of an input and a noise have last bits that tell the input. A step of
@@ -76,9 +76,9 @@ def on_grid(value: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.round(np.asarray(value, dtype=np.float64) / STEP) * STEP)
 
 
-def laplace(scale: float) -> Randomizer:
+def make_laplace(scale: float) -> Randomizer:
     """Laplace noise on a number, or on each of a vector."""
-    return lambda x, rng, size: on_grid(x + rng.laplace(0.0, scale, (size, *np.shape(x))))
+    return lambda x, rng, size: snap(x + rng.laplace(0.0, scale, (size, *np.shape(x))))
 
 
 def flip(bits: ArrayLike, epsilon: float, rng: np.random.Generator, size: Any = None) -> Any:
@@ -86,29 +86,29 @@ def flip(bits: ArrayLike, epsilon: float, rng: np.random.Generator, size: Any = 
     return np.asarray(bits) ^ (rng.random(size) < 1.0 / (1.0 + math.exp(epsilon)))
 
 
-def rate(epsilon: float) -> float:
+def get_rate(epsilon: float) -> float:
     """e^eps / (1 + e^eps)."""
     return 1.0 / (1.0 + math.exp(-epsilon))
 
 
-def response(epsilon: float) -> Randomizer:
+def make_flip(epsilon: float) -> Randomizer:
     """Randomized response on a bit."""
-    return lambda x, rng, size: np.where(rng.random(size) < rate(epsilon), x, 1 - x)
+    return lambda x, rng, size: np.where(rng.random(size) < get_rate(epsilon), x, 1 - x)
 
 
-def k_ary(k: int, epsilon: float) -> Randomizer:
+def make_k_ary(k: int, epsilon: float) -> Randomizer:
     """The truth, or any of k categories."""
     p = math.expm1(epsilon) / (math.exp(epsilon) + k - 1)
     return lambda x, rng, size: np.where(rng.random(size) < p, x, rng.integers(k, size=size))
 
 
-def one_hot(k: int, epsilon: float) -> Randomizer:
+def make_one_hot(k: int, epsilon: float) -> Randomizer:
     """One bit a category, each flipped at half of epsilon."""
-    p = rate(epsilon / 2)
+    p = get_rate(epsilon / 2)
     return lambda x, rng, size: rng.random((size, k)) < np.where(np.arange(k) == x, p, 1 - p)
 
 
-def piecewise(epsilon: float, swap: bool = False) -> Randomizer:
+def make_piecewise(epsilon: float) -> Randomizer:
     """Wang et al. 2019, Algorithm 2, which takes anything and means [-1, 1]."""
     e = np.exp(epsilon / 2)
     c = (e + 1) / (e - 1)
@@ -116,21 +116,17 @@ def piecewise(epsilon: float, swap: bool = False) -> Randomizer:
     def randomize(x: float, rng: np.random.Generator, size: int) -> Any:
         left = (c + 1) / 2 * x - (c - 1) / 2
         u, w = rng.random(size), rng.random(size) * (c + 1)
-        if swap:
-            lower = rng.random(size) < (left + c) / (c + 1)
-            tails = np.where(lower, u * (left + c) - c, left + c - 1 + u * (1 - left))
-        else:
-            tails = np.where(w < left + c, w - c, w - c + (c - 1))
+        tails = np.where(w < left + c, w - c, w - c + (c - 1))
         return np.where(rng.random(size) < e / (e + 1), left + u * (c - 1), tails)
 
     return randomize
 
 
-def gaussian_epsilon(mu: float, delta: float) -> float:
+def solve_epsilon(mu: float, delta: float) -> float:
     """The exact epsilon at delta of two unit normals ``mu`` apart."""
     return float(brentq(lambda e: compute_gaussian_delta(mu, e) - delta, 0.0, 1e3))
 
 
-def gaussian_mu(epsilon: float, delta: float) -> float:
+def solve_mu(epsilon: float, delta: float) -> float:
     """How far apart two unit normals may be at (epsilon, delta)."""
     return float(brentq(lambda mu: compute_gaussian_delta(mu, epsilon) - delta, 1e-6, 1e3))

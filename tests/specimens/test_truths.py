@@ -12,7 +12,7 @@ from dp_accounting import get_epsilon_gaussian
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from tests.specimens.randomizer import Randomizer, gaussian_epsilon, gaussian_mu
+from tests.specimens.randomizer import Randomizer, solve_epsilon, solve_mu
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 
 # They change only where a specimen does.
@@ -27,7 +27,7 @@ STATED = [
 MEASURED = [row for row in STATED if row[3] < 6]
 
 
-def outcomes(draws: list[NDArray[Any]]) -> NDArray[np.int64]:
+def count_outcomes(draws: list[NDArray[Any]]) -> NDArray[np.int64]:
     """Counts of (inputs, outcomes); many values fall into bins, a vector's by its corners."""
     flat = np.concatenate(draws).reshape(len(draws) * len(draws[0]), -1)
     if len(np.unique(flat[:5000], axis=0)) > 100:
@@ -50,7 +50,7 @@ def test_the_stated_epsilon_is_what_counts_show(
     sampler = Sampler.wrap(randomizer)
     size = 100_000 if sampler.takes_size else 20_000
     rngs = np.random.default_rng(11).spawn(len(inputs))
-    counts = outcomes([sampler.draw(x, r, size) for x, r in zip(inputs, rngs, strict=True)])
+    counts = count_outcomes([sampler.draw(x, r, size) for x, r in zip(inputs, rngs, strict=True)])
     pairs = np.array(list(itertools.permutations(range(len(inputs)), 2)))
     a, b = counts[pairs[:, 0]], counts[pairs[:, 1]]
     frequent = np.minimum(a, b) >= 100
@@ -63,18 +63,18 @@ def test_the_stated_epsilon_is_what_counts_show(
 def test_gaussian_epsilons_by_another_library() -> None:
     for name, specimen in RANDOMIZERS.items():
         if "Gaussian at" in name or "variance" in name:
-            mu = gaussian_mu(specimen.truth, specimen.delta)
+            mu = solve_mu(specimen.truth, specimen.delta)
             other = get_epsilon_gaussian(1 / mu, specimen.delta)
             assert other == pytest.approx(specimen.truth, rel=1e-6)
-    assert get_epsilon_gaussian(1 / gaussian_mu(1.0, 1e-5), 1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert gaussian_epsilon(gaussian_mu(7.0, 0.3), 0.3) == pytest.approx(7.0)
+    assert get_epsilon_gaussian(1 / solve_mu(1.0, 1e-5), 1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert solve_epsilon(solve_mu(7.0, 0.3), 0.3) == pytest.approx(7.0)
 
 
 def test_delta_for_each_coordinate_by_enumeration() -> None:
     """All 4^8 reports: the twin keeps (1, 0.01), the broken one keeps no epsilon at 0.01."""
     keep = 1 / (1 + math.exp(-1 / 8))
 
-    def laws(delta: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    def get_laws(delta: float) -> tuple[NDArray[Any], NDArray[Any]]:
         zero = np.array([(1 - delta) * keep, (1 - delta) * (1 - keep), delta, 0.0])
         one = zero[[1, 0, 3, 2]]
         first = second = np.ones(1)
@@ -82,9 +82,9 @@ def test_delta_for_each_coordinate_by_enumeration() -> None:
             first, second = np.outer(first, zero).ravel(), np.outer(second, one).ravel()
         return first, second
 
-    p, q = laws(0.01 / 8)
+    p, q = get_laws(0.01 / 8)
     assert np.maximum(p - math.e * q, 0).sum() <= 0.01
-    p, q = laws(0.01)
+    p, q = get_laws(0.01)
     assert p[q == 0].sum() > 0.07
 
 

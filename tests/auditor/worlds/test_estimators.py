@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, make_cuts
 from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
-from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
+from tests.specimens.randomizer import Randomizer, get_rate, make_flip, make_k_ary, make_one_hot
 
 SCORES = nps.arrays(
     np.float64,
@@ -113,7 +113,7 @@ def test_the_curve_equals_the_bounds(delta: float) -> None:
 # Its confidence is simulated in tests/calibration/test_verification.py; the confidence of its limit
 # is enumerated in tests/auditor/worlds/test_guesses.py.
 
-RESPONSE = response(1.0)
+RESPONSE = make_flip(1.0)
 
 
 def measure(
@@ -188,14 +188,14 @@ def noise_of_two_sizes(x: int, rng: np.random.Generator, size: int) -> Any:
 
 def between_lines(x: int, rng: np.random.Generator, size: int) -> Any:
     """Uniform on [0, 8), with more mass on even or odd units, which no half-line distinguishes."""
-    unit = 2 * rng.integers(4, size=size) + (rng.random(size) < (rate(1.0) if x else rate(-1.0)))
+    unit = 2 * rng.integers(4, size=size) + (rng.random(size) < get_rate(1.0 if x else -1.0))
     return unit + rng.random(size)
 
 
 def parity(x: int, rng: np.random.Generator, size: int) -> Any:
     """The product of two entries' signs reveals the input with odds e^2; no single entry does."""
     output = rng.normal(size=(size, 6))
-    sign = np.where(rng.random(size) < rate(2.0), 1, -1) * (2 * x - 1)
+    sign = np.where(rng.random(size) < get_rate(2.0), 1, -1) * (2 * x - 1)
     output[:, 4] = np.abs(output[:, 4]) * np.sign(output[:, 1]) * sign
     return output
 
@@ -209,7 +209,7 @@ def many_entries(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def word(x: int, rng: np.random.Generator, size: int) -> Any:
-    return np.where(rng.random(size) < rate(1.0), *(("no", "yes"), ("yes", "no"))[x])
+    return np.where(rng.random(size) < get_rate(1.0), *(("no", "yes"), ("yes", "no"))[x])
 
 
 def word_pairs(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -220,10 +220,10 @@ def word_pairs(x: int, rng: np.random.Generator, size: int) -> Any:
     ("randomizer", "min_epsilon"),
     [
         (word, 0.93),
-        (one_hot(6, 1.0), 0.8),
-        (one_hot(80, 4.0), 3.4),
-        (k_ary(10, 1.0), 0.9),
-        (k_ary(500, 4.0), 3.3),
+        (make_one_hot(6, 1.0), 0.8),
+        (make_one_hot(80, 4.0), 3.4),
+        (make_k_ary(10, 1.0), 0.9),
+        (make_k_ary(500, 4.0), 3.3),
         (noise_of_two_sizes, 2.0),
         (between_lines, 0.9),
         (parity, 1.7),
@@ -309,8 +309,8 @@ def test_the_witness_states_the_observed_event() -> None:
     witness = found.witness
     assert (witness.input_a, witness.input_b) in {("0", "1"), ("1", "0")}
     assert witness.output == f"output in {{{witness.input_a}}}"
-    assert witness.probability_a == pytest.approx(rate(1.0), abs=0.01)
-    assert witness.probability_b == pytest.approx(rate(-1.0), abs=0.01)
+    assert witness.probability_a == pytest.approx(get_rate(1.0), abs=0.01)
+    assert witness.probability_b == pytest.approx(get_rate(-1.0), abs=0.01)
     assert "gave this output" in witness.note
     assert f"if output in {{{witness.input_b}}}. " in witness.note
     nothing = measure(lambda x, rng, size: np.zeros(size))

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteLaplac
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace, SnappedLaplace
 from tests.auditor.verification.checks.evidence import collect
 from tests.points import later
-from tests.specimens.randomizer import piecewise
+from tests.specimens.randomizer import make_piecewise
 
 Rng = np.random.Generator
 
@@ -266,7 +266,7 @@ def test_inversion_detects_inputs_that_differ_in_the_last_place() -> None:
 
 
 def test_bounded_mechanisms_leak_as_well() -> None:
-    found = run_check(piecewise(1.0), (0.0, 1.0))
+    found = run_check(make_piecewise(1.0), (0.0, 1.0))
     assert found.status is CheckStatus.FAILED
 
 

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     find_clock_columns,
 )
 from tests.auditor.verification.checks.evidence import collect
-from tests.specimens.randomizer import response
+from tests.specimens.randomizer import make_flip
 
 # Input of each output: two inputs in turn, four outputs per call.
 PLACES = np.repeat([*[0, 1] * 33, 0], 4)
@@ -74,7 +74,7 @@ def test_memoised_outputs_are_found() -> None:
 @pytest.mark.parametrize(
     "f",
     [
-        response(1.0),
+        make_flip(1.0),
         lambda x, rng, size: x + rng.laplace(size=size),
         lambda x, rng: x + rng.geometric(0.5) - rng.geometric(0.5),
         lambda x, rng, size: np.stack([rng.integers(0, 3, size), rng.integers(0, 2, size)], 1),
@@ -97,9 +97,9 @@ def test_an_own_generator_is_not_a_fault() -> None:
 
 def test_rare_outputs_are_not_evidence() -> None:
     """At epsilon 20 no answer is false; at 6 one or two are, sometimes at equal positions."""
-    assert check_determinism(collect(response(20.0), epsilon=20.0)).status is CheckStatus.NOT_RUN
+    assert check_determinism(collect(make_flip(20.0), epsilon=20.0)).status is CheckStatus.NOT_RUN
     for seed in range(100):
-        found = check_determinism(collect(response(6.0), epsilon=6.0, samples=3840, seed=seed))
+        found = check_determinism(collect(make_flip(6.0), epsilon=6.0, samples=3840, seed=seed))
         assert found.status is not CheckStatus.FAILED
 
 

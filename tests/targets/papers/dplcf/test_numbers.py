@@ -16,7 +16,7 @@ from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.collected_bits import FlippedItemKnn, get_first_item_bits
 from fedrec_auditor.targets.papers.dplcf.jaccard import make_flip_matrix
 from fedrec_auditor.targets.papers.dplcf.systems import DplcfAp
-from tests.two_worlds import ReadUploads, shown
+from tests.two_worlds import UploadReader, measure_bound
 
 PAPER = Paper.load("fedrec_auditor.targets.papers.dplcf")
 
@@ -65,9 +65,9 @@ def test_equation_11_has_four_wrong_entries_and_inverts_nothing() -> None:
 SCOPE = make_local_scope(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 
 
-def get_bit(system: FlippedItemKnn) -> ReadUploads:
+def get_bit(system: FlippedItemKnn) -> UploadReader:
     """The bit for item 0, which only the user of world 0 has; both users have item 1."""
-    return ReadUploads(
+    return UploadReader(
         system=system,
         histories=([1.0, 1.0], [0.0, 1.0]),
         read=lambda uploads: get_first_item_bits(uploads.components)[:, 0].astype(np.int64),
@@ -76,10 +76,10 @@ def get_bit(system: FlippedItemKnn) -> ReadUploads:
 
 def test_eighty_uploads_per_world_refute_an_epsilon_of_1() -> None:
     """Half of them select the rule. Ten zeros suffice, and a third of the uploads have one."""
-    assert min(shown(get_bit(DplcfAp()), SCOPE, 80, seed=seed) for seed in range(20)) > 1.0
+    assert min(measure_bound(get_bit(DplcfAp()), SCOPE, 80, seed=seed) for seed in range(20)) > 1.0
 
 
 def test_the_condition_holds_and_the_claim_does_not() -> None:
     """Entry 6: p = .9, q = p/e keeps p/q = e, yet epsilon is ln((1-q)/(1-p)) = 1.90."""
     system = DplcfAp(keep=0.9)
-    assert 1.8 < shown(get_bit(system), SCOPE, 100_000) < math.log((1 - 0.9 / math.e) / 0.1)
+    assert 1.8 < measure_bound(get_bit(system), SCOPE, 100_000) < math.log((1 - 0.9 / math.e) / 0.1)

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
-from tests.two_worlds import ReadUploads, shown, stated
+from tests.two_worlds import UploadReader, get_claim, measure_bound
 
 DATA = Synthetic(n_users=6, n_items=9, profile=4).load()
 
@@ -284,13 +284,13 @@ def test_lower_bounds_exceed_the_claims(
 ) -> None:
     unit = Unit.COORDINATE if entry == "30" else Unit.USER
     scope = make_local_scope(unit, Vantage.SERVER, Horizon.ROUND)
-    bound = shown(ReadUploads(system=system, **draw), scope, 4_000)
-    assert bound > max(min_epsilon, stated(system, USERS, entry).epsilon)
+    bound = measure_bound(UploadReader(system=system, **draw), scope, 4_000)
+    assert bound > max(min_epsilon, get_claim(system, USERS, entry).epsilon)
 
 
 @pytest.mark.parametrize("system", [ALL_ROWS, replace(ALL_ROWS, norm="l2")])
 def test_one_number_stays_within_its_budget(system: FedGnn) -> None:
     scope = make_local_scope(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
-    draw = ReadUploads(system=system, histories=RATED, read=get_first_number, broadcast=ONE)
-    claimed = stated(system, USERS, "29").epsilon
-    assert 0.5 * claimed < shown(draw, scope, 20_000) <= claimed
+    draw = UploadReader(system=system, histories=RATED, read=get_first_number, broadcast=ONE)
+    claimed = get_claim(system, USERS, "29").epsilon
+    assert 0.5 * claimed < measure_bound(draw, scope, 20_000) <= claimed

@@ -38,7 +38,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import ma
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
 from tests.targets.papers.tables import draw_stars, make_data
-from tests.two_worlds import ReadUploads
+from tests.two_worlds import UploadReader
 
 LARGE = Population(n_users=70_000, n_items=10_000)
 
@@ -288,7 +288,7 @@ def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -
         sent = uploads.components["items"].to_dense(np.arange(len(uploads.users)))
         return np.log(np.square(sent[:, 2:].astype(float) - first[2:]).mean(axis=(1, 2)))
 
-    draw = ReadUploads(
+    draw = UploadReader(
         system=system,
         histories=(two, single),
         read=noise_alone,
