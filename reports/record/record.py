@@ -243,7 +243,7 @@ class Sweep(SweepContents):
         return (say.escape_controls(text) + "\n").encode()
 
     def figure(self) -> Picture:
-        """Draws the sweep: utility against the gain of attacks over guessing, and against epsilon."""
+        """Draws utility against the gain of attacks over guessing, and against epsilon."""
         systems, note = frontier.make_frontiers(self), frontier.describe_unmeasured(self)
         return Picture(
             sweep_figure.draw_sweep(systems, note),
