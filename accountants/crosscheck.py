@@ -84,9 +84,9 @@ def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
         least = compute_min_epsilon(event, bound.delta)
         if bound.epsilon < least - _SLACK * max(1.0, least) or math.isnan(bound.epsilon):
             raise AuditError(
-                f"Expected an upper bound on epsilon of at least {least:.9g} at delta="
+                f"Expected an upper bound on epsilon >= the lower bound {least:.9g} at delta="
                 f"{bound.delta:.3g} for {event}, got {bound.epsilon:.9g} from {bound.source}. One "
-                "of the two calculations is wrong. Report it, and trust neither."
+                "of the two bounds is wrong. Report it, and trust neither."
             )
 
 

@@ -57,7 +57,7 @@ class Uploads:
             if len(component) != len(self.users):
                 raise InputError(
                     f"Expected {len(self.users)} messages in the component {name!r}, one per "
-                    f"sender, got {len(component)}. Give one message per user."
+                    f"sender, got {len(component)}. Give one message per sender."
                 )
 
 

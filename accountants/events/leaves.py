@@ -106,7 +106,7 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
         if not 0 <= self.sampling_probability <= 1:
             raise InputError(
                 f"Expected sampling_probability in [0, 1], got {self.sampling_probability!r}. "
-                "Give the probability that the mechanism runs."
+                "Give the probability that the sampling lets the mechanism run."
             )
 
 
@@ -279,7 +279,7 @@ def list_supported_leaves(
             known = ", ".join(kind.__name__ for kind in (*mechanisms, *sampling))
             raise InputError(
                 f"Expected an event that {name} supports, got {type(leaf).__name__}. "
-                f"It supports {known}. Use another accountant."
+                f"{name} supports {known}. Use another accountant."
             )
         check_parameters(leaf)
         inner, drawn = sampling.get(type(leaf)), getattr(leaf, "event", None)

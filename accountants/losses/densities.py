@@ -379,8 +379,8 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
             raise InputError(
-                f"Expected a grid step of {1e4 * RELATIVE_TOLERANCE} times the output or more, got "
-                f"{term.step} at output {term.anchor}. Output the integer index of the grid point."
+                f"Expected a grid step of noise >= {1e4 * RELATIVE_TOLERANCE} times the output, "
+                f"got {term.step} at {term.anchor}. Output the integer index of the grid point."
             )
         fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.anchor)))
         lattice = next(fits, None)

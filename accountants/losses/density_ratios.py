@@ -191,7 +191,7 @@ class _Stretches:
         if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
             raise InputError(
                 f"Expected densities with shapes x intervals <= {8 * _MOST_ENTRIES}, got "
-                f"{len(shapes)} x {len(low)}. Compare fewer inputs, or branch less on draws."
+                f"{len(shapes)} x {len(low)}. Compare fewer inputs, or use fewer branches."
             )
         centre, curve = (np.array(column)[:, None] for column in zip(*shapes, strict=True))
         rising = np.where(curve > 0.0, centre >= high, centre > 0.0)

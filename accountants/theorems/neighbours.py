@@ -321,6 +321,6 @@ def count_anonymity_set(n_users: int, colluding: float = 0.0) -> int:
     if n_users < 1 or not 0.0 <= colluding < 1.0:
         raise InputError(
             f"Expected n_users >= 1 and colluding in [0, 1), got n_users={n_users!r}, "
-            f"colluding={colluding!r}. Give the fraction of users who collude."
+            f"colluding={colluding!r}. Give n_users, and the fraction of them who collude."
         )
     return max(1, n_users - math.ceil(colluding * n_users - 1e-9))

@@ -202,7 +202,7 @@ class OutputDistribution:
             if shape != self.domain.shape:
                 raise InputError(
                     f"Expected one input of shape {self.domain.shape}, got shape {shape}. "
-                    "Give each input by itself."
+                    "Give one input, not a batch."
                 )
         return value
 

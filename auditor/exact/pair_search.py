@@ -576,6 +576,6 @@ class DivergenceSearch(PairSearch):
         for mass, value in zip(masses, (a, b), strict=True):
             if mass > 1.0 + 1e-6:
                 raise InputError(
-                    f"Expected probabilities that sum to 1, got at least {mass:.9g} under the "
-                    f"input {format_value(value)}. Correct the normaliser of log_prob."
+                    f"Expected probabilities that sum to 1, got a sum of at least {mass:.9g} under "
+                    f"the input {format_value(value)}. Correct the normaliser of log_prob."
                 )

@@ -343,7 +343,7 @@ def get_weighted_rocs(
     if np.isnan(scores).any():
         raise InputError("Expected scores without NaN, got NaN. Let the attack return numbers.")
     if members.all() or not members.any():
-        raise InputError("Expected members and non-members, got only one kind. Add candidates.")
+        raise InputError("Expected members and non-members, got one kind only. Add the other kind.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)

@@ -207,7 +207,7 @@ def _judge(paper: Paper, entry: PaperEntry) -> CatalogueRow:
     computed = paper.compute_numbers(entry)
     if finding is None and not computed:
         raise InputError(
-            "Expected the key scope or the key computed, got neither. Add one of them."
+            f"Expected key scope or computed in claims.toml of {paper.name}, got neither. Add one."
         )
     figures = tuple(StatedNumber.model_validate(each, from_attributes=True) for each in computed)
     accounted = None if finding is None else finding.accounted

@@ -464,7 +464,7 @@ class AccountRequest:
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
                 "Expected interactions_per_user only with noise on sums and unit=interaction, got "
-                f"unit={self.unit}. Leave out interactions_per_user, or clip each interaction."
+                f"unit={self.unit}, local={self.is_local}. Omit it, or clip each interaction."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users

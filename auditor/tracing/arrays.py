@@ -130,7 +130,7 @@ class TracedArray(np.ndarray):
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
             if _is_symbolic(result):
-                raise NotTraced("the code writes draws into an existing array. Build it from them")
+                raise NotTraced("the code writes draws into an existing array. Make a new one")
             result = result.to_concrete()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")

@@ -565,7 +565,7 @@ def _measure_bound(
                 samples=samples,
                 rng=rng,
             ).bound
-    raise AssertionError("Expected encoded shapes to be of one shape. Report this bug of auditor.")
+    raise AssertionError("Expected shapes of outputs as texts, got other outputs. Report this bug.")
 
 
 def _check_arguments(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:

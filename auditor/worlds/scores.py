@@ -111,7 +111,7 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
         chance = -(len(sizes) - 1) / 2 * math.log(2 * times) if times > 1 else 0.0
         why = ""
         if chance < math.log(_CHANCE):
-            why = f"each {times} times or a multiple of it, which independent draws are not"
+            why = f"each {times} times or a multiple of it, unlike independent draws"
         elif continuous and repeated > max(_FEW_REPEATS, _SHARE * n) + _TIMES * _expect_ties(rows):
             why = f"{repeated:,} of them repeated, with more digits than repeat by chance"
         if why:

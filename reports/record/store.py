@@ -309,7 +309,7 @@ def to_json(value: Any, place: str = "") -> Any:
         return [to_json(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
-            raise IncompleteError(f"Expected a number at {place}, got NaN. Leave this row out.")
+            raise IncompleteError(f"Expected a number at {place}, got NaN. Omit it in the record.")
         return "inf" if value > 0 else "-inf"
     return value
 

@@ -303,7 +303,7 @@ class FormulaValues:
                 return value(self.population) if callable(value) else value
         raise InputError(
             f"Expected an attribute of {self.system.name} or of a population as a name in braces, "
-            f"got {name!r}. Correct the claim that has this name."
+            f"got {name!r}. Correct the claim whose text contains {{{name}}}."
         )
 
     def evaluate(self, formula: float | str, *at: float) -> float:

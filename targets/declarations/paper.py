@@ -445,8 +445,8 @@ class Paper:
         pairs = tuple(self._call_numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
-                f"Expected {len(pairs)} descriptions (one per number) in entry {entry.number} or a "
-                f"divisor of {len(pairs)}, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
+                f"Expected {len(pairs)} descriptions of numbers in entry {entry.number}, or a "
+                f"count that divides {len(pairs)}, got {len(entry.numbers)}. Correct {CLAIMS_FILE}."
             )
         described = zip(cycle(entry.numbers), pairs)
         return tuple(one.fill_in(pair, entry.basis) for one, pair in described)

@@ -121,7 +121,7 @@ class SnappedLaplace(bases.PureDpMixin, bases.IntervalMechanism):
             )
         if not self.bound / self.grid_step <= _MAX_STEPS:
             raise InputError(
-                f"Expected bound of at most {_MAX_STEPS} steps of {self.grid_step:g}, got "
+                f"Expected bound of at most {_MAX_STEPS} grid steps of {self.grid_step:g}, got "
                 f"bound={self.bound!r}. Lower the bound; noise of this scale does not reach it."
             )
 

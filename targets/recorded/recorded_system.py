@@ -144,7 +144,7 @@ class RecordedMessages(Component):
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
             raise file.make_error(
-                f"full tables {self.name!r}, as no broadcast has one,", got="only changed rows"
+                f"full tables {self.name!r}, because no broadcast has one,", got="only changed rows"
             )
         return base
 
@@ -406,7 +406,7 @@ def _find_shape(
         layout = file.layouts[name]
         if part.kind is Payload.REPORTS:
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
-                raise file.make_error(f"{name}:rows beside signs {name!r}", f"shape {layout.shape}")
+                raise file.make_error(f"one sign per row of {name}:rows", f"shape {layout.shape}")
             continue
         is_moved = layout.form is PartForm.MOVED_ROWS
         if shape is None and is_moved and model is not None and name in model:
@@ -421,7 +421,7 @@ def _find_shape(
         else:
             fits = layout.shape == shape[1:]
         if not fits:
-            got = f"{layout.form} of shape {layout.shape}"
+            got = f"shape {layout.shape} (stored: {layout.form})"
             raise file.make_error(f"{name!r} of shape {shape}", got=got)
     assert shape is not None
     return shape
@@ -442,7 +442,7 @@ def _load_reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
         if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
             raise file.make_error(f"{index.shape[1]} values 1 or -1 per sender", got="other values")
         if not inside.all():
-            raise file.make_error(f"indices in shape {matrix}", str(sent.row_indices[~inside][0]))
+            raise file.make_error(f"index < {np.prod(matrix)}", str(sent.row_indices[~inside][0]))
         index[at] = sent.row_indices.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

@@ -127,7 +127,7 @@ class Manifest(BaseModel):
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"expected rows with {self.n_items} lists (n_items) of one length")
+                raise ValueError(f"expected n_items={self.n_items} numbers, or lists of one length")
         if self.channel is not None:
             _make_channel(self.channel)
         return self
@@ -333,14 +333,14 @@ class Recording:
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
             folder = path / ROUNDS_FOLDER
-            raise InputError(f"Expected one folder per round in {folder}, got two. Rename one.")
+            raise InputError(f"Expected each round once in {folder}, got one twice. Rename one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
         if route is not None and not made.max_vantage.sees_all_of(route):
             raise InputError(
-                f"Expected a route that the recording contains ({made.max_vantage}), got "
-                f"route={route} in {path / MANIFEST_FILE}. Give route {made.max_vantage}, or "
-                "record messages with senders."
+                f"Expected route {made.max_vantage} or one that reveals less, because messages or "
+                f"senders are not recorded, got route={route} in {path / MANIFEST_FILE}. Give "
+                f"route {made.max_vantage}, or record messages with senders."
             )
         return made
 

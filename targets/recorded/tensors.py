@@ -475,7 +475,7 @@ class MessageFile:
             if role:
                 if base not in heads or role not in (*PARTIAL_TABLE_FORMS, COUNTS_SUFFIX):
                     raise self.make_error(
-                        "only names of arrays A, A:rows, A:moved, A:counts", repr(name)
+                        "only arrays NAME, NAME:rows, NAME:moved, NAME:counts", repr(name)
                     )
                 continue
             if not head.shape:
@@ -562,8 +562,8 @@ class MessageFile:
         each = tensors.per_message_arrays[f"{name}:{COUNTS_SUFFIX}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
-            got = f"{each[:9].tolist()}"
-            raise self.make_error(f"counts >= 0 of {name!r} that add up to its {total} rows", got)
+            got = f"{ids.shape[0]} and {each[:9].tolist()}"
+            raise self.make_error(f"{total} indices of {name!r} and counts >= 0 of this sum", got)
         return np.concatenate([[0], np.cumsum(each)])
 
     def _read_part(self, name: str, places: Ints) -> StoredPart:

@@ -346,12 +346,12 @@ class WrappedSystem(System):
         """
         if self.rows is None:
             return None
-        with guard_call(f"rows of {n_items} items", self.rows, "Mend the map."):
+        with guard_call(f"rows of {n_items} items", self.rows, "Correct rows."):
             rows = np.asarray(self.rows(np.arange(n_items)))
         whole = rows.dtype.kind in "iu" and rows.size and rows.min() >= 0
         if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
-                f"Expected rows of {n_items} items, whole numbers from 0, of shape (k,) or (k, h), "
+                f"Expected whole numbers >= 0 of shape ({n_items},) or ({n_items}, rows per item), "
                 f"got {rows.dtype} of shape {rows.shape} ({locate_source(self.rows)}). "
                 "Correct the function rows."
             )
@@ -575,7 +575,7 @@ class ReceivedUploads(Sequence[Any]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
-            raise IndexError(f"Expected an index of {len(self)} messages, got {place}. Lower it.")
+            raise IndexError(f"Expected a message index below {len(self)}, got {place}. Lower it.")
         client = np.array([place % len(self)])
         parts = {n: c.to_dense(client)[0] for n, c in self._uploads.components.items()}
         return self._structure.rebuild(parts)

@@ -429,8 +429,8 @@ def _find_separator(
             times = " --column timestamp=3" * ("$3" in command)
             raise InputError(
                 f"Expected a user and an item in each line of {path}, got {what}. Write one pair "
-                f"per line by this command, and read the new file with --no-header "
-                f"--column user=1 --column item=2{times}: {command}"
+                f"per line by `{command}`, and read pairs.csv with --no-header "
+                f"--column user=1 --column item=2{times}."
             )
     marks = [mark] if mark else sorted(FIELD_SEPARATORS, key=lambda each: each != own)
     files = [

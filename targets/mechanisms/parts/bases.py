@@ -185,8 +185,8 @@ def check_mu(mu: float, noise_name: str) -> None:
     """
     if not 1e-100 <= mu <= 1e100:
         raise InputError(
-            f"Expected {noise_name} for which the sensitivity is from 1e-100 to 1e+100 standard "
-            f"deviations of the noise, got {mu!r}. Change the noise or the sensitivity."
+            f"Expected a sensitivity from 1e-100 to 1e+100 standard deviations of the noise, got "
+            f"{mu!r} standard deviations. Change {noise_name} or the sensitivity."
         )
 
 

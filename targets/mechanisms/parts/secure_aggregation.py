@@ -88,8 +88,8 @@ class TwoRoundNoise(Checked):
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
-                f"Expected announced above {self.min_masked:g} = (1 - omega) n_users if repaired, "
-                f"to replace noise, got announced={self.n_announced!r}. Raise announced."
+                f"Expected announced above (1 - omega) n_users = {self.min_masked:g} if "
+                f"repaired=True, got announced={self.n_announced!r}. Raise announced."
             )
 
     @property

@@ -164,7 +164,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         if not fewest <= m <= n_items // 2:
             raise InputError(
                 f"Expected length from {fewest} to {n_items // 2} (half of n_items), got {m}. Give "
-                f"n_items of at least {2 * fewest}, or a smaller regularization."
+                f"such a length, n_items >= {2 * fewest}, or a smaller regularization."
             )
         v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
         items = np.zeros((n_items, self.factors))

@@ -99,7 +99,7 @@ class LoaderPatch:
         if not answer.is_used:
             raise InputError(
                 f"Expected the app to call {self.name} for its data, got no call, so its message "
-                "cannot depend on the history. Give the function that loads the data as data."
+                "cannot depend on the history. Give as argument data the function that loads data."
             )
 
     def _clear_caches(self) -> None:
@@ -542,5 +542,5 @@ def _find_round(message: Any) -> int:
         return int(message.metadata.group_id)
     raise InputError(
         f"Expected the number of the round in a message, as {_ROUND!r} of its config or as its "
-        "group, got neither. Send the number in the strategy's config."
+        "group id, got neither. Send the number in the strategy's config."
     )

@@ -473,7 +473,7 @@ def test_the_command_advised_for_lists_of_items_writes_pairs(
     with pytest.raises(InputError, match=r"a user and an item in each line") as caught:
         Table().load(tmp_path / "train.txt")
     said = str(caught.value)
-    command = said[said.index("awk") :].replace("FILE", "train.txt")
+    command = said.split("`")[1].replace("FILE", "train.txt")
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
     written = (tmp_path / "pairs.csv").read_text().splitlines()
     assert [tuple(line.split(",")[:2]) for line in written] == pairs

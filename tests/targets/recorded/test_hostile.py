@@ -86,7 +86,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "stray file": (lambda p: (p / "notes.txt").touch(), "got 'notes.txt'"),
     "stray file outside": (lambda p: (p.parents[1] / "run.sh").touch(), "got 'run.sh'"),
     "round by name": (lambda p: (p.parent / "first").mkdir(), "round's number"),
-    "round twice": (lambda p: (p.parent / "01").mkdir(), "one folder per round"),
+    "round twice": (lambda p: (p.parent / "01").mkdir(), "each round once"),
     "two broadcasts": (
         lambda p: [save_file({}, p / f"broadcast{e}.safetensors") for e in ("", "-2")],
         "one file broadcast",
@@ -95,7 +95,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another component": (lambda p: save(p, mlp=np.ones((2, 3))), "the components item"),
     "a single number": (lambda p: save(p, item=np.array(1.0)), "one entry per message"),
     "fewer messages": (lambda p: save(p, item=np.ones((1, ITEMS, 2))), "one message per sender"),
-    "stray array": (lambda p: save(p, item__more=np.ones(2)), "A:counts"),
+    "stray array": (lambda p: save(p, item__more=np.ones(2)), "NAME:counts"),
     "rows without counts": (
         lambda p: save(p, item=np.ones((1, 2)), item__rows=np.array([0])),
         "item:rows and item:counts",
@@ -159,8 +159,8 @@ def test_senders_are_limited_by_the_given_memory(tmp_path: Path) -> None:
         ({"item:rows": np.array([0, 9, 1])}, "below 5"),
         ({"item:rows": np.array([3, 3, 1])}, "distinct row indices"),
         ({"item:rows": np.array([-1, 3, 1])}, "distinct row indices"),
-        ({"item:counts": np.array([2, 2])}, "add up to its 3 rows"),
-        ({"item:counts": np.array([-1, 4])}, "add up to its 3 rows"),
+        ({"item:counts": np.array([2, 2])}, "3 indices of 'item' and counts >= 0"),
+        ({"item:counts": np.array([-1, 4])}, "3 indices of 'item' and counts >= 0"),
         ({"item": np.ones((3, 4))}, "of shape (5, 2)"),
     ],
 )
@@ -201,8 +201,8 @@ def test_invalid_lists_are_refused(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"rows": [1, 2]}, "expected rows with 5 lists (n_items)"),
-        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "lists (n_items) of one length"),
+        ({"rows": [1, 2]}, "expected n_items=5 numbers"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "lists of one length"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2: Input"),
         ({"code": 3}, "got 'code'"),

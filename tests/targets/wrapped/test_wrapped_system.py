@@ -233,8 +233,8 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        (lambda items: items / 2, "whole numbers from 0"),
-        (lambda items: items - 1, "whole numbers from 0"),
+        (lambda items: items / 2, "whole numbers >= 0"),
+        (lambda items: items - 1, "whole numbers >= 0"),
         (lambda items: items[:3], "of shape"),
         (lambda items: items["no"], "got IndexError"),
         (3, "a function as rows"),

@@ -144,7 +144,7 @@ def test_known_values_of_the_variance() -> None:
         ({"announced": 9.0}, "announced"),
         ({"announced": math.inf}, "announced"),
         ({"announced": math.nan}, "announced"),
-        ({"masked": 7, "replaced": 7, "repaired": True}, "to replace noise"),
+        ({"masked": 7, "replaced": 7, "repaired": True}, "if repaired=True"),
     ],
 )
 def test_invalid_numbers_are_refused(wrong: dict[str, float], word: str) -> None:
