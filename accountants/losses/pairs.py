@@ -897,8 +897,8 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     - Poisson sample with Laplace noise, if a record is replaced: the pair for adding or removing a
       record, which occurs if the replaced record contributes 0 to the sum. At delta 0, a larger
       epsilon is attained: that of ``amplify_epsilon``.
-    - Sample of fixed size: the pair of the Poisson sample. Example: the changed record moves from
-      one end of the range of a record to the opposite end, and all other records lie at its first
+    - Sample of fixed size: the pair of the Poisson sample. It occurs if all records of one input
+      lie at one end of the range of a record, and the other input has one record at the opposite
       end.
     - Known pure epsilon, or shuffled reports: the pair of randomized response on a bit with the
       same epsilon.

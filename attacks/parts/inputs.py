@@ -314,7 +314,9 @@ class ViewWithInputs(View):
     has_mandatory_input: bool = False
 
     def with_only_input(self, name: str) -> ViewWithInputs:
-        """Returns a copy with the input table ``name`` alone, which attacks must then use."""
+        """Returns a copy of the view with one of its ``inputs``, the table ``name``, which attacks
+        must then use.
+        """
         return replace(self.with_inputs({name: self.inputs[name]}), has_mandatory_input=True)
 
     def with_inputs(self, inputs: Mapping[str, InputTable]) -> ViewWithInputs:

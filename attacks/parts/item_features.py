@@ -71,11 +71,14 @@ class ItemMarks:
         *,
         listed: bool,
     ) -> Self:
-        """Learns marks of items from messages of devices with known histories.
+        """Learns the marks of items from messages of devices with known histories.
 
-        sent: messages of n devices, (n, d) numbers or (n, L) list entries
-        histories: True if the device's history has the item (n, M)
-        single_items: messages of devices whose history is a single item, or None (M, d)
+        The mark of an item is a set of codes in lists, or of positions in arrays, that occurs in
+        the messages of all devices with the item in their history.
+
+        sent: messages of n devices: arrays of d numbers, or lists of d codes (n, d)
+        histories: True if the device's history has the item, for M items (n, M)
+        single_items: for each item, the message of a device with this item alone (M, d), or None
         listed: True if ``sent`` holds lists of codes
         """
         whole = sent.dtype.kind in "biu"

@@ -420,12 +420,13 @@ def _sign(values: Floats) -> Floats:
 
 
 def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Applies the score function of the noise to the entries of ``changes`` (n, M, d).
+    """Applies the score function of a message's noise to its changes of an item table.
 
-    The score function is the derivative of the noise's negative log-density: a clipped number for
-    Laplace noise, and the number itself for normal noise. The result is in units of the noise's
-    scale. Laplace noise is assumed for a message if its entries are peaked, and otherwise normal
-    noise.
+    ``changes``: changes of the M rows of d numbers by each of n messages (n, M, d).
+
+    The score function is the derivative of the noise's negative log-density, here in units of the
+    noise's scale: a number clipped to [-1, 1] for Laplace noise, and the number itself for normal
+    noise. The noise of a message is assumed to be Laplace if its entries are peaked, else normal.
     """
     size = np.abs(changes)
     mean = size.mean(axis=(1, 2), keepdims=True)
@@ -562,12 +563,13 @@ def _user_support(agreement: Floats) -> float:
 def guess_row_order(evidence: Floats, truth: csr_array) -> tuple[Ints, float] | None:
     """Guesses which row of an item table belongs to which item, from users with known interactions.
 
-    evidence: score of an interaction of each user with each row's item (n, R)
-    truth: true interactions (n, M)
+    evidence: for each of n users and R table rows, how strongly the user's messages suggest an
+        interaction with the row's item (n, R)
+    truth: true interactions of the users with M items (n, M)
 
-    Returns the row of each item (M,), and the z-score of the guess on held-out users. Returns None
-    if this z-score is below ``MIN_ROW_ORDER_Z``, or below 0.8 times the z-score of the users
-    to whom the guess is fitted (which is an overestimate).
+    Returns the row of each item (M,), and a z-score: by how many standard deviations the rows fit
+    held-out users better than chance. Returns None if the z-score is below ``MIN_ROW_ORDER_Z``, or
+    below 0.8 times the z-score on the users from whom the rows were guessed.
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, truth.shape[1]) > _MATCHED:

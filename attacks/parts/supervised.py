@@ -220,8 +220,8 @@ class AttributeProblem:
 
         The class of each user is guessed by a model that is fitted to all other users of known
         class. The score is the area under the ROC curve, averaged over classes. The guesses have a
-        closed form (Allen 1974): one k x k inverse for all users. At most 600 known users, evenly
-        spaced, are used.
+        closed form (Allen 1974), with a single matrix inverse for all users. At most 600 users of
+        known class, evenly spaced, are used.
         """
         return float(self._score_penalties(np.array([_PENALTY]))[0])
 

@@ -176,7 +176,7 @@ def find_subjects(view: View) -> NDArray[np.integer[Any]]:
 
 
 def has_sums_over_changing_groups(view: View) -> bool:
-    """Checks whether the adversary sees sums of messages over groups of users that change."""
+    """Checks whether the adversary sees sums of the messages of different groups of users."""
     groups = _list_groups(view)
     return any(not np.array_equal(groups[0], group) for group in groups[1:])
 

@@ -88,9 +88,11 @@ class ItemRowsReader(MessageReader):
         return has_unchanged_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions, from the direction of each row's change.
+        """Returns log-likelihood ratios of interactions, from the changes of item rows.
 
-        If the protocol draws no negatives, the ratios depend on which rows changed, and how far.
+        If the public settings have "pseudo", the ratios depend on which rows are in all of a user's
+        messages. Otherwise they depend on the direction of each row's change if the settings have
+        "negatives", and if not, on which rows changed, and how far.
         """
         settings = view.public.settings
         if settings.get("pseudo"):

@@ -287,19 +287,21 @@ def fit_log_ratios(
     keep_odds: bool = False,
     n_iterations: int = _STEPS,
 ) -> MixtureFit:
-    """Fits a model of item-row positions to messages, which gives log-ratios of interactions.
+    """Fits a mixture model of item-row positions, which gives log-ratios of interactions.
 
-    positions: positions of item rows along their sender's direction
+    positions: positions of item rows along their sender's direction: the direction in which
+        training on the user's items changes rows of the item table
     negatives: number of items without interaction that a device draws per interaction
     mixture: parameters that are the same for all messages, or their initial values
-    fit_all: True to fit these parameters too
+    fit_all: True to fit the parameters ``mixture`` too
     keep_odds: True to keep ``item_log_odds`` and their mean ``mean_positive_share``
     n_iterations: number of iterations
 
     The result has the log-likelihood ratio of every interaction, and the fitted parameters. The fit
     is by expectation maximisation. Each message has its own step size, and each user a share of
-    items with interactions; both are fitted too. The variance of shares between users includes the
-    uncertainty of each user's share (information of incomplete data: Louis 1982).
+    items with interactions, which are fitted in any case. The variance of shares between users
+    includes the uncertainty of each user's share, computed as in Louis 1982 (information of
+    incomplete data).
     """
     users, first, whose = np.unique(positions.senders, return_index=True, return_inverse=True)
     if not len(users):

@@ -43,7 +43,10 @@ class FlippedBitsReader(MessageReader):
         return known and uploads.find_item_vector_name(view, Payload.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-ratios of interactions from bits of all rounds, and prior log-odds."""
+        """Returns log-likelihood ratios of interactions, from the bits of all rounds.
+
+        The result also has prior log-odds of items and users.
+        """
         channel, name = view.public.noise_channel, uploads.find_item_vector_name(view, Payload.BITS)
         assert channel is not None
         assert name is not None

@@ -75,7 +75,7 @@ class RemovalEstimator(estimators_base.Estimator):
 
     @property
     def source(self) -> str:
-        """Description of the method in words, which is that of ``estimator``."""
+        """Description of the bound's method in words: that of ``estimator`` for two removals."""
         return self.estimator.source
 
     def _convert_delta(self, delta: float) -> tuple[float, Callable[[float], float]]:

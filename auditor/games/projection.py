@@ -167,10 +167,10 @@ def match_component(name: str, shape: tuple[int, ...], directions: Directions) -
     ``directions``: expected difference of the canary's (designed user's) messages between the two
         worlds (neighbouring inputs), by array name.
 
-    The entry of the same name is preferred. If there is no such entry, or if it is 0, the first
-    entry of the same ``shape`` that is not 0 is used. Examples are a message by which a client
-    replaces the noise of its earlier message, and so contains this noise, or a model that is
-    broadcast under another name.
+    The entry of the same name is preferred. If there is no entry of this name and ``shape``, or if
+    it is 0, the first entry of the same ``shape`` that is not 0 is used. Two examples of this case:
+    a model that is broadcast under another name, and a client's second message, which contains the
+    noise of its first message.
     """
     own = name if name in directions and directions[name].shape == shape else None
     if own is not None and directions[own].any():
@@ -195,9 +195,9 @@ def project_messages(sent: Component, direction: Array) -> Array:
 def compute_features(
     view: View, expected_by_round: Sequence[ExpectedMessages], canary: int
 ) -> Array:
-    """Computes f numbers of one training, by which a decision rule guesses the canary's history.
+    """Computes features of one training, by which a decision rule guesses the canary's history.
 
-    A canary is a designed user with two alternative histories.
+    A canary is a designed user with two alternative histories, which give two expected messages.
 
     ``view``: the messages and public parameters that the adversary sees.
     ``expected_by_round``: expected messages at the broadcast of each round of the view.
@@ -205,13 +205,13 @@ def compute_features(
 
     The view may have several sources of messages, such as the uploads and the messages in the
     clear. For each source, the residual is the observation minus its expectation. The score of a
-    round is the inner product of the residual and the difference of the canary's messages, divided
-    by the mean square of the residual. This score is a log-likelihood ratio if the residual is
-    Gaussian noise of this variance. The numbers are:
+    round is the inner product of the residual and the difference between the canary's two expected
+    messages, divided by the mean square of the residual. This score is a log-likelihood ratio if
+    the residual is Gaussian noise of this variance. The features, a single array (f,), are:
 
     - the sum of the scores over rounds;
-    - this sum divided by its standard deviation;
-    - the sum of the scores, each divided by its standard deviation;
+    - this sum divided by the standard deviation of the sum;
+    - the sum over rounds of each score divided by the standard deviation of the score;
     - for messages that are not linked to users: the largest score;
     - for a released model: the leading entries of the row of the first new item, which no user but
       the canary has rated.

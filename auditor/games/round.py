@@ -130,8 +130,8 @@ class RoundSimulator:
         """Number of features, the last of a run, that may each serve alone as the adversary's
         score.
 
-        A feature is a number that the adversary computes from messages. These features are the
-        votes of coordinates.
+        A feature is a number that the adversary computes from messages. These features are scores
+        by ``CoordinateScorer``, such as a log-likelihood ratio of the canary's two histories.
         """
         return 0 if self.reducer else N_MESSAGE_SCORES
 

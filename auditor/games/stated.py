@@ -69,8 +69,9 @@ def choose_n_users(target: Target, users: int, max_users: int) -> int:
     The default is used for systems of this package. For a system of another project:
 
     - If its claims are made for a number of users, this number, less one for the canary.
-    - Otherwise the smallest number from ``users`` to ``max_users`` for which the share of sampled
-      users in a round is close to the stated share; ``max_users`` if there is no such number.
+    - Otherwise the smallest number from ``users`` to ``max_users`` with which a whole number of
+      users is close to the system's share of users that send in a round; ``max_users`` if there is
+      none.
 
     Raises InputError if the data have fewer users than the claims assume.
     """

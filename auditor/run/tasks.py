@@ -54,8 +54,8 @@ class Task:
 
     @property
     def uses_all_workers(self) -> bool:
-        """Whether the step is a game (simulated experiment) with many clients, whose runs occupy
-        all workers.
+        """Whether the task is a game (simulated experiment) whose runs occupy all workers, because
+        it has many clients.
         """
         return self.step in CANARY_GAMES and CANARY_GAMES[self.step].is_parallel
 

@@ -476,8 +476,8 @@ class AccountRequest:
 
     @property
     def noise(self) -> Noise | None:
-        """Amount of noise, parsed from the argument that states it; None if an event is given
-        instead.
+        """Amount of noise, parsed from ``gaussian``, ``laplace`` or ``randomized_response``; None
+        if ``event`` is given instead.
         """
         kinds = (GAUSSIAN_NOISE, LAPLACE_NOISE, RANDOMIZED_RESPONSE)
         amounts = zip(kinds, (self.gaussian, self.laplace, self.randomized_response), strict=True)

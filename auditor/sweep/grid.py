@@ -144,9 +144,11 @@ def parse_axes(plan: Plan, texts: Sequence[str]) -> list[Axis]:
 
 def make_variants(plan: Plan, axes: Sequence[Axis], n_seeds: int = 1) -> tuple[Variant, ...]:
     """Returns each system of ``plan`` with all combinations of values of the varied settings
-    (``axes``), followed by noiseless counterparts that are not among them.
+    (``axes``), followed by their noiseless counterparts.
 
-    ``n_seeds``: number of trainings of each variant, for the check of the total number.
+    A counterpart that is among the combinations already is not repeated.
+
+    ``n_seeds``: number of trainings of each variant; the number of all trainings is limited.
 
     Raises InputError for a setting that no system has, a wrong value, or too many trainings.
     """

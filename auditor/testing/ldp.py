@@ -29,7 +29,8 @@ def assert_ldp(
     The test also fails if a check for another fault of the mechanism fails, or if the sample is too
     small to refute the claim (INCONCLUSIVE). The arguments are those of
     ``fedrec_auditor.verify_ldp`` except ``progress``. In addition, ``allow`` names checks that may
-    fail, such as ("floating point",), or "not-tested".
+    fail, such as ("floating point",). With "not-tested" in ``allow``, a sample that is too small
+    does not fail the test.
 
     The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
     compared with e^epsilon, and the results of all checks. A test that passes is not a proof. The

@@ -140,15 +140,14 @@ class ComparisonCase:
     """One case of a computation with noise: values of the draws for which each comparison has one
     outcome.
 
-    A function of random numbers, such as a minimum, is computed once per case. The cases are found
-    depth first: a new case repeats the comparisons of an earlier one up to some comparison, which
-    it reverses.
+    A function of random numbers, such as a minimum, is computed once per case. A comparison is open
+    if it may be true or false, depending on the draws. Cases are found depth first: each new case
+    repeats the outcomes of an earlier case up to an open comparison, whose outcome it reverses.
 
-    - ``path``: the execution path that made the draws.
+    - ``path``: the execution path in which the numbers are drawn.
     - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
-    - ``outcomes``: outcomes of the first open comparisons (those that may be true or false): those
-      of the earlier case, with the last one reversed. Every further open comparison is taken as
-      true.
+    - ``outcomes``: outcomes of the open comparisons that the new case takes from the earlier case,
+      ending with the reversed one. Every further open comparison is taken as true.
     - ``alternatives``: the ``outcomes`` of cases that are still to be computed, one per open
       comparison that was taken as true in this case.
     """

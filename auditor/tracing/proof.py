@@ -64,11 +64,11 @@ class DistributionPair:
         return cls(parts, lost)
 
     def sum_masses_above(self, epsilon: float) -> tuple[float, float]:
-        """Returns the probabilities, under both inputs, of the set of outputs with a large
+        """Returns the probabilities under P and under Q of the set of outputs with a large
         probability ratio.
 
-        The set contains all outputs whose probability under the first input is more than e^epsilon
-        times that under the second.
+        P and Q are the output distributions of two inputs. The set contains all outputs whose
+        probability under P is more than e^epsilon times that under Q.
         """
         p, q = self._sum_excess(epsilon)[2:].tolist()
         return p, q

@@ -14,8 +14,9 @@ _PASSES = 5
 
 
 def count_item_users(train: Interactions) -> NDArray[np.float64]:
-    """Returns the number of users who have each item in the training data, (n_items,). The baseline
-    ranks items by it for every user.
+    """Returns the number of users who have each item in the training data, (n_items,).
+
+    The baseline ``POPULARITY`` ranks items by this number, in the same order for every user.
     """
     return np.bincount(train.ratings.indices, minlength=train.n_items).astype(np.float64)
 

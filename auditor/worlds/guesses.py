@@ -213,16 +213,17 @@ def plan_stored_draws(*available: int) -> tuple[int, float]:
 def limit_delta_guesses(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns a limit of the number of right guesses that are due to delta alone, and the part of
-    ``alpha`` that remains.
+    """Returns the maximum number of outputs that reveal which of two inputs they come from, and the
+    part of ``alpha`` that remains.
 
-    A guess is due to delta if the output reveals its input, which it may do with probability delta.
+    The lower bound on epsilon at ``delta`` discounts these outputs: each may reveal its input with
+    probability delta.
 
     draws: number of outputs.
-    both: whether the rule guesses both inputs.
+    both: whether either input may be guessed; if false, the rule guesses one input or abstains.
     delta: delta of the lower bound on epsilon.
-    alpha: error of the lower bound, 1 minus its confidence. A tenth of it is spent on the limit, as
-        the probability that more guesses are due to delta; the remaining part is returned.
+    alpha: error of the lower bound, 1 minus its confidence. A tenth of it is the probability that
+        more outputs than the maximum reveal their input; the remaining part is returned.
     share: probability with which an output comes from the guessed input, if only one is guessed.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
@@ -242,17 +243,17 @@ def bound_epsilon_by_guesses(
     """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-    revealed: limit of the number of right guesses that are due to delta alone
+    revealed: maximum number of outputs that reveal their input, which delta permits
         (``limit_delta_guesses``).
     alpha: error of the bound, 1 minus its confidence.
 
-    A fair coin chooses the input of each output. Given an output that does not reveal its input,
-    the guessed input is the true input with probability at most s = e^eps / (1 + e^eps). So given
-    the number of guesses, the number of right guesses is at most a binomial variable with success
-    probability s, plus ``revealed``. The bound is ln(s / (1 - s)) at the Clopper-Pearson lower
-    limit of s, and at least 0. It holds for a rule that was fixed before these outputs were drawn.
-    One rule with one limit guesses both inputs, so the error is not divided. Wrong guesses on
-    revealed outputs are not removed, which only lowers the bound.
+    A fair coin chooses which of two inputs each output comes from. If an output does not reveal its
+    input, the guessed input is the true one with probability at most s = e^eps / (1 + e^eps). So
+    given the number of guesses, the number of right guesses is at most a binomial variable with
+    success probability s, plus ``revealed``. The bound is ln(s / (1 - s)) at the Clopper-Pearson
+    lower limit of s, and at least 0. The rule that guesses must be fixed before the outputs are
+    drawn. Guesses of the two inputs are counted together, so the error is not divided. Wrong
+    guesses on revealed outputs are not removed, which only lowers the bound.
     """
     sure = np.maximum(np.asarray(right, dtype=np.float64) - revealed, 0.0)
     least = clopper_pearson_lower(sure, sure + np.asarray(wrong, dtype=np.float64), alpha)
@@ -278,7 +279,7 @@ def approximate_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -
     """Approximates ``bound_epsilon_by_guesses`` in closed form, also for fractional counts.
 
     right, wrong: numbers of right and of wrong guesses.
-    revealed: limit of the number of right guesses that are due to delta alone
+    revealed: maximum number of outputs that reveal their input, which delta permits
         (``limit_delta_guesses``).
     z: normal quantile at the confidence of the bound.
 
@@ -458,8 +459,9 @@ def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha
         score is beyond a threshold), two arrays (k,). The largest bound is returned.
     alpha: total error, 1 minus the confidence of all limits together.
 
-    The upper limit of Q is that at the smallest tried rank of at least m Q + 1, because the scores
-    strictly beyond the score at a rank are fewer than the rank.
+    A threshold is the score at one of several fixed ranks. At most r - 1 scores are strictly beyond
+    the score of rank r. So the upper limit of Q, with m Q scores beyond the threshold, is that at
+    the smallest fixed rank of at least m Q + 1.
     """
     p, q = rates
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)

@@ -170,8 +170,8 @@ class OneRunGuesses:
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
     def is_explained_by(self, inverse: Callable[[float], float], alpha: float) -> bool:
-        """Checks whether a mechanism with a given trade-off function may give as many right guesses
-        with probability ``alpha``.
+        """Checks whether a mechanism with a given trade-off function may give ``n_right`` or more
+        right guesses with probability ``alpha``.
 
         inverse: inverse on [0, 1] of F = 1 - f, where f is the trade-off function of the mechanism.
         alpha: error, 1 minus the confidence.

@@ -188,7 +188,11 @@ class CatalogueRow(Row):
 
     @property
     def listed_numbers(self) -> tuple[StatedNumber, ...]:
-        """Numbers of the entry that a report lists: at most 6, incorrect numbers first."""
+        """At most 6 numbers of the entry, for reports.
+
+        If the entry has more, they are the first 6 that are not right, or the first 6 if all are
+        right.
+        """
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
         return (self.numbers_not_right or self.figures)[:_MAX_LISTED]
@@ -284,7 +288,8 @@ def format_stated_number(figure: StatedNumber, exactly: NumberFormat = say.forma
 
 
 def format_correct_number(figure: StatedNumber, exactly: NumberFormat = say.format_4_digits) -> str:
-    """Formats the right value of a paper's number, with "at most" or "at least" if it is a bound.
+    """Formats the value computed here for a paper's number, with "at most" or "at least" if it is a
+    bound.
 
     ``exactly`` is the function that formats a number that is not a bound.
     """

@@ -82,7 +82,9 @@ class EpsilonRow:
 
     @property
     def epsilons_text(self) -> str:
-        """Text with the claimed, shown and proved epsilon, each after its symbol in the drawing."""
+        """Text with the claimed, shown and proved epsilon, each after the arrow that marks it in
+        drawings: ▼, ► and ◄.
+        """
         finding, (lower, claimed, proved) = self.finding, self.epsilon_marks
         if finding is None:
             return "no claim was judged"

@@ -403,14 +403,17 @@ class Comparison:
 
     @property
     def has_overlap(self) -> bool:
-        """Whether something is in both records: a finding, or without findings an attack result."""
+        """Whether the two records have a finding in common or, if neither has findings, an attack
+        result.
+        """
         return bool(self.n_findings if self.has_claims else self.n_rows)
 
     @property
     def conclusion(self) -> str:
-        """Sentence with the numbers of changes for the worse and for the better.
+        """Sentence that counts the results that are worse, and those that are better, than in the
+        earlier audit.
 
-        The sentence also states whether some parts could not be compared.
+        The sentence also says if only some parts of the audits could be compared.
         """
         worse, better = (len(self.list_changes(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
@@ -432,7 +435,11 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """Exit code: 1 if something is worse, 3 if parts could not be compared, else 0."""
+        """Exit code of the comparison: 1 if a result is worse than in the earlier audit.
+
+        If no result is worse, the code is 3 if an audit is incomplete or the audits have nothing in
+        common (``has_overlap``), and otherwise 0.
+        """
         if self.regressions:
             return EXIT_FOUND
         return 0 if self.is_complete and self.has_overlap else INCOMPLETE

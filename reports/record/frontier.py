@@ -200,7 +200,7 @@ class BaselineUtility:
 
     @property
     def distinct_values(self) -> tuple[float, ...]:
-        """The smallest and the largest utility of this recommender; one value if they are equal."""
+        """The values ``low`` and ``high`` of utility; a single value if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
 

@@ -70,7 +70,7 @@ class Leak:
 
     @property
     def clause(self) -> str:
-        """Clause that describes the result and its baseline, without the name of the system."""
+        """Clause that describes the attack result and its baseline, without the system's name."""
         row = self.row
         return (
             f"attack “{row.attack}” ({row.vantage}) reaches “{row.metric}” = "
@@ -288,9 +288,10 @@ def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> st
 
 
 def describe_leaks(record: Contents, margin: float) -> str:
-    """Returns sentences on the worst leak and the number of leaks, or on the attacks that ran.
+    """Returns sentences on the worst leak and the number of leaks.
 
-    A leak is an attack result whose advantage over guessing is at least ``margin``.
+    A leak is an attack result whose advantage over guessing is at least ``margin``. If there is no
+    leak, the sentences say so and name the attacks that ran.
     """
     tried, above = list_rows_with_baseline(record), rank_leaks(record, margin)
     leaking = [leak for leak in above if not leak.is_small]
@@ -370,13 +371,17 @@ class SeverityAssessment:
 
     @property
     def severity(self) -> Severity:
-        """The known severity, but NOT_ASSESSED instead of LOW if some parts were not assessed."""
+        """The ``known_severity``, but NOT_ASSESSED instead of LOW if parts of the system were not
+        assessed.
+        """
         unknown = self.unassessed_text and self.known_severity is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.known_severity
 
     @property
     def severity_text(self) -> str:
-        """Severity as text, followed by "or worse" if some parts were not assessed."""
+        """Text of ``severity``, followed by "or worse" if parts of the system that were not
+        assessed may be worse.
+        """
         worse = self.unassessed_text and self.severity is self.known_severity
         return f"{self.severity}{' or worse' if worse else ''}"
 

@@ -239,9 +239,9 @@ class Summary:
 
     @property
     def largest_bound(self) -> str:
-        """Clause on the largest lower bound in any scope.
+        """Clause on the largest lower bound of epsilon, over all scopes.
 
-        The clause is empty if ``claim_phrase`` has a lower bound that is as large.
+        The clause is empty if ``claim_phrase`` states this bound or an equally large one already.
         """
         return _describe_bound(self._unquoted_bound)
 
@@ -272,7 +272,9 @@ class Summary:
 
     @property
     def severity_line(self) -> str:
-        """Line with the severity, the verdict, the attacks' result and the lower bound."""
+        """Line with the system's severity, the verdict on its claim, the result of the attacks and
+        the largest lower bound of epsilon.
+        """
         leak = f"leak: {self.leak_assessment.severity_text.lower()}"
         severity = f"{self.assessment.severity_text}; claim: {self.verdict}; {leak}"
         shown = _describe_bound(_max_lower_bound(self.section))

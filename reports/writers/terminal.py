@@ -315,8 +315,8 @@ def print_outcome(
 def print_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Prints the reasons for the exit code of a gate (the rule for failing CI).
 
-    They are leaks, systems that fail or were not assessed, and the comparison with the baseline.
-    Findings are not printed.
+    The reasons are leaks, systems that fail or were not assessed, and the comparison with an
+    earlier audit (the baseline), if there is one.
     """
     if outcome.leak_text:
         print_hanging(console, outcome.leak_text)

@@ -386,12 +386,12 @@ class Paper:
     def get_claim(self, entry: PaperEntry, system: Claimant, population: Population) -> ScopedClaim:
         """Returns the claim that ``entry`` makes about its first system, in the scope of ``entry``.
 
-        If ``entry`` states no epsilon, the claim is taken from another entry (``repeats`` or
-        ``of``), or else from the claims of ``system`` in this scope.
+        If ``entry`` states no epsilon, the claim is that of the entry which its field ``repeats``
+        or ``of`` names, or else that of ``system`` in this scope.
 
-        The result has the basis of ``entry`` (printed, computed or derived). An exception is a
-        claim taken from elsewhere that is stated for a narrower scope; it keeps its own basis.
-        Raises InputError if ``entry`` makes no claim.
+        The basis of the result (printed, computed or derived) is that of ``entry``, unless the
+        claim was made elsewhere for a scope that does not cover this one. Raises InputError if
+        ``entry`` makes no claim.
         """
         scoped = self._scope(entry, system, population)
         claim = scoped.claim

@@ -84,15 +84,14 @@ class EpochNoise(Randomizer, Protocol):
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Returns noisy copies of selected rows of each device's table, shape (nnz, d).
+        """Returns noisy copies of selected rows of each device's table, shape (k, d).
 
-        ``values``: the selected rows of all devices, shape (nnz, d).
+        ``values``: the k selected rows of all devices together, d numbers each, shape (k, d).
         ``streams``: one random stream per device.
         ``indptr``: device i has the rows ``values[indptr[i] : indptr[i + 1]]``.
-        ``ids``: index of each row in the full table of its device, shape (nnz,).
+        ``ids``: index of each row in its device's table, shape (k,).
 
-        The noise of an entry depends on its position in the full table. The result is therefore
-        equal to the selected rows of a full table to which noise was added.
+        A row gets the same noise as if noise were added to the device's whole table.
         """
         ...
 
@@ -285,7 +284,8 @@ class Protection(Protocol):
         return None
 
     def get_upload_randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """Returns the randomizer of a whole upload; None if none covers every pair of uploads.
+        """Returns the randomizer of a whole upload, which accepts every possible upload as input;
+        None if the protection has no such randomizer.
 
         ``sizes`` has the number of entries of an upload per group of arrays, such as "item".
         """

@@ -78,12 +78,14 @@ class ClippedNoise:
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Clips selected rows, and adds the noise that they would get in full tables.
+        """Returns selected rows of each client's table, clipped and with noise, shape (k, d).
 
-        ``values``: selected rows of all clients' tables, shape (nnz, d).
+        ``values``: the k selected rows of all clients together, d numbers each, shape (k, d).
         ``streams``: one random stream per client.
         ``indptr``: client i has the rows ``values[indptr[i] : indptr[i + 1]]``.
-        ``ids``: index of each row in its client's table, shape (nnz,).
+        ``ids``: index of each row in its client's table, shape (k,).
+
+        A row gets the same noise as if noise were added to the client's whole table.
         """
         out, streams = np.empty_like(values), streams.skip_words(self.first_entry)
         if not self.is_normal:

@@ -566,8 +566,8 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws all numbers that the server sees, float64 of shape (*size, *output_shape).
 
-        These are the sum of round 1, and one message of round 2 per honest user, with independent
-        noise.
+        These are the sum of all users' messages of round 1, and the message of each honest user in
+        round 2.
         """
         values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.replaced - self.colluding)

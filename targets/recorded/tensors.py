@@ -265,7 +265,7 @@ class NpzFile(ArrayFile):
     """An npz file of named arrays; an array is read from its start to the end of a slice.
 
     max_index_bytes: maximum size in bytes of an array with one entry per message
-    only_names: names of the arrays that are read; empty means all
+    allowed_names: names of the arrays that are read; if empty, all arrays are read
     text_names: names of the arrays that may hold texts instead of numbers
     """
 

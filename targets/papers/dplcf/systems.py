@@ -157,11 +157,11 @@ class DplcfAp(FlippedItemKnn):
 class BprMf(CentralMf):
     """Matrix factorization trained centrally by Bayesian personalized ranking.
 
-    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the collected bits. The score of user u
-    for item i is x_u . y_i, the product of the vectors of user and item.
+    BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload. The
+    score of user u for item i is x_u . y_i, the product of the vectors of user and item.
 
-    An upload has the privacy claims and bounds of DPLCF with the same flip. A batch has 1024
-    triples (user, positive, negative). The regularization applies to the three vectors of each
+    An upload has the privacy claims and bounds of DPLCF with equal flip probabilities. A batch has
+    1024 triples (user, positive, negative). The regularization applies to the three vectors of each
     triple.
     """
 
@@ -179,13 +179,13 @@ class BprMf(CentralMf):
 class Gmf(CentralMf):
     """Generalized matrix factorization trained centrally on the log loss.
 
-    GMF (section 4.1.2; He et al. 2017) is trained on the collected bits. The score of user u for
-    item i is sum_f h_f x_uf y_if, with the vectors x_u and y_i of user and item, and trained output
-    weights h.
+    GMF (section 4.1.2; He et al. 2017) is trained on the flipped bits that users upload. The score
+    of user u for item i is sum_f h_f x_uf y_if, with the vectors x_u and y_i of user and item, and
+    trained output weights h.
 
-    An upload has the privacy claims and bounds of DPLCF with the same flip. A batch has about 1024
-    examples: each positive comes together with its negatives. The regularization applies to the
-    user and item vector of each example.
+    An upload has the privacy claims and bounds of DPLCF with equal flip probabilities. A batch has
+    about 1024 examples: each positive comes together with its negatives. The regularization applies
+    to the user and item vector of each example.
     """
 
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:

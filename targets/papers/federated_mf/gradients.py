@@ -71,14 +71,13 @@ def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
 
 
 def compute_unprojected_norm(bound: float, *, length: float) -> float:
-    """Returns the norm of one rating's item gradient if item embeddings are not projected.
+    """Returns the norm of one rating's gradient with respect to an item embedding of any length.
 
-    ``bound``: R, the largest possible rating; the rating is R.
-    ``length``: norm of the item embedding, in units of sqrt(R); the projection would make it at
-        most 1.
+    In the paper, embeddings are projected to a norm of at most sqrt(R). Here only the user
+    embedding has this norm, and the item embedding is not projected. The rating is R.
 
-    The item gradient is that with respect to the item embedding. The user embedding has norm
-    sqrt(R).
+    ``bound``: R, the largest possible rating.
+    ``length``: norm of the item embedding, in units of sqrt(R).
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])

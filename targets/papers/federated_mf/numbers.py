@@ -128,7 +128,8 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
 
     The unit is 2 R^(3/2), with R the largest rating. The sum is that of a step of HFL-SGDMF, whose
     parties hold different users. The rating changes its user's pre-trained embedding, and so the
-    gradients of the user's other ratings: 10 in the first pair, 100 in the second.
+    gradients of the user's other ratings. The user has 10 other ratings in the first pair, 100 in
+    the second.
     """
     system = HflSgdmf()
     for count in (10, 100):

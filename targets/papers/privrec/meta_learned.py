@@ -307,7 +307,7 @@ class MetaLearnedSystem(system.NoiselessSystem):
     def personalize(self, devices: Devices) -> Weights:
         """Trains the final model on each device's own data; returns the weights for scoring items.
 
-        The weights are tensors by name. By default this training is that for an upload.
+        The weights are tensors by name. By default a device trains as it does for an upload.
         """
         return devices.train(self.training_settings)
 

@@ -315,10 +315,11 @@ def compare_multipliers_by_clip() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_epsilons_by_rounds() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair of epsilons per data set: of N/M rounds, and of 1000 rounds.
+    """Yields one pair of epsilons per data set: of the rounds that the paper's proof counts, and of
+    the 1000 rounds that Algorithm 2 runs.
 
-    The paper's proof counts N/M rounds, for N users and M clients per round, but Algorithm 2 runs
-    E1 = 1000 rounds. The first epsilon is a proved upper bound, the second a lower bound.
+    The proof counts N/M rounds, for N users and M clients per round. The first epsilon is a proved
+    upper bound, the second a lower bound.
     """
     for n, m in _DATA_SIZES:
         fewer = _bound_epsilon(_compose_rounds(n, m, n // m, _MULTIPLIER), 1e-6)

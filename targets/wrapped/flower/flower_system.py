@@ -208,8 +208,9 @@ class FlowerSystem(WrappedSystem):
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the randomizer of a single message if the client adds the noise; None otherwise.
 
-        The randomizer covers every pair of messages, even messages that no history produces. The
-        result is also None unless ``scope`` protects a report (one message).
+        The epsilon of the randomizer holds for all pairs of messages, even for messages that no
+        user's history produces. The result is also None unless ``scope`` protects a report (one
+        message).
         """
         if scope.unit is not Unit.REPORT:
             return None

@@ -262,10 +262,11 @@ class LflSgdmf(PretrainedMf):
         return sgd_mf.make_gaussian_event(z, self.count_randomizer_uses(scope.horizon))
 
     def compute_noise_variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Returns the variances of the noise in a device's first message, and of the new noise that
-        replaces it, in units of sigma^2.
+        """Returns the variances of the noise in a device's first message, and of the new noise by
+        which its second message replaces that noise.
 
-        sigma^2 is the variance of the noise of the result.
+        The unit is sigma^2, the variance that the paper intends for the noise in the sum of all
+        messages of a round.
 
         ``n_users``: number of devices.
         ``survivors``: announced number of devices whose first message arrived.
@@ -547,6 +548,7 @@ class LocalOnly(NoisyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on gradients that are scaled to a norm of at most C.
 
-        The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``.
+        The noise has deviation z C; z is ``noise_multiplier``, and C is ``clip``. ``n_users`` and
+        ``with_users`` are not used.
         """
         return UserItemNoise.for_scaled_gradients(self.noise_multiplier, self.clip, self.unit)

@@ -177,11 +177,11 @@ class FedGnn(RatingGraphSystem):
         """Returns a malicious server's broadcast, for which one rating decides the signs of all
         gradients.
 
-        The result has the arrays "item" and "gnn.A". The embedding dimension must be even. All item
-        embeddings have the same number t in every entry, and the layer A maps them to +t and -t
-        alternately. Every prediction is then the setting ``level``. For a user with one rating,
-        every gradient entry is the scaled error of the prediction times 2 t or 2 t^2, up to sign,
-        and exceeds the clipping bound.
+        The arrays are "item" (n_items, d), in which every entry is a large number t, and the layer
+        "gnn.A" (d, d), which maps each row of "item" to +t, -t, +t, ... The embedding dimension d
+        must be even. Every predicted rating then equals the setting ``level``. For a user with one
+        rating, every gradient entry is the scaled error of the prediction times 2 t or 2 t^2, up to
+        sign, and exceeds the clipping bound.
         """
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)

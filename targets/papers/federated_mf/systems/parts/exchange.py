@@ -464,12 +464,13 @@ class DropoutMechanism(Checked):
         return (self.n_rounds, 4)
 
     def tabulate_survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
-        """Lists the possible numbers of survivors of a round, and their probabilities.
+        """Lists the possible numbers of devices that send each message of a round, and their
+        probabilities.
 
-        The round is one in which the device is in the sum. The three arrays are m, the number of
-        devices that send the first message; r, the number of devices that send the second; and the
-        probability of each pair. The probabilities sum to the probability that the device is in the
-        sum, minus that of omitted pairs.
+        The three arrays are m, the number of devices that send the first message; r, the number of
+        devices that send the second; and the probability that the pair (m, r) occurs and the
+        protected device sends its first message. The probabilities sum to that of a first message
+        of the protected device, minus that of omitted pairs.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.n_colluding
         m = 1 + self.n_colluding + _list_likely_values(others, stays)
@@ -555,8 +556,8 @@ class DropoutMechanism(Checked):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one Gaussian mechanism per round.
 
-        Its noise is the part that the adversary does not know, after the worst dropouts that the
-        protocol tolerates.
+        The noise of the mechanism is the part of all devices' noise that the adversary does not
+        know, if as many devices drop out as the protocol tolerates.
         """
         left = self._min_variance()
         if left == 0.0:

@@ -75,11 +75,11 @@ class LowerBoundMechanism(Checked):
         return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of outputs of ``mechanism``, which is not exactly that of the
+        """Returns the log-density of outputs of ``mechanism``, which approximates that of the
         system.
 
-        Runs of the system that deviate from ``mechanism`` are ignored; only ``delta`` allows for
-        them.
+        The approximation ignores runs of the system that deviate from ``mechanism``. The method
+        ``delta`` takes them into account.
         """
         return self.mechanism.log_prob(output, value)
 
@@ -101,10 +101,10 @@ class LowerBoundMechanism(Checked):
         return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of ``mechanism``, which is not exactly that of the system.
+        """Returns the accounting event of ``mechanism``, which approximates that of the system.
 
-        Runs of the system that deviate from ``mechanism`` are ignored; only ``delta`` allows for
-        them.
+        The approximation ignores runs of the system that deviate from ``mechanism``. The method
+        ``delta`` takes them into account.
         """
         return self.mechanism.event()
 

@@ -49,11 +49,10 @@ class NoiseAdder:
         return np.asarray(total + noise)
 
     def skip_entries(self, count: int | Ints) -> NoiseAdder:
-        """Returns a randomizer for messages that lack the first ``count`` entries of the current
-        ones.
+        """Returns a randomizer for messages without their first ``count`` entries.
 
-        The remaining entries get the same noise as before. ``count`` is one number, or one per
-        client.
+        The remaining entries get the same noise as in the whole messages. ``count`` is one number,
+        or one per client.
         """
         return replace(self, item_table_offset=self.item_table_offset + count)
 
@@ -67,13 +66,14 @@ class NoiseReplacer:
 
     ``old_sigma``: standard deviation of xi.
     ``new_sigma``: standard deviation of xi'.
-    ``is_repaired``: whether the message is instead -b, for a part b of the noise xi = a + b.
+    ``is_repaired``: whether the second message is instead -b, for a part b of the noise xi = a + b;
+        this repairs the paper's protocol.
     ``item_table_offset``: position in the flattened item table at which the messages begin; one
         number, or one per client.
 
-    The messages do not depend on the gradients. In the repaired protocol a and b are independent,
-    and a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 - rho) ``old_sigma``^2), with
-    rho = 1 - (``new_sigma``/``old_sigma``)^2.
+    The messages do not depend on the gradients. If ``is_repaired``, a and b are independent, and a
+    has deviation ``new_sigma``. Let rho = 1 - (``new_sigma``/``old_sigma``)^2. Given xi, b has the
+    distribution N(rho xi, rho (1 - rho) ``old_sigma``^2).
     """
 
     old_sigma: float
@@ -108,11 +108,10 @@ class NoiseReplacer:
         return xi + _sum_draws(streams, _SECOND, total.shape, last, self.item_table_offset)
 
     def skip_entries(self, count: int | Ints) -> NoiseReplacer:
-        """Returns a randomizer for messages that lack the first ``count`` entries of the current
-        ones.
+        """Returns a randomizer for messages without their first ``count`` entries.
 
-        The remaining entries get the same noise as before. ``count`` is one number, or one per
-        client.
+        The remaining entries get the same noise as in the whole messages. ``count`` is one number,
+        or one per client.
         """
         return replace(self, item_table_offset=self.item_table_offset + count)
 
