@@ -45,7 +45,8 @@ class LabelEnum(StrEnum):
     - ``label``: the text for people. JSON, SARIF and JUnit have the value of the member instead.
     - ``definition``: a sentence that pages and help texts print; "" without one.
 
-    A member is found by its value, its name or its label, in any case and spelling:
+    A member is found by its value, its name or its label, in upper or lower case, with spaces,
+    hyphens or underscores between words:
 
     >>> Verdict("not-tested") is Verdict("inconclusive") is Verdict.INCONCLUSIVE
     True
@@ -68,8 +69,8 @@ class LabelEnum(StrEnum):
         return _normalize_name(self.label)
 
     def matches_name(self, text: str) -> bool:
-        """Whether ``text`` is the member's name (a code) or its label, in any case, with
-        spaces, hyphens or underscores between words.
+        """Whether ``text`` is the member's name (a code) or its label, in upper or lower
+        case, with spaces, hyphens or underscores between words.
         """
         return _normalize_name(text) in (self.option_value, _normalize_name(self.name))
 

@@ -328,9 +328,11 @@ class AttributeRows:
         return "" if find_changed_rows(view) else make_refusal(view, needed)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> GuessedLabels:
-        """Guesses the category of each user of unknown class; empty if no rows encode categories.
+        """Guesses the class (category of the attribute) of each user whose class is unknown.
 
-        ``view`` is the messages that the adversary sees; ``rng`` is not used.
+        The result is empty if no rows or columns of a model matrix encode the categories, or if
+        several groups of rows or columns agree equally well with the known classes. ``view`` is the
+        messages that the adversary sees; ``rng`` is not used.
         """
         pair = (background.known_users, background.known_classes)
         known, labels = (np.zeros(0, dtype=np.int64) if each is None else each for each in pair)

@@ -195,7 +195,7 @@ class Component(ABC):
 class SelectedRows(Component):
     """Messages that are restricted to some of their rows, without a copy of the messages.
 
-    messages: the full messages
+    messages: the messages with all their rows
     rows: the rows that remain of each message, as indices or as a slice
     """
 
@@ -222,7 +222,7 @@ class SelectedRows(Component):
         return self.messages.flag_sent_rows(clients)[:, self.rows]
 
     def bound_magnitude(self) -> float:
-        """Returns an upper bound of the absolute values in the full messages."""
+        """Returns an upper bound of the absolute values in the messages with all their rows."""
         return self.messages.bound_magnitude()
 
     def sum_all(self) -> NDArray[Any]:

@@ -173,7 +173,7 @@ def merge_sampling(event: DpEvent) -> DpEvent:
 
     All other events are returned unchanged. Raises InputError if a number is out of range.
 
-    >>> merge_sample(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
+    >>> merge_sampling(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
     """
     # If a drawn record is replaced, the argument in ``ReplaceOneGaussianPair`` proceeds backwards

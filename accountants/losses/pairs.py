@@ -281,8 +281,10 @@ def add_atom(
     """Adds the probabilities of a single privacy loss to the interval that contains the loss, in
     place.
 
+    P and Q are the distributions of outputs under two neighbouring inputs.
+
     - ``edges``: ascending ends of the intervals, (n + 1,).
-    - ``loss``: the privacy loss.
+    - ``loss``: the privacy loss ln(P/Q).
     - ``log_p``, ``log_q``: its log-probabilities under P and Q.
     - ``into_p``, ``into_q``: log-probabilities of the intervals under P and Q, (n,), which are
       modified.

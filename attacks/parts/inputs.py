@@ -135,11 +135,12 @@ class GramBlocks:
         return near, np.maximum(self.squared_norms[:, None] + own - 2 * self.cross_gram, 0)
 
     def compute_coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns rows' coordinates in the span of the rows of users with known class.
+        """Returns coordinates of users' rows in the span of the rows of users with known class.
 
-        There are two arrays, for users of known (k, r) and of unknown class (m, r); r is the rank
-        of the known users' rows. The coordinates keep all inner products with these rows. Known
-        users give no information about the part of an unknown user's row outside their span.
+        A user's row holds the numbers from which the class is inferred. There are two arrays, for
+        users of known (k, r) and of unknown class (m, r); r is the rank of the known users' rows.
+        The coordinates keep all inner products with the known users' rows. These rows give no
+        information about the part of an unknown user's row outside their span.
         """
         values, vectors = np.linalg.eigh(self.known_gram)
         kept = values > _MIN64 * max(float(values[-1]), 0.0)

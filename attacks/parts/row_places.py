@@ -61,7 +61,7 @@ class RowPositions:
     is_sign_known: bool
 
     def select(self, users: NDArray[np.int64]) -> RowPositions:
-        """Returns the positions of rows in messages of ``users`` (indices) only."""
+        """Returns a copy that has only the messages that ``users`` (indices) sent."""
         rows = np.isin(self.senders, users)
         return replace(self, senders=self.senders[rows], positions=self.positions[rows])
 

@@ -249,9 +249,9 @@ class AttributeProblem:
 
     @cached_property
     def scaled_attributes(self) -> NDArray[np.float64] | None:
-        """Users' s attributes, scaled to the total variance of the input table (n_users, s).
+        """Each user's s attributes, scaled to the total variance of the input table (n_users, s).
 
-        Without a table, they are not scaled. None if they are constant or missing.
+        Without an input table, the attributes are not scaled. None if they are constant or missing.
         """
         spread = 0.0 if self.attributes is None else float(self.attributes.var(axis=0).sum())
         if self.attributes is None or not spread > 0:

@@ -193,13 +193,17 @@ class StepMixture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixtureFit:
-    """Log-ratios of users' interactions, from a mixture model of the positions of item rows.
+    """Log-likelihood ratios of users' interactions, from a mixture model of item-row positions.
+
+    A position is how far an item's row changed along the sender's direction, in standard deviations
+    of the noise.
 
     mixture: parameters of the model that are the same for all messages
     users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratios of interactions (n, M)
     positive_shares: share of all items that each user interacted with (n,)
-    log_likelihood: log-likelihood of the mixture
+    log_likelihood: log-likelihood of the positions under the model, up to a constant, with the
+        prior of ``positive_step_excess``
     """
 
     mixture: StepMixture

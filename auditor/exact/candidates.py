@@ -311,12 +311,12 @@ RARE_TEXT = f" but for {_WHOLE:g} of probability"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateOutputs:
-    """Outputs drawn from a randomizer under some inputs, and the properties of its outputs that
-    these draws show.
+    """Outputs drawn from a randomizer under some of its inputs, and the properties of its outputs
+    that these draws show.
 
     - ``drawn_outputs``: the different drawn outputs, (k, *output shape).
-    - ``has_drawn_values_only``: true if outputs are names, bits or a few numbers that are not on a
-      grid, so that only combinations of drawn values are possible.
+    - ``has_drawn_values_only``: true if an entry of an output is assumed to have only drawn values:
+      outputs are names or bits, or few different numbers that are not on a grid.
     - ``grid_step``: distance between neighbouring values of an entry (1 for integers); 0 if the
       values are not on a grid.
     - ``grid_offset``: offset of the grid. The values of an entry are ``grid_offset`` plus

@@ -266,9 +266,7 @@ class Trial:
 
 
 def make_further_figure(estimate: Estimate) -> FurtherFigure:
-    """Reduces an estimate to its value and its interval, for one of the further numbers in a
-    report's row.
-    """
+    """Converts an estimate to a ``FurtherFigure`` of a report's row: its value and interval."""
     return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 
 

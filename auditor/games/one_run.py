@@ -382,9 +382,9 @@ class OneRunSimulator:
     ``n_standalone_features``: number of features that may each serve alone as the adversary's
         score: 0, because a decision rule always combines all features.
 
-    The adversary knows all other users, both histories of every canary, and one broadcast at which
-    it computes expected messages: the first broadcast, or the released model if it sees only this
-    model.
+    Every canary has one of two histories (interactions of a user) at random. The adversary knows
+    all other users, both histories of every canary, and one broadcast at which it computes expected
+    messages: the first broadcast, or the released model if it sees only this model.
     """
 
     target: Target

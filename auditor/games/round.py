@@ -332,14 +332,17 @@ def make_simulator(
     n_others: int = 0,
     reducer: Reducer | None = None,
 ) -> RoundSimulator:
-    """Makes the simulation of rounds for a pair of histories that is designed for the system.
+    """Makes the simulation of rounds for a worst-case pair of user histories.
+
+    A history is all interactions of one user. The canary (designed user) has the first history in
+    one world, and the second in the other world.
 
     ``pair``: the two histories and the broadcast.
     ``system``: the system whose clients send.
     ``vantages``: adversaries, by what they see of the messages.
     ``n_others``: number of other users, who all have the second history.
-    ``reducer``: function by which the adversary reads a part of the designed user's message; None
-        to use the whole message.
+    ``reducer``: function by which the adversary reads a part of the canary's message; None to use
+        the whole message.
     """
     crowd = pair.profiles.take_users(np.ones(n_others, dtype=np.int64))
     canary = CanarySet(history_names=pair.world_names, histories=pair.profiles, other_users=crowd)

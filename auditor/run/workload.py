@@ -181,11 +181,12 @@ def check_recording_size(recording: Recording, memory: float) -> None:
     """Raises InputError if declared or stored arrays of a recording (stored uploads) need more than
     ``memory`` bytes.
 
-    The check covers the table of an attack's guesses (some users times all items), each message and
-    each model. It is needed because a recording may declare any size, and a compressed file may be
-    a thousand times smaller than its content.
+    The check covers the table of an attack's guesses (a limited number of users, times all items),
+    each message and each model. It is needed because a recording may declare any size, and a
+    compressed file may be a thousand times smaller than its content.
 
-    InputError is also raised if whole messages have another shape than the manifest declares.
+    InputError is also raised if a message part that is stored as a whole array has another shape
+    than the manifest declares.
     """
     manifest, place = recording.manifest, recording.path / MANIFEST_FILE
     users = min(max(1, len(recording.senders)), game.MIN_USERS)

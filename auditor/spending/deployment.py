@@ -54,7 +54,7 @@ class NoiseKind:
     - ``name``: name of the argument of ``account`` for this noise.
     - ``symbol``: symbol of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
       Laplace noise) or epsilon (of randomized response).
-    - ``valid_amounts``: valid amounts.
+    - ``valid_amounts``: range of the amounts of noise that a user may state.
     - ``min_amount``, ``max_amount``: range in which ``account`` searches for the least amount.
     """
 

@@ -55,7 +55,7 @@ class Case:
     def probabilities(self, value: Any) -> NDArray[np.float64]:
         """Returns the probabilities of ``outputs`` for the input ``value``.
 
-        If ``edges`` are given, an output stands for its whole interval.
+        If ``edges`` are given, each probability is that of the interval that contains the output.
         """
         sizes = 1.0 if self.edges is None else np.diff(self.edges)
         return np.asarray(np.exp(self.mechanism.log_prob(np.asarray(self.outputs), value)) * sizes)
@@ -93,9 +93,10 @@ class MechanismContract:
         assert mechanism.log_prob(outputs[None], inputs[:, None]).shape == (n, n)
 
     def test_determinism(self) -> None:
-        """Checks that equally seeded generators give equal outputs, and others different outputs.
+        """Checks that equally seeded generators give equal outputs, and differently seeded
+        generators give different outputs.
 
-        Outputs that are certain may be equal for different generators.
+        Outputs of probability 1 are equal for all generators.
         """
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         size = (200, len(inputs))

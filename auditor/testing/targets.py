@@ -248,8 +248,8 @@ class TargetContract:
     def test_batches_send_what_single_clients_send(self) -> None:
         """Checks that a batch of clients sends the messages that the clients send one by one.
 
-        Both use equally seeded generators. If clients send several uploads, these are ordered by
-        client.
+        The generators of the batch and of the single clients are equally seeded. If clients send
+        several uploads, these are ordered by client.
         """
         target, (profiles, broadcast) = self.subject.target, self.subject.get_round_inputs()
         assert_batch_sends_same(target, profiles, broadcast)

@@ -115,7 +115,7 @@ class RealDraw:
 
     @property
     def domain(self) -> tuple[Interval, ...]:
-        """The set of all values, as a tuple with one interval."""
+        """Tuple of one interval, which contains all values of the draw."""
         if self.n_values:
             return ((-_HALF, self.n_values - _HALF),)
         return (_SUPPORTS[self.family],)

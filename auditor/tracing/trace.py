@@ -186,8 +186,8 @@ def prove_epsilon(
 
     Real draws must agree with the traced distributions. Their number is 20,000 in total and at
     least 5,000 per input, or as many as ``limit_draws`` allows. If tracing is not possible or the
-    draws disagree, the proof has no bound, and its check gives the reason. The bound itself does
-    not depend on a clock.
+    draws disagree, the result has no bound, and its check gives the reason. The time allowed
+    limits only the number of real draws; it does not change the bound.
     """
     try:
         size = sampler.takes_size

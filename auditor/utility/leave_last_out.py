@@ -2,8 +2,8 @@
 
 One interaction of every user is held out: the latest interaction, a random one if several have the
 latest time, or a random one of all if there are no timestamps. The system is trained on the
-remaining interactions. The held-out item is ranked among 99 sampled items without an interaction of
-the user, or among all these items. Tied items are ranked by expectation, so that an uninformative
+remaining interactions. The held-out item is ranked among the items without an interaction of the
+user: all of them, or a sample of 99. Tied items are ranked by expectation, so that an uninformative
 model scores like a random one. As a baseline, popularity, counted in the training data, ranks the
 same items.
 """

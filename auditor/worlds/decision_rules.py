@@ -78,14 +78,14 @@ class DecisionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTestPlan:
-    """Number of draws and error of a test on fresh draws, which turns a rule into a lower bound.
+    """Settings of the later test of a decision rule on fresh draws, which gives a lower bound on
+    epsilon.
 
-    The bound on epsilon that a decision rule will give in this test is predicted from these
-    numbers.
+    The lower bound that a rule will give in the test is predicted from these settings.
 
     n_draws: number of draws with which the rule will be tested.
     delta: delta of the lower bound on epsilon.
-    alpha: error of the bound, 1 minus its confidence.
+    alpha: error probability of the bound, 1 minus its confidence.
     margin: number of standard errors by which a predicted bound is reduced, so that an event with
         few counts is not selected by chance. The standard errors are estimated from the counts on
         which the prediction is based.

@@ -216,8 +216,9 @@ class OutputEncoder:
 
 
 def canonicalize(part: Any) -> Any:
-    """Returns a copy of ``part``, a value in an output, with equal ``repr`` for equal values only.
+    """Returns a copy of ``part``, which is a value within an output.
 
+    The copies of two values have the same ``repr`` only if the values are equal.
     Arrays, sets, named tuples and dataclasses become tuples that include their type.
     """
     if isinstance(part, np.ndarray):

@@ -96,7 +96,7 @@ class GuessCounts:
 
     @property
     def n_right(self) -> int:
-        """Number of right guesses, of the first and of the second input (world) together."""
+        """Number of right guesses, added over the two inputs (worlds)."""
         return self.first_world_counts[0] + self.second_world_counts[0]
 
     @property
@@ -331,14 +331,14 @@ class ThresholdLimits:
         otherwise the reverse.
     alpha: total error, 1 minus the confidence of all limits together.
 
-    The thresholds are order statistics of the scores in the world of Q, at ranks fixed in advance.
-    The probability Q of scores strictly beyond the score of rank k is at most a Beta(k, n - k + 1)
-    variable. Given the scores of that world, the threshold is fixed and the count in the world of P
-    is binomial. The ranks share the error (Bonferroni), so no scores are set aside to choose a
-    threshold.
+    The thresholds are order statistics of the n scores in the world of Q, at ranks fixed in
+    advance. The probability Q of scores strictly beyond the score of rank r is at most a variable
+    of the distribution Beta(r, n - r + 1). Given the scores of that world, the threshold is fixed
+    and the count in the world of P is binomial. The ranks share the error (Bonferroni), so no
+    scores are set aside to choose a threshold.
 
     Scores of zeros and ones have a single threshold, 1/2, that is known beforehand. Then four
-    limits, of two probabilities, share the error.
+    limits share the error: a lower and an upper limit of the probability of a 1 in each world.
     """
 
     p_lower: Floats
@@ -400,9 +400,10 @@ class ThresholdLimits:
         return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 
     def bound_renyi(self, order: float) -> float:
-        """Returns a lower bound on the larger of the two Renyi divergences of this ``order``.
+        """Returns a lower bound on the larger of two Renyi divergences of the given ``order``.
 
-        They are the divergences of the outputs under one input from those under the other.
+        One is that of the outputs under the first input from those under the second; the other is
+        the reverse.
 
         The divergence of two distributions is at least that of any event (data processing
         inequality). The divergence of an event grows with its probability P under one input, and

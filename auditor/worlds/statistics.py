@@ -104,7 +104,7 @@ class ScalarScore:
     cuts: ClassVar[None] = None
 
     def evaluate(self, outputs: Values) -> Values:
-        """Computes one number per output, as an array (n,), from ``outputs`` (n, *shape)."""
+        """Computes the statistic's number (n,) for each of ``outputs`` (n, *shape)."""
         flat = outputs.reshape(len(outputs), -1)
         return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 

@@ -165,10 +165,11 @@ class SweepPoint:
     is_noiseless: bool = False
 
     def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
-        """Returns an epsilon of the point as text, such as "2.3" or "not known".
+        """Returns an epsilon of the system as text, such as "2.3" or "not known".
 
-        kind: "claimed", "proved" or "shown".
-        whole: whether to take the epsilon of a whole user over the training.
+        kind: "claimed", "proved" (upper bound) or "shown" (lower bound).
+        whole: whether to take the epsilon for a whole user over the training, instead of that in
+            the scope of the drawing.
         """
         epsilons = self.user_epsilons if whole else self.epsilons
         epsilon = epsilons.get(kind)

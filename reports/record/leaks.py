@@ -400,8 +400,8 @@ def assess_severity(section: Section, leaks: Sequence[Leak]) -> SeverityAssessme
     """Assesses the severity of a system: the worse of the severities of its claim and its leak.
 
     A refuted claim together with a leak of severity high is critical. The result lists the parts
-    that were not assessed. ``leaks`` are the system's attack results that beat guessing by at least
-    the margin.
+    that were not assessed. ``leaks`` are the system's attack results whose advantage over guessing
+    is at least ``Gate.leak_margin``.
     """
     finding = section.headline_finding
     claim, leak = assess_claim(finding), assess_leak(section, leaks)

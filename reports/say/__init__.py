@@ -444,9 +444,10 @@ def make_claim_quantity(claim: Claim) -> Quantity:
 
 
 def make_proved_quantity(finding: Finding) -> Quantity:
-    """Makes the quantity "upper bound" of a judged claim, qualified by delta, method and so on.
+    """Makes the quantity "upper bound" of a judged claim.
 
-    The value is "none" without an upper bound.
+    The quantity is qualified by delta, method, assumptions, and its scope if that differs from the
+    claim's. The value is "none" without an upper bound.
     """
     proof = finding.accounted
     if proof is None:
@@ -458,9 +459,10 @@ def make_proved_quantity(finding: Finding) -> Quantity:
 
 
 def make_shown_quantity(finding: Finding) -> Quantity:
-    """Makes the quantity "lower bound" of a judged claim, qualified by delta, method and so on.
+    """Makes the quantity "lower bound" of a judged claim.
 
-    The value is "none" without a lower bound.
+    The quantity is qualified by delta, confidence, method, assumptions, and its scope if that
+    differs from the claim's. The value is "none" without a lower bound.
     """
     beside = _list_epsilons(finding.claim, finding.accounted)
     return make_lower_bound_quantity(finding.measured, finding.scope, beside)

@@ -36,7 +36,7 @@ class CellTone(StrEnum):
 class BoundsInScope:
     """Largest lower bound and smallest finite upper bound of epsilon in one scope.
 
-    scope: the scope.
+    scope: protected data, adjacency, adversary and period.
     lower_bound: largest lower bound without assumptions; None without one. It may have been shown
         in a narrower scope that this scope covers, because an adversary who distinguishes inputs
         with less information also does so with more.

@@ -183,8 +183,8 @@ class ComposedSystem(System):
         """Returns the authors' claims, each with a scope in which an audit compares it with bounds.
 
         A scope is what a claim protects, against whom, and how long. A claim occurs once for its
-        own scope, which covers one round, and again for each wider scope for which a reader might
-        take it.
+        own scope, which covers one round, and again for each wider scope in which a reader might
+        assume that the claim holds.
         """
         claims = []
         for promise in self.protection.make_claims(self.group_names):

@@ -336,8 +336,8 @@ class ObjectiveProtection(Checked, Protection):
     The noise does not protect the upload. The functional mechanism (Zhang, Zhang, Xiao, Yang and
     Winslett 2012) publishes the minimiser of an objective whose coefficients are all noisy,
     including the quadratic ones. The client instead follows gradients of its data. Item rows on
-    which the client did not train are sent as they were broadcast, and the row of an item in the
-    history is always sent changed.
+    which the client did not train are sent as they were broadcast. The row of an item with which
+    the user interacted always differs from the broadcast.
 
     If ``features`` is true, each entry of the user's features passes through the piecewise
     mechanism, and is clipped to its range. The range is [0, 1], or [0, log(1 + items)] for

@@ -158,7 +158,7 @@ class Mechanism(Protocol):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(``output`` | ``value``), the exact log-probability or log-density.
 
-        The batches of the two arguments broadcast to the shape of the result.
+        The leading (batch) axes of ``output`` and ``value`` broadcast to the shape of the result.
         """
         ...
 

@@ -164,15 +164,16 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): for each sum, a mark that shows whether the sum contains the data row,
-        and the sum."""
+        """Shape (count, 2): for each sum, a number that shows whether the sum contains the input,
+        and the sum itself.
+        """
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
         """Draws ``count`` pairs [mark, sum] per input, float64 of shape (*size, count, 2).
 
-        The mark shows whether the data row is drawn for this sum. The noisy sum contains the input
-        only if the row is drawn.
+        Each noisy sum contains the input with probability ``sampling_probability``. The mark is a
+        number that shows whether it does.
         """
         values = self.domain.expand_batch(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))

@@ -254,7 +254,9 @@ class RecordedSystem(System):
         return self, self.notes
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns the facts that every adversary knows: the manifest's, and the number of users."""
+        """Returns the facts that every adversary knows: the number of users, and facts from the
+        recording's manifest, such as settings.
+        """
         manifest = self.recording.manifest
         return PublicInfo(
             algorithm=manifest.algorithm,

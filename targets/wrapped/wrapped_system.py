@@ -495,8 +495,9 @@ class WrappedSystem(System):
         """Returns a function (history, generator) that computes a message, and the list of
         histories.
 
-        The function calls the client with the model ``broadcast``. There is one history per row of
-        ``profiles``. The result is None if devices may send nothing or keep a state.
+        The function calls the client with the model ``broadcast``. A history is the data of one
+        user, made from one row of ``profiles``. The result is None if devices may send nothing or
+        keep a state.
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None

@@ -77,7 +77,7 @@ class ClaimUnderTest:
 
     @property
     def alpha(self) -> float:
-        """Error probability of each of the tests."""
+        """Error probability of each of the ``n_tests`` tests."""
         return MAX_FALSE_ALARM_PROB / self.n_tests
 
     def compute_lower_epsilon(self, hits: int, trials: int, hits_b: int, trials_b: int) -> float:

@@ -71,7 +71,10 @@ class AdditiveNoise(Checked, ABC):
         return np.asarray(noise * self.noise_scale + self.compute_noiseless(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of ``output`` given ``value``; their batches broadcast."""
+        """Returns the log-density of ``output`` given ``value``.
+
+        The leading (batch) axes of ``output`` and ``value`` broadcast.
+        """
         center = self.compute_noiseless(self.domain.check(value))
         z = (np.asarray(output, dtype=np.float64) - center) / self.noise_scale
         each = self._log_density(z) - np.log(self.noise_scale)

@@ -331,8 +331,8 @@ class CentralMf(BitUploadSystem):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        They are the number of entries of a vector, the number of epochs, and the number of
-        negatives per positive.
+        They are the number of entries of a user's or an item's vector, the number of epochs, and
+        the number of negatives per positive.
         """
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 

@@ -160,9 +160,9 @@ class BprMf(CentralMf):
     BPR-MF (section 4.1.2; Rendle et al. 2009) is trained on the flipped bits that users upload. The
     score of user u for item i is x_u . y_i, the product of the vectors of user and item.
 
-    An upload has the privacy claims and bounds of DPLCF with equal flip probabilities. A batch has
-    1024 triples (user, positive, negative). The regularization applies to the three vectors of each
-    triple.
+    With the ``flip`` "symmetric" or "asymmetric", an upload has the privacy claims and bounds of
+    DPLCF-SP or DPLCF-AP. A batch has 1024 triples (user, positive, negative). The regularization
+    applies to the three vectors of each triple.
     """
 
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:
@@ -183,9 +183,9 @@ class Gmf(CentralMf):
     of user u for item i is sum_f h_f x_uf y_if, with the vectors x_u and y_i of user and item, and
     trained output weights h.
 
-    An upload has the privacy claims and bounds of DPLCF with equal flip probabilities. A batch has
-    about 1024 examples: each positive comes together with its negatives. The regularization applies
-    to the user and item vector of each example.
+    With the ``flip`` "symmetric" or "asymmetric", an upload has the privacy claims and bounds of
+    DPLCF-SP or DPLCF-AP. A batch has about 1024 examples: each positive comes together with its
+    negatives. The regularization applies to the user and item vector of each example.
     """
 
     def get_train_kernel(self) -> tuple[Callable[..., int], int]:

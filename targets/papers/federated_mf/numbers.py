@@ -240,14 +240,14 @@ def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of an implied and a computed factor by which the divisor of HFL-SGDMF's
-    gradient sums changes the noise.
+    """Yields two factors by which a divisor changes the noise of HFL-SGDMF, each as the paper
+    implies and as computed.
 
     HFL-SGDMF adds noise to gradient sums, and divides the result by a number of ratings. The paper
-    implies that both factors are 1.
+    implies that each factor is 1.
 
-    - First pair: the noise scale of a party with two ratings, divided by that of a party with one.
-    - Second pair: the factor by which the noise grows if it is added after the division instead of
+    - First factor: the noise scale of a party with two ratings, over that of a party with one.
+    - Second factor: how much the noise grows if it is added after the division instead of
       before.
     """
     system, n, m = HflSgdmf(), 94, 1682

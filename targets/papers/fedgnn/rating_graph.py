@@ -125,10 +125,10 @@ class RatingGraphSystem(System):
         """Returns the largest number of messages in a training that depend on one user."""
 
     def make_randomizer(self, population: Population) -> ComponentLaplace:
-        """Returns the mechanism that adds the Laplace noise to all numbers of a message.
+        """Returns the mechanism that adds Laplace noise to all numbers of a message.
 
-        Its worst inputs are opposite corners of the cube of clipped messages. If messages are
-        clipped by L2, the cube is the largest one within the ball.
+        The worst pair of inputs is two opposite corners of the cube of clipped messages. If
+        messages are clipped by their L2 norm, the cube is the largest one within the L2 ball.
         """
         count = self.count_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)

@@ -92,7 +92,7 @@ def _bound_user_epsilon(system: DplcfSp | DplcfAp | FmfLdp, population: Populati
 def compare_symmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with symmetric flips: claimed, and proved.
 
-    The claim is that of section 5.2.
+    The claim is that of the FMF-LDP paper, section 5.2.
     """
     return _compare_dplcf_epsilons(DplcfSp())
 
@@ -100,7 +100,7 @@ def compare_symmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
 def compare_asymmetric_dplcf_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons of a user under DPLCF with asymmetric flips: claimed, and proved.
 
-    The claim is that of section 5.2.
+    The claim is that of the FMF-LDP paper, section 5.2.
     """
     return _compare_dplcf_epsilons(DplcfAp())
 

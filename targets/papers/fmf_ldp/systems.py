@@ -46,8 +46,9 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     ``epsilon``: epsilon of one report.
     ``reports``: number k of reports that each user sends per round.
-    ``colluding``: share of users who collude: they reveal their messages to the server, and so do
-        not hide the other users' messages behind the proxy. The paper mentions no such users.
+    ``colluding``: share of users who collude: they reveal their messages to the server, so that
+        the proxy, which shuffles all reports, does not hide the other users' reports among theirs.
+        The paper mentions no colluding users.
 
     The printed text cannot be followed in four places:
 
@@ -130,11 +131,10 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return (pair,)
 
     def find_opposing_history_length(self) -> int:
-        """Returns the smallest history length for which two users' projected gradients are +1 and
-        -1.
+        """Returns the smallest number of interactions of each of two users at which their projected
+        gradients are opposite: +1 for one user, -1 for the other.
 
-        The length is the number of interactions of each user. The item matrix is that of a
-        malicious server (``make_opposing_items``).
+        The item matrix is that of a malicious server (``make_opposing_items``).
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v

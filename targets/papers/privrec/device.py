@@ -294,9 +294,10 @@ def score_all_items(
 ) -> Tensor:
     """Computes the scores of all items on each device, shape (n, n_items).
 
-    ``devices``: the devices and their examples.
+    ``devices``: the n devices, with their training examples.
     ``weights``: trained weights of the devices, by name.
-    ``broadcast``: the model, which has the rows of items on which a device has not trained.
+    ``broadcast``: the broadcast model. A device uses its rows for the items on which the device has
+        not trained.
     ``flags``: whether an item has a genre, 1 or 0, shape (n_items, g), for g genres.
 
     Scores that overflow in single precision are computed in double precision.

@@ -65,7 +65,7 @@ def compute_upper_epsilon(*, clients: int, n_users: int, delta: float) -> float:
 def compute_lower_epsilon(*, clients: int, n_users: int, delta: float) -> float:
     """Returns a lower bound on the epsilon of replacing one client in 1000 rounds of DP-PrivRec.
 
-    The bound is the epsilon of two neighbouring data sets.
+    Two data sets that differ in one client attain the bound.
 
     ``clients``: number of users per round, drawn without replacement.
     ``n_users``: number of users.
@@ -98,9 +98,10 @@ class PrintedEpsilon:
 
     @property
     def counted(self) -> float:
-        """Epsilon by the accounting that the authors seem to use, truncated after four decimals.
+        """The authors' epsilon for these settings, recomputed and truncated after four decimals.
 
-        The accounting is ``compute_printed_epsilon``, and the paper also truncates.
+        ``compute_printed_epsilon`` follows the accounting that the authors seem to use. The paper
+        truncates its numbers in the same way.
         """
         epsilon = compute_printed_epsilon(
             clients=self.clients,

@@ -76,17 +76,19 @@ class DpSgdMf(NoisyMf):
 class DpSgld(NoisyMf):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
-    DP-SGLD (Liu, Wang, Smola, RecSys 2015) adds the noise that ``epsilon`` needs by advanced
-    composition.
+    The baseline DP-SGLD (Liu, Wang, Smola, RecSys 2015) computes its noise from ``epsilon`` by
+    advanced composition.
 
     The steps are those of Langevin dynamics. Their noise is the larger of the Langevin noise and
-    the noise for privacy. The federated-MF paper states that this baseline bounds the errors of
-    predictions, and that its composition needs more noise than the moments accountant; it prints no
-    formula. The formula assumed here follows Wang, Fienberg and Smola 2015, Algorithm 2: with K
-    steps on batches of n' of n rows and Lipschitz constant L, the noise on the sum of a batch has
-    variance
+    the noise for privacy. The federated-MF paper states that DP-SGLD bounds the errors of
+    predictions, and that advanced composition needs more noise than the moments accountant; it
+    prints no formula. The formula assumed here follows Wang, Fienberg and Smola 2015, Algorithm 2:
+    with K steps on batches of n' of n rows and Lipschitz constant L, the noise on the sum of a
+    batch has variance
 
-        128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
+        128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2,
+
+    for the delta of the claim.
 
     L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R, for the
     largest rating R. L is as large as with embedding clipping, although the entries of embeddings

@@ -194,11 +194,11 @@ class LflSgdmf(PretrainedMf):
         noisy gradient (first message), and then a replacement of its noise (second message). The
         mechanism outputs, per round, the sum of the first messages, and each second message.
 
-        The item embeddings V are the worst in every round, as in the paper's Theorem 1 (the maximum
-        over all auxiliary input). A user embedding of squared norm R (the largest rating) and an
-        item embedding of 0 attain the worst case. A malicious server can broadcast such an item
-        embedding, or many other users' low ratings keep it at 0. With few such ratings the noise
-        moves V, and a training reveals less.
+        The mechanism assumes the worst item embeddings V in every round, as does the paper's
+        Theorem 1 (the maximum over all auxiliary input). A user embedding of squared norm R (the
+        largest rating) and an item embedding of 0 attain the worst case. A malicious server can
+        broadcast such an item embedding, or many other users' low ratings keep it at 0. With few
+        such ratings the noise moves V, and a training reveals less.
 
         If the catalogue has a single item, each user has at most one rating, so that adding or
         removing the rating counts as adding or removing the user. In any larger catalogue, adding a

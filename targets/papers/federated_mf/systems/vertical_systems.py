@@ -165,16 +165,18 @@ class VflSgdmf(NoisyMf):
         return self.make_rating_lower_bound(population)
 
     def make_rating_lower_bound(self, population: Population) -> Mechanism | None:
-        """Returns a Gaussian mechanism whose epsilon is a lower bound for adding or removing one of
-        a user's ratings at one party.
+        """Returns a mechanism that is no less private than the training, for adding or removing one
+        of a user's ratings at one party.
+
+        The epsilon of the mechanism is therefore a lower bound on that of the training.
 
         In the worst case only this user has ratings at the party, all equal to the largest rating,
         the party sends its user embeddings after every step, and the server broadcasts the user's
         embedding close to 0. The user's other ratings then show in which steps the user's row is
         sampled. In each of these steps the mean of a Gaussian output depends on the rating in
-        question. The noise multiplier of this Gaussian is about sqrt(8) times that of the
-        accountant's event, for two reasons: only user embeddings are visible at every step, and
-        item embeddings begin at random.
+        question. The noise multiplier of this Gaussian is about sqrt(8) times that by which the
+        training is accounted (``get_event``), for two reasons: only user embeddings are visible at
+        every step, and item embeddings begin at random.
 
         None if item embeddings may move so far during the training that the bound fails (at large
         learning rates), or if the party has fewer than two items.

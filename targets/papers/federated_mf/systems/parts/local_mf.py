@@ -101,8 +101,8 @@ class LocalMf(System):
         """
 
     def draw_broadcast_arrays(self, n_items: int, rng: Generator) -> dict[str, Any]:
-        """Draws further arrays, by name, that every broadcast of a training contains; by default
-        none.
+        """Draws arrays, by name, that every broadcast of a training contains besides the item
+        embeddings; by default none.
         """
         return {}
 

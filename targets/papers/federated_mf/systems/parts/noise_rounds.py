@@ -120,7 +120,8 @@ class NoiseReplacer:
         """Weights of a client's two standard normal draws in the sum of the client's two messages.
 
         The first draw makes xi, the noise of the first message. The second draw makes the new noise
-        or, in the repaired protocol, the part of b that is still random if xi is known.
+        of the second message. If ``is_repaired``, xi = a + b, the second message is -b, and the
+        second draw makes the part of b that is still random if xi is known.
         """
         if not self.is_repaired:
             return 0.0, self.new_sigma

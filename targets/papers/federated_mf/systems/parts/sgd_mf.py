@@ -303,11 +303,10 @@ def bound_message_distance(bound: float, factors: int, n_fit_steps: int) -> floa
     ``factors``: number of entries of an embedding.
     ``n_fit_steps``: number of steps that fit the user embedding to the initial item embeddings.
 
-    The user rated item 1 by R, and item 2 by R or not at all. A malicious server chooses the
-    initial item embeddings: (small, 0) for item 1 and (0, large) for item 2, in two entries of each
-    embedding. Then it broadcasts item embeddings of 0 in every round. The result is at least 2
-    R^(3/2), the distance for another user, who has a single rating R or none; with one factor it is
-    this distance.
+    The user rated item 1 by R, and item 2 by R or not at all. A malicious server chooses orthogonal
+    initial embeddings, a short one for item 1 and a long one for item 2. Then it broadcasts item
+    embeddings of 0 in every round. The result is at least 2 R^(3/2), which is the distance for a
+    user with a single rating R or none. If embeddings have one entry, the result is 2 R^(3/2).
     """
     # Without the second rating the fitted user embedding is b, and the message's mean is -2R b in
     # row 1. With the second rating, the user embedding is a, and the mean is -2R a in row 1 or in
