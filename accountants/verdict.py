@@ -632,7 +632,7 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(
             f"Expected the argument measured to be a lower bound for [{scope}], or a scope that it "
-            f"covers, got the {measured.side} bound for [{measured.scope}]. Measure in that scope."
+            f"covers, got the {measured.side} bound for [{measured.scope}]. Measure in [{scope}]."
         )
 
 

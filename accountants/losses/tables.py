@@ -120,9 +120,9 @@ class ProbabilityTable:
         together, all_tried = self._list_joint_outputs()
         if not all_tried:
             raise InputError(
-                "Expected n_groups=1, or 2 inputs and n_copies small enough to try all pairs, got "
-                f"{len(self.log_probs)} inputs, n_groups={self.n_groups}, n_copies={self.n_copies}."
-                " Set n_copies=1, or call compute_bound for a lower bound."
+                "Expected n_groups=1, or 2 inputs and n_copies low enough to try all input pairs, "
+                f"got {len(self.log_probs)} inputs, n_groups={self.n_groups}, "
+                f"n_copies={self.n_copies}. Set n_copies=1, or use compute_bound for a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 

@@ -91,7 +91,7 @@ def read_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
 def _pool_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     chosen = find_readers(view)
     if not chosen:
-        raise InputError(f"Expected messages that some reader can read, got none. {_explain(view)}")
+        raise InputError(f"Expected messages that the attack can read, got none. {_explain(view)}")
     return base.pool_evidence(chosen, view, users)
 
 

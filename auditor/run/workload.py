@@ -251,8 +251,8 @@ def count_half_trainings(target: Target, interactions: Interactions, *, quick: b
     if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
         raise InputError(
-            f"These {count} trainings would take about {seconds:,.0f} seconds, but the limit is "
-            f"{limit:,.0f} seconds. Audit {remedy}."
+            f"The {count} trainings on halves would take about {seconds:,.0f} seconds, but the "
+            f"limit is {limit:,.0f} seconds. Audit {remedy}."
         )
     return count
 

@@ -330,7 +330,7 @@ def open_table(
     """
     place = str(path)
     if not is_table_path(path):
-        raise InputError(f"Expected the path of a table, got {path}. Check the path.")
+        raise InputError(f"Expected a table or a Parquet folder, got {path}. Check the path.")
     if os.path.isdir(path):
         return _make_typed(place, partial(batches.read_parquet, list_part_files(path)), options)
     opened = path.open
