@@ -218,7 +218,9 @@ class SelectedRows(Component):
         return self.messages.to_dense(clients)[:, self.rows]
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the selected rows that ``clients`` (indices) sent, (len(clients), k)."""
+        """Returns flags of the selected rows that ``clients`` (indices) sent, (clients, selected
+        rows).
+        """
         return self.messages.flag_sent_rows(clients)[:, self.rows]
 
     def bound_magnitude(self) -> float:
@@ -334,7 +336,7 @@ class RankOneMessages(Component):
         return self.item_vectors.shape
 
     def to_dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the gradients of ``clients`` (indices), shape (len(clients), M, F)."""
+        """Computes the gradients of ``clients`` (indices), shape (len(clients), *shape)."""
         x = self.user_vectors[clients]
         left = self.sparse_vectors[clients].toarray() - x @ self.item_vectors.T
         return np.asarray(left[:, :, None] * x[:, None, :])
@@ -658,7 +660,7 @@ class Reports(Component):
         return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
     def sum_all(self) -> NDArray[Any]:
-        """Computes the sum of all clients' matrices estimated by ``to_dense``, shape (M, F)."""
+        """Computes the sum of all matrices that ``to_dense`` estimates, in the shape of one matrix."""
         size = math.prod(self.shape)
         counts = np.bincount((2 * self.coordinates + self.is_positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]

@@ -146,8 +146,8 @@ class ExpTerm:
 
     @property
     def centre_and_curvature(self) -> tuple[float, float]:
-        """The pair (centre, curvature). Terms for which it is equal differ only by a constant
-        factor.
+        """Pair of the fields ``mean_or_rate`` and ``curvature``. Terms with equal pairs differ only
+        by a constant factor.
         """
         return self.mean_or_rate, self.curvature
 

@@ -53,16 +53,18 @@ def compute_hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
 
 
 def find_worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0) -> WorstEvent:
-    """Finds the event S of outputs with the largest epsilon = ln((P(S) - delta)/Q(S)), for the
-    output distributions P and Q of two inputs.
+    """Finds the event S of outputs with the largest ln((P(S) - delta)/Q(S)), for the output
+    distributions P and Q of two inputs.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs under P and Q, (outputs,), sorted by
-      descending ratio p/q. Logarithms are needed because q underflows long before its logarithm
-      becomes irrelevant.
+      descending ratio P/Q. Logarithms are needed because a probability under Q underflows long
+      before it becomes irrelevant.
+    - ``delta``: delta of (epsilon, delta)-DP.
     - ``rounding``: possible relative error of P(S), which is subtracted.
 
-    The divergence at epsilon is the largest P(S) - e^epsilon Q(S) over all events S that consist of
-    the first outputs. So epsilon is the largest ln((P(S) - delta)/Q(S)).
+    This largest value is the smallest epsilon at which P(S) - e^epsilon Q(S) is at most ``delta``
+    for every event S. Only events that consist of the first outputs are tried, because one of them
+    attains the largest difference at every epsilon.
     """
     mass_p, log_mass_q = np.cumsum(np.exp(log_p)), _log_cumsum(log_q)
     with np.errstate(divide="ignore"):

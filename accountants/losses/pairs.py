@@ -414,20 +414,19 @@ class ClonePair:
         return self.list_losses().find_loss_range(tail)
 
     def list_losses(self) -> ArrayPair:
-        """Lists the privacy losses of all counts of clones, with their log-probabilities, as an
-        ``ArrayPair``.
+        """Lists the privacy losses ln(P/Q) of all counts of clones, with their log-probabilities.
 
-        Clones are reports of other users that hide the user's own report. A loss belongs to two
-        counts: the number C of clones, and the number a of draws from Q0 among the m = C + 1
-        reports that are clones or the user's own. Q0 and Q1 are the two components of which the
-        user's report is a mixture (see the class). Given m, P(a) is proportional to binom(m, a)
-        (e^eps a + m - a), and Q(a) = P(m - a).
+        Clones are reports of other users that hide the user's own report. The user's report is
+        drawn from one of two distributions, Q0 and Q1 (see the class), and so is every clone. A
+        loss belongs to two counts: the number m of all these reports, which is 1 plus the number of
+        clones, and the number a of them that are drawn from Q0. Given m, P(a) is proportional to
+        binom(m, a) (e^eps a + m - a), where eps is ``epsilon``, and Q(a) = P(m - a).
 
         There are a few 10^5 losses for any number of users, because of three simplifications, which
-        never lower epsilon:
+        never lower the resulting epsilon:
 
-        - C is rounded down by at most a fraction of 2e-4 of itself, which raises epsilon by half of
-          that fraction.
+        - The number of clones is rounded down by a fraction of at most 2e-4, which raises the
+          resulting epsilon by a fraction of about 1e-4 at most.
         - Users beyond 10^10 are omitted.
         - Negligibly rare counts, with a total mass below 4e-17, count as an infinite loss.
         """

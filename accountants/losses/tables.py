@@ -89,15 +89,15 @@ class ProbabilityTable:
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def compute_bound(self, scope: Scope, delta: float) -> Bound:
-        """Computes a lower bound on epsilon at ``delta`` from all pairs of inputs, in ``scope``,
-        without sampling error.
+        """Computes a lower bound on epsilon at ``delta``, without sampling error: the largest over
+        all pairs of inputs.
 
         The bound equals the epsilon of the mechanism at delta 0 and for a single use (``n_copies``
         = 1). For several uses ("copies") at ``delta`` > 0 it may be smaller, if their outputs have
-        more than two different probability ratios, or if not all combinations of pairs are tried.
-        The bound has a witness: the pair, and an output or event that shows the bound. At ``delta``
-        > 0 there is no witness for several copies whose outputs have more than two different
-        probability ratios.
+        more than two different probability ratios, or if copies may have different inputs and not
+        all combinations are tried. ``scope`` is stated in the bound. The bound has a witness: the
+        pair, and an output or event that shows the bound. At ``delta`` > 0 there is no witness for
+        several copies whose outputs have more than two different probability ratios.
         """
         return self._bound_at_delta(scope, delta) if delta > 0 else self._bound_at_zero(scope)
 
@@ -265,8 +265,8 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
     """Lists the numbers of exchanged copies of a mechanism that a search for the largest
     hockey-stick divergence should try.
 
-    The data are changed. A copy gets the input a before and b after the change. An exchanged copy
-    gets b before and a after it.
+    Two data sets are compared. A copy gets the input a for the first and b for the second data set.
+    An exchanged copy gets b for the first and a for the second.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the inputs a and b.
     - ``copies``: number of copies.
@@ -280,7 +280,8 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
 
     Only 0 is to be tried in two cases. In the first case, an exchange changes nothing. In the
     second case, one output is impossible under one input. Let s be the probability that one copy
-    does not show this output. With i of n copies exchanged, and e^eps >= 1, the divergence is
+    does not show this output under the other input. With i of n copies exchanged, the divergence at
+    an epsilon eps >= 0 is
 
         1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
 

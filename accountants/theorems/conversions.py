@@ -26,14 +26,14 @@ from fedrec_auditor.accountants.statements import (
 
 @dataclass(frozen=True, slots=True)
 class CompositionRule:
-    """Composition theorem: mechanisms that are each (epsilon, delta)-DP are together (count
-    epsilon, count delta)-DP.
+    """Composition theorem: n mechanisms that are each (epsilon, delta)-DP are together (n epsilon,
+    n delta)-DP.
 
-    - ``n_mechanisms``: number of mechanisms.
+    - ``n_mechanisms``: number n of mechanisms.
     - ``delta``: delta at which the result is needed. If it is above 0 and the mechanisms have a
-      pure epsilon, the composition of randomized responses is computed exactly as well (Kairouz, Oh
-      and Viswanath 2015: they dominate the mechanisms). ``convert_to_whole`` then returns the
-      smaller epsilon.
+      pure epsilon, the composition of n randomized responses, which reveal at least as much
+      (Kairouz, Oh and Viswanath 2015), is computed exactly as well. ``convert_to_whole`` then
+      returns the smaller of the two epsilons.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
     ourselves", Theorem 1) is also valid under adaptive composition, and attained at delta 0.

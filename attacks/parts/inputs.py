@@ -127,7 +127,8 @@ class GramBlocks:
     def compute_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns squared distances of rows to the rows of users with known class, as two arrays.
 
-        The first array is for users with known class (k, k), the second for all others (m, k).
+        The first array is for the k users with known class (k, k), the second for the m other users
+        (m, k).
         """
         own = np.diag(self.known_gram)
         near = np.maximum(own[:, None] + own - 2 * self.known_gram, 0)

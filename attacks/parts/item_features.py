@@ -98,13 +98,14 @@ class ItemMarks:
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
     def compute_item_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
-        """Returns how much of each item's mark each message contains: two arrays (n, M) in [0, 1].
+        """Returns how much of each item's mark each message contains: two arrays (messages, items)
+        in [0, 1].
 
         The mark of an item is the set of codes in a list, or of positions in an array, that reveal
-        the item. Marks are learned twice, from two halves of the messages with known histories. The
-        first array is for the marks from one half, the second for those from the other half.
+        the item. Marks are learned from messages of devices whose histories are known, once from
+        each half of these messages. Each of the two arrays is for the marks from one half.
 
-        messages: n messages, as list entries (n, L) or as numbers (n, d)
+        messages: the messages, one per row, each as the entries of a list or as numbers
         """
         if self.positions is None:
             present = _flag_codes(messages, self.codes)

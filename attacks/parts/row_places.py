@@ -76,11 +76,11 @@ def fit_row_positions(
     """Computes the position of each item row along the direction of each message's sender.
 
     rounds: messages about the item table, by rounds
-    sample: users from whom common parameters are estimated, ascending
+    sample: users from whom the parameters that all users share are estimated, ascending
     users: users whose positions are needed, ascending
-    vectors: vectors that the n users of ``sample`` and ``users`` sent, which give the sign of
-        directions, in ascending order of users (n, d); None without them
-    item_odds: log-odds of the items, if popularity is known (M,)
+    vectors: vectors that the users of ``sample`` and ``users`` sent, which give the sign of
+        directions, one row per user in ascending order; None without them
+    item_odds: log-odds of the items, if their popularity is known (items,); else None
 
     The result is None if the messages show nothing but noise. To test this, positions are computed
     twice, from even and from odd columns, whose noise is independent. If these positions do not
@@ -466,8 +466,8 @@ _MATCHED = 2048  # maximum number of rows to which a permutation is fitted
 def standardise_evidence(evidence: Floats, truth: csr_array) -> tuple[Floats, csr_array]:
     """Scales each user's scores of the item table's rows to mean 0 and standard deviation 1.
 
-    evidence: score of an interaction of each user with each row's item (n, R)
-    truth: true interactions (n, M)
+    evidence: score of an interaction of each user with the item of each row (users, rows)
+    truth: true interactions (users, items)
 
     Returns both arrays without the users who have no interactions or equal scores for all rows.
     """

@@ -233,11 +233,11 @@ def draw_histories(
 def draw_similar_histories(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
-    """Draws histories of simulated users who resemble real users, as a mask (count, M).
+    """Draws histories of simulated users who resemble real users, as a mask (count, items).
 
     count: number of simulated users
-    chance: probability that each real user interacted with each item (n, M); each simulated user
-        takes the row of a random real user
+    chance: probability that each real user interacted with each item (users, items); each simulated
+        user takes the row of a random real user
     sizes: smallest and largest number of items of a history
     """
     chance = chance[rng.integers(len(chance), size=count)]

@@ -253,12 +253,12 @@ def assign_pseudonyms(view: View) -> View | None:
 def compute_sender_probs(posterior: NDArray[np.floating], known: sparse.csr_array) -> Floats:
     """Returns the probability that each message was sent by each user, from known items of users.
 
-    posterior: probability of each interaction, given each of k messages (k, M)
-    known: nonzero for items that are known for each user (n, M)
+    posterior: probability of an interaction with each of M items, given each of k messages (k, M)
+    known: nonzero for items that are known for each of n users (n, M)
 
-    The result is (n, k). By Bayes' rule with equal prior probabilities for all messages, each known
-    item of a user multiplies the likelihood of a message by the probability that the posterior
-    gives the item. Each row adds up to 1.
+    The result is (n, k), and each row adds up to 1. By Bayes' rule with equal prior probabilities
+    for all messages, each known item of a user multiplies a message's probability by the item's
+    ``posterior`` given this message.
     """
     logs = np.log(np.maximum(posterior, _MIN_PROB)).T
     scores = np.asarray(known.astype(np.bool_).astype(np.float64) @ logs)
@@ -319,10 +319,12 @@ class ModelMessages:
         )
 
     def iter_changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
-        """Yields blocks of model changes: senders' positions, changes, and which entries changed.
+        """Yields blocks of model changes: senders' positions, changes, and a mask of the entries
+        that changed.
 
-        The changes and the mask are (block, *shape). A change is used as sent, and a gradient with
-        the sign of a descent step; the broadcast is subtracted from a model.
+        The changes and the mask are (block, *shape). A sent model counts as its difference from the
+        broadcast, and a sent change as it is. A gradient that points uphill is reversed, so that it
+        counts as a descent step.
         """
         return map_message_blocks(self.component, lambda rows, sent: (rows, *self._decode(sent)))
 

@@ -176,10 +176,10 @@ def compute_posterior(
 def fit_prior(
     evidence: Evidence, odds: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns prior log-odds of interactions: a term per item (M,) and a term per user (n,).
+    """Returns prior log-odds of interactions: one term per item (items,) and one per user (users,).
 
-    evidence: log-likelihood ratios of the interactions (n, M)
-    odds: log-odds of the items to use instead of an estimate, or None (M,)
+    evidence: log-likelihood ratios of the interactions (users, items)
+    odds: terms of the items, if they are known (items,); None to take them from ``evidence``
 
     A user's term expresses the user's activity: users with more interactions have higher log-odds
     of any item. The prior log-odds of a pair are the sum of both terms.

@@ -225,12 +225,12 @@ def fit_mixture(
     positions: positions of item rows along their sender's direction, in standard deviations of
         the noise
     negatives: number of items without interaction that a device draws per interaction
-    item_odds: log-odds that a user interacted with each item, if they are known (M,)
+    item_odds: log-odds that a user interacted with each item, if they are known (items,)
 
     The sign of a direction may be unknown. So a simple model, in which all messages have the same
-    step size, is first fitted with each possible ``step_sign`` and ``direction_flip_threshold``:
-    the sign of all users together, and which single users are reversed. The full model then starts
-    from the most likely of these fits.
+    step size, is first fitted with each possible common sign of all directions (``step_sign``), and
+    with each possible rule on which single directions to reverse (``direction_flip_threshold``).
+    The full model then starts from the most likely of these fits.
     """
     ends = (1.0, -1.0) if negatives and not positions.is_sign_known else (1.0,)
     turned: tuple[float, ...] = (np.inf,)

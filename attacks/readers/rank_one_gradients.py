@@ -1,20 +1,21 @@
 """Reader of user vectors and interactions from a rank-one gradient of an item table.
 
 An FCF client sends G = (s - V x) x^T for the broadcast item table V (M items, F columns) and its
-user vector x. At touched items (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i, where
-c_i is the weight of the item in the loss; elsewhere s_i is 0. Write x = t b with |b| = 1. Then
+user vector x. At touched items i (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i,
+where v_i is the item's row of V, and c_i its weight in the loss; elsewhere s_i is 0. Let x = t b
+with |b| = 1. Then
 
 1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
-2. at untouched items a_i = -t^2 q_i with q = V b: most items determine t^2;
+2. with q = V b, a_i = -t^2 q_i at untouched items, which determine t^2;
 3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items (an item
-   is missed only if its prediction x.v_i is exactly c / (c - 1)): their sum determines the sign of
-   t.
+   is missed only if its prediction x.v_i is exactly c_i / (c_i - 1)): their sum determines the sign
+   of t.
 
 Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
 the densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them),
-refined by least squares on the items that agree with it. Touched items have ratios t^2 c - t c /
-q_i, which spread with q_i, so that the estimate breaks down only if fewer than a tenth of the items
-are untouched, or noise exceeds the signal.
+refined by least squares on the items that agree with it. Touched items have ratios t^2 c_i - t c_i
+/ q_i, which spread with q_i, so that the estimate breaks down only if fewer than a tenth of the
+items are untouched, or noise exceeds the signal.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ _APART = 4.0  # maximum deviation of untouched items from the closed form, as a 
 class RankOneFit:
     """User vectors x and numbers s of the items, fitted to n item gradients G = (s - V x) x^T.
 
-    V is the broadcast item table.
+    V is the broadcast item table (M items, F columns).
 
     user_vectors: user vectors x (n, F), or 0 if a message does not have this form
-    residuals: fitted s of each item (n, M), about 0 for an item without interaction
+    residuals: fitted numbers s of each message (n, M), one per item; about 0 for an item without
+        interaction
     noise_deviation: standard deviation of s at items without interaction (n,); infinity if a
         message does not have this form
     """

@@ -51,8 +51,8 @@ class RatingRowsReader(MessageReader):
     """Reader of item tables that devices send after training on ratings with public settings.
 
     The training is gradient steps on a squared error. The result is users' ratings and vectors,
-    from each user's last message. Cost: a local training of some rows for every rating and every
-    tried length of the user's vector, 10 ms per user.
+    from each user's last message. Cost: 10 ms per user, because the training of some rows is
+    computed for every possible rating and every tried length of the user's vector.
     """
 
     reference = (

@@ -287,8 +287,9 @@ class LogRatioSearch(PairSearch):
         return PairEpsilon(epsilon, witness, u, v, outputs[k])
 
     def find_pair_epsilon(self, a: Any, b: Any) -> PairEpsilon:
-        """Returns the largest log-ratio of output probabilities under the inputs ``a`` and ``b``,
-        over drawn outputs and outputs outside their range.
+        """Returns the largest log-ratio of output probabilities under the inputs ``a`` and ``b``.
+
+        The tried outputs are drawn, or lie around and far beyond drawn outputs.
         """
         drawn_a, drawn_b, far = self._draw_outputs(a, b)
         drawn = np.concatenate([drawn_a, drawn_b])

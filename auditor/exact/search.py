@@ -176,8 +176,8 @@ def search_exact_bound(
     - ``inputs``: list of inputs or Hypothesis strategy to which the search is restricted, or None
       for all inputs.
     - ``seed``: seed of draws and of Hypothesis.
-    - ``samples``: number of draws under each of some inputs, made to find rare outputs if outputs
-      are few and repeat. At most 2^21 numbers are drawn in total.
+    - ``samples``: maximum number of draws per input that search for rare outputs, if few different
+      outputs are possible. At most 2^21 numbers are drawn in total.
 
     The method depends on the outputs and on ``delta``:
 
@@ -187,8 +187,8 @@ def search_exact_bound(
     - Otherwise, at delta 0: the bound is the largest log-ratio among the mechanism's worst-case
       inputs and outputs, as far as ``log_prob`` confirms them, and the examples of Hypothesis.
     - Otherwise, at delta > 0: the bound follows from the hockey-stick divergence. This is computed
-      from the mechanism's own privacy curve, from a sum over all or many discrete outputs, or from
-      an integral over numbers, bounded from below.
+      from the mechanism's own privacy curve, from a sum over all or many discrete outputs, or, for
+      numbers with a density, from an integral that is never above the true one.
 
     If the bound exceeds the claim, the witness is the simplest pair of inputs that exceeds the
     claim.

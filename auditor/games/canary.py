@@ -214,8 +214,9 @@ def design_extreme_canaries(scope: Scope, population: Interactions) -> Iterator[
         adjacency.
     ``population``: data with ``N_NEW_ITEMS`` new items at the end of the catalogue.
 
-    The histories have extreme ratings of new items. If ``scope`` adds or removes a user, the second
-    history of each canary is empty. If it replaces a user's data, that of some canaries is empty.
+    The histories have extreme ratings of new items. If ``scope`` is about adding or removing a
+    user, the second history of each canary is empty. If it is about replacing a user's data, only
+    some canaries have an empty second history.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)

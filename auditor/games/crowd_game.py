@@ -394,15 +394,16 @@ class RoundGame(CrowdGame):
     ) -> Iterator[GameSetup]:
         """Yields an experiment with the worst-case inputs of the system, if it has any.
 
-        Only systems of reports (randomized coordinates of a gradient) design these inputs.
+        Only systems whose messages are reports (randomized coordinates of a gradient) design
+        worst-case inputs.
 
         ``case``: the system, the data of its users, and options.
         ``deltas``: deltas of the bounds that the game measures, by scope (unit, adjacency, what the
             adversary sees, duration).
 
-        The broadcast is designed to separate two histories most, and every user sends all reports
-        of the round. The number of users is that of the data. All users except one designed user
-        have the second history.
+        The inputs are two histories of one designed user; all other users have the second history.
+        The broadcast is designed so that reports on the two histories differ most. Every user sends
+        all reports of the round. There are as many users as in the data.
         """
         target, n_users = case.target, case.interactions.n_users
         scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.UPLOAD_VANTAGES}

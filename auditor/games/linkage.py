@@ -101,10 +101,10 @@ class UnlinkedView:
 
     ``view``: the messages and public parameters.
     ``users``: indices of the c users whose messages are to be linked, in ascending order (c,).
-    ``true_sender_indices``: sender of each message of the last round, as an index into ``users``
-        (c,).
-    ``candidate_users``: index of the user of each candidate, in the order of the attack's scores
-        (c,).
+    ``true_sender_indices``: sender of each of the c messages of the last round, as an index into
+        ``users`` (c,).
+    ``candidate_users``: index of the user of each of the c candidates, to which a message may be
+        linked, in the order of the columns of the attack's scores (c,).
     """
 
     view: View

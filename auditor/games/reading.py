@@ -86,8 +86,8 @@ class MessageStats:
     ``subtracted_value``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
     ``mean_difference``: mean message of the first world minus that of the second world.
-    ``difference_variance``: squared standard error of ``mean_difference``, due to the client's
-        randomness without added noise.
+    ``difference_variance``: squared standard error of ``mean_difference``, due to the client's own
+        randomness; noise that is added to messages does not contribute.
     ``message_variance``: variance of a message within a world.
     ``value_weight``: difference between the means of the two worlds divided by
         ``message_variance``; 0 if it is not significant.
@@ -97,7 +97,8 @@ class MessageStats:
     ``squared_mean_distance``: squared distance of the worlds due to their means, in variances
         within a world. None if noise is added to known means; ``compute_distance`` then computes
         it.
-    ``squared_other_distance``: squared distance due to squares, zeros and rows.
+    ``squared_other_distance``: squared distance of the worlds due to squared deviations, exact
+        zeros and sent rows.
     """
 
     subtracted_value: Array

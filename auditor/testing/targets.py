@@ -76,7 +76,7 @@ class TargetCase:
 
     @cached_property
     def interactions(self) -> Interactions:
-        """Users' interactions on which the training of this object runs."""
+        """Users' interactions on which the target is trained."""
         return make_interactions()
 
     @cached_property
@@ -95,8 +95,8 @@ class TargetCase:
         return tuple(self.run.transcript.rounds) or pytest.skip("no round sends anything")
 
     def get_round_inputs(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
-        """Returns the users' data, and the model that clients receive in one round of the shared
-        training.
+        """Returns the users' data, and the model that clients receive in round ``number`` of this
+        object's training.
 
         ``number``: index into ``rounds``. The model is None if nothing is broadcast. Skips the
             calling test if messages come from silos and not from single users.

@@ -193,8 +193,8 @@ class ComparisonCase:
 def apply_to_noise(
     path: ExecutionPath, function: Callable[..., Any], cells: ValuesByDraw, values: tuple[Any, ...]
 ) -> Iterator[ConditionalValue]:
-    """Yields the possible results of ``function(*values)``, where a value is noise (a random
-    number).
+    """Yields the possible results of ``function(*values)``, if noise (a random number) is among
+    ``values``.
 
     Each result is a pair (cells, value). ``cells`` gives for each random draw the set of its values
     that leads to the result ``value``; the argument ``cells`` limits these sets. Raises NotTraced

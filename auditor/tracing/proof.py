@@ -279,13 +279,13 @@ class _Ratio(NamedTuple):
 def prove_bound(
     dists: Sequence[TracedDist], names: Sequence[str], delta: float, stop_at: float = math.inf
 ) -> Bound:
-    """Computes the exact epsilon, the largest over all ordered pairs of inputs.
+    """Computes the largest epsilon over all ordered pairs of inputs: exact, or a lower bound above
+    ``stop_at``.
 
     - ``dists``: the output distribution of each input.
-    - ``names``: the name of each input, for the distinguishing event.
+    - ``names``: the name of each input, for the bound's witness (the worst pair and an event).
     - ``delta``: delta of the bound.
-    - ``stop_at``: an epsilon, such as the claim. A lower bound above it is returned even if it
-      is not exact.
+    - ``stop_at``: an epsilon, such as the claim, above which a lower bound need not be exact.
 
     The bound is marked as tight if its upper and lower limits agree and no rare outputs are left
     out. Raises NotTraced if the limits differ and the lower limit does not exceed ``stop_at``,

@@ -212,10 +212,10 @@ def merge_points_into_lattices(tables: Sequence[MassTable]) -> None:
 
     ``tables``: each table maps keys (tuples of output values) to probabilities.
 
-    In some keys, a placeholder stands for a number that is distributed on a lattice. A key without
-    a placeholder is merged into such a key if their other values are equal; its number becomes a
-    point of that distribution. Raises NotTraced if several values of an output depend on the same
-    integer noise.
+    A key may have a placeholder for a number that is distributed on a lattice. A key with a plain
+    number in this place and equal other values is then removed: its number becomes a point of the
+    distribution at the key with the placeholder. Raises NotTraced if several values of an output
+    depend on the same integer noise.
     """
     lattices = {
         (place, key[:place] + key[place + 1 :]): key

@@ -398,12 +398,14 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
         and interval, (2, 2, m).
-    budget: number of draws and error of the later test, from which the bound is predicted.
+    budget: number of draws, delta and error probability of the test on fresh draws, from which the
+        rule's bound is predicted.
 
     The log-ratio is that of the two worlds' counts in the interval. The rule abstains in intervals
     with a log-ratio below a threshold. The tried thresholds come from the mean of both halves, so
-    that they apply to all outputs. To judge a threshold, the intervals are chosen by the counts of
-    one half, right and wrong guesses are counted in the other half, and vice versa.
+    that they apply to all outputs. To judge a threshold, the counts of one half choose the
+    intervals in which the rule guesses, and right and wrong guesses are counted in the other half;
+    then the halves change places.
     """
     strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
@@ -418,7 +420,8 @@ def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[R
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
         and interval, (2, 2, m).
-    budget: number of draws and error of the later test, from which bounds are predicted.
+    budget: number of draws, delta and error probability of the test on fresh draws, from which
+        bounds are predicted.
 
     The largest of many log-ratios is often large by chance, so the caller compares these rules on
     fresh draws.

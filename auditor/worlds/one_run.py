@@ -151,8 +151,9 @@ class OneRunGuesses:
         The bound is the largest epsilon with a p-value (``compute_p_value``) of at most alpha. An
         (eps, delta)-DP mechanism is (eps', delta)-DP for every larger eps', so all smaller values
         are rejected too. The search is restricted to epsilons for which the number of right guesses
-        exceeds the mode of its binomial bound. In this range the p-value falls with the number of
-        right guesses, so that large numbers refute.
+        exceeds the mode of the binomial variable W of ``compute_p_value``. In this range the
+        p-value falls with the number of right guesses, so that more right guesses are stronger
+        evidence.
         """
         if self.n_right == 0:
             return 0.0

@@ -43,8 +43,9 @@ class NoiseDensity:
     """The logarithm of a noise density, interpolated linearly between points, with exponential
     tails.
 
-    The closer the outermost values are to one another, the more steeply a tail falls. So the
-    density of bounded noise ends near its largest value.
+    The density is fitted to a sample of the noise. The closer together the outermost values of the
+    sample are, the more steeply a tail falls. So the density of bounded noise ends near the largest
+    value of the noise.
 
     points, log_densities: increasing points (k,), and the log-density at each point (k,).
     tail_parameters: the two ends of the interpolation, the decay rates beyond them and the
@@ -444,7 +445,7 @@ class LinearRule:
         return cls((low + ceiling) / 2, width, weights)
 
     def standardize(self, features: Floats) -> Floats:
-        """Returns features as deviations from the centre in units of the scale, clipped, (n, f)."""
+        """Returns features as deviations from ``center`` in units of ``scale``, clipped, (n, f)."""
         return round_scaled(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:

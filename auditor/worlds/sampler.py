@@ -54,8 +54,8 @@ def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
     """Returns the result of ``attempt``, which is called again after an ``OutputFormError``.
 
     ``attempt`` takes the list of outputs whose form (type or shape) was not known before. The draws
-    of a failed attempt are discarded. So a rare form wastes draws, but the confidence stays. The
-    last error is raised after four failures.
+    of a failed attempt are discarded. So a rare form wastes draws, but does not lower the
+    confidence of a bound. The last error is raised after four failures.
     """
     unread: list[Any] = []
     for _ in range(_FORMS):

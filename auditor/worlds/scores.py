@@ -88,8 +88,8 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
 
     - The numbers of occurrences of all values are multiples of one r > 1, as if each score were
       logged r times. In independent draws of a discrete distribution, k values all occur in
-      multiples of r with probability at most (2r)^(-(k-1)/2), which is about that of k Poisson
-      counts in the most favourable case.
+      multiples of r with probability at most (2r)^(-(k-1)/2), which is about the largest
+      probability for k Poisson counts, over all their means.
     - Numbers with many digits repeat within one array and do not occur in the other one. Under a
       continuous distribution, nearly equal pairs are no more frequent than slightly more distant
       pairs.

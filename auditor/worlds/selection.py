@@ -303,14 +303,16 @@ class SelectionDraws:
         return self.make_selection(pair, shares, judged, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
-        """Returns the rule for which these outputs predict the largest lower bound on epsilon.
+        """Returns the rule for which the outputs of this object predict the largest lower bound on
+        epsilon.
 
-        ``budget``: number of draws and error of the later test.
+        ``budget``: number of draws, delta and error probability of the test on fresh draws.
 
-        If no rule has a positive predicted bound, bounds are predicted without the margin for
-        chance (``RuleTestPlan.margin``). If there is still no such rule, any rule is accepted. This
-        finds weak leaks that few outputs do not show clearly, and does not invalidate the bound,
-        because fresh draws will test the rule. The result is None if there is no rule at all.
+        Predicted bounds are lowered by a margin for chance (``RuleTestPlan.margin``). If none is
+        then positive, bounds are predicted without the margin; if still none is positive, any rule
+        is accepted. This finds weak leaks that few outputs do not show clearly. The measured bound
+        stays valid, because the rule is tested on fresh draws. The result is None if there is no
+        rule at all.
         """
         return choose_simplest_rule(self._list_candidates(budget))
 

@@ -234,7 +234,9 @@ class Frontier:
 
     @property
     def axis_label(self) -> str:
-        """Label of the vertical axis: the metric, or its ratio with and without noise."""
+        """Label of the vertical axis: the metric, or the ratio of its values with and without
+        noise.
+        """
         less = self.utility_metric in ERROR_METRICS
         if not self.is_relative_to_noiseless:
             return f"{self.utility_metric}, where less is better" if less else self.utility_metric

@@ -63,7 +63,8 @@ class Leak:
     def advantage(self) -> float:
         """Advantage of the attack: (``low_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
 
-        This is the share of the gap between guessing and certainty that the attack closes at least.
+        This is a lower limit of the share of the gap between guessing and certainty that the attack
+        closes.
         """
         room = 1.0 - self.baseline
         return min((self.low_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
@@ -125,8 +126,8 @@ def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None
 def find_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[Leak, ...]:
     """Returns the attack results with an advantage of at least ``margin``, the largest first.
 
-    The advantage is the share of the gap between guessing and certainty that the attack closes at
-    least.
+    The advantage is a lower limit of the share of the gap between guessing and certainty that the
+    attack closes.
     """
     return tuple(leak for leak in rank_leaks(record, margin) if not leak.is_small)
 
@@ -332,10 +333,11 @@ Such an attack alone makes a leak at most medium, because its epsilon states the
 class Severity(StrEnum):
     """Severity of a system, of its claim, or of its leak; members are ordered, the worst first.
 
-    CRITICAL: one of three cases: the audit contradicts itself; a claim is refuted and the leak is
-        HIGH; or an attack closes half of the gap between guessing and certainty.
-    HIGH: a claim is refuted, an attack closes a fifth of this gap, or the lower bound of epsilon is
-        at least 6.91.
+    CRITICAL: one of three cases: the audit contradicts itself; an attack closes at least half of
+        the gap between guessing and certainty; or a claim is refuted, and also an attack closes a
+        fifth of the gap or the lower bound of epsilon is at least 6.91.
+    HIGH: a claim is refuted, an attack closes at least a fifth of the gap between guessing and
+        certainty, or the lower bound of epsilon is at least 6.91.
     MEDIUM: there is a smaller leak, or a claim is vacuous or neither proved nor tested.
     NOT_ASSESSED: the examined parts are harmless, but some parts were not assessed.
     LOW: everything was assessed, and nothing of the above applies.

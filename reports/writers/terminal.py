@@ -238,9 +238,9 @@ def print_audit(record: Contents, console: Console) -> None:
 
     The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
     lines have the scope of the bounds, the result of the attacks, advice, and a warning if utility
-    does not beat guessing or the baseline. Below the systems, a
-    chart of characters shows the bounds of all systems on one axis of epsilon, one line per system.
-    The text has no styles unless the console is a terminal.
+    does not beat guessing or the baseline. Below the systems, a chart of characters shows the
+    bounds of all systems on one axis of epsilon, one line per system. The text has no styles unless
+    the console is a terminal.
     """
     print_line(console, format_title(record), style="bold")
     summaries = summarize_systems(record)
@@ -257,8 +257,8 @@ def print_audit(record: Contents, console: Console) -> None:
 def print_advantages(record: Contents, console: Console) -> None:
     """Prints a table of attacks and systems with the advantage of each attack over guessing.
 
-    The advantage is the share of the gap between guessing and certainty that the attack closes at
-    least.
+    The advantage is a lower limit of the share of the gap between guessing and certainty that the
+    attack closes.
     """
     from rich.table import Table
     from rich.text import Text

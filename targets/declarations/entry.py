@@ -83,9 +83,11 @@ class ComputedNumber(NumberDescription):
     def word(self) -> NumberLabel:
         """Judgement of the claimed value: right, loose, wrong or unstated.
 
-        - "right": the claimed value equals the value computed here, the field ``right``, up to
-          ``tolerance``; or it is above that value, if ``below`` is true.
-        - "loose": the claimed value is an upper bound above the computed value, which is valid.
+        - "right": the claimed value equals the value computed here (the field ``right``) up to
+          ``tolerance``. If the paper states only that the number is below the claimed value
+          (``below`` is true), the computed value is below it.
+        - "loose": the claimed value is an upper bound and is above the computed value, so that it
+          is valid.
         - "unstated": the values differ, but the authors do not state the claimed value: this
           project derived it from the paper.
         - "wrong": the values differ, and the authors state the claimed value.
@@ -307,10 +309,10 @@ class FormulaValues:
         )
 
     def evaluate(self, formula: float | str, *at: float) -> float:
-        """Returns the value of a formula, which is a number or the name of a member of the system.
+        """Returns the value of ``formula``: a number, or the name of an attribute or method of
+        ``system``.
 
-        An attribute is returned. A method is called with the population and, if it is given, with
-        the delta ``at``.
+        A method is called with the population and, if it is given, with the delta ``at``.
         """
         if not isinstance(formula, str):
             return formula

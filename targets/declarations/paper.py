@@ -435,9 +435,10 @@ class Paper:
     def compute_numbers(self, entry: PaperEntry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers of a statement, each with the paper's value and the right value.
 
-        The right values are computed; for released code, they are read from the TOML file. The
-        result is empty if the statement has no numbers. Raises InputError if the number of
-        descriptions does not fit the number of computed values.
+        The right values are computed here; if the statement names no computation, as for released
+        code, they are those in ``claims.toml``. The result is empty if the statement has no
+        numbers. Raises InputError if the number of descriptions does not fit the number of computed
+        values.
         """
         if not entry.computed:
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))

@@ -165,10 +165,10 @@ class ComposedSystem(System):
         return max(1, round(share * n_users)) if n_users else 0
 
     def compute_user_features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """Computes the features of each user, shape (n_users, d1).
+        """Computes the features of each user, shape (n_users, number of features).
 
         Only the user's own device knows them. With ``private_user``, the only feature is 1, so that
-        the product E_U x_u of matrix and features is the vector E_U.
+        a user's vector E_U x_u (matrix times features) is E_U itself.
         """
         if self.private_user:
             return np.ones((interactions.n_users, 1), dtype=np.float32)

@@ -133,16 +133,16 @@ def draw_linear_term(
 def draw_row_coefficients(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
-    """Draws the coefficients of item rows in the linear term of each device's loss, (nnz, d).
+    """Draws the coefficients of item rows in a random linear term of each device's loss, (nnz, d).
 
     ``streams``: random streams of the devices.
     ``local``: training settings, with the scale of the Laplace noise by array of the model.
-    ``shapes``: shape of each array of the model, by name.
+    ``shapes``: shape of each array of the model, by name; "item" has rows of d entries.
     ``examples``: the nnz examples of all devices, each with its item.
 
-    There is one row of coefficients per example. The coefficient of entry k of an item's row is
-    draw item * d + k of the device's stream. The result is empty, shape (0, d), if item rows have
-    no such term.
+    There is one row of coefficients per example. The coefficient of entry k of an item's row is the
+    draw with index item * d + k of the device's stream. The result is empty, shape (0, d), if the
+    loss has no linear term in item rows.
     """
     if (scale := local.linear_term_scales.get("item")) is None:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -170,7 +170,8 @@ def _draw_keys(streams: Streams, count: int) -> NDArray[np.uint64]:
 class NeighbourMode(IntEnum):
     """Use of the rows of the user's items (graph neighbours) in the user's embedding.
 
-    z_u is the user's own vector, and z_v are the rows of the user's items. The embedding is:
+    z_u is the user's own vector, z_v are the rows of the user's items, and W1, W2 and b are
+    parameters of the model. The embedding is:
 
     IGNORED: z_u.
     ADDED: z_u + mean z_v.

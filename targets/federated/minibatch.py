@@ -373,10 +373,11 @@ def backprop_embedding(
 ) -> None:
     """Computes the gradients of the parameters and inputs of the user's embedding.
 
-    The embedding is ReLU(W2 (z_u + W1 ``mean``) + b).
+    The embedding is ReLU(W2 (z_u + W1 ``mean``) + b), for the user's own vector z_u, the mean item
+    row ``mean``, and the parameters W1, W2 and b.
 
-    ``d_user``: gradient of the loss by the embedding ``user``; is overwritten.
-    ``d_z_u``, ``d_mean``: receive the gradients of the inputs z_u and ``mean``, the mean item row.
+    ``d_user``: gradient of the loss with respect to the embedding ``user``; is overwritten.
+    ``d_z_u``, ``d_mean``: receive the gradients of the inputs z_u and ``mean``.
     ``inner``: the vector z_u + W1 ``mean``.
     ``p``, ``g``: the parameters, and the arrays that receive their gradients.
     """

@@ -309,11 +309,12 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
 
     Sensitivity: one of the M clients is replaced. The other clients are fixed at update 0, without
     loss of generality, because they only shift the output. The sensitivity of the average is 2S/M.
-    The sensitivity of the share is 1/M, because one client counts as b in {0, 1}; the paper states
-    2/M. With the paper's noise, sigma_Delta = (2S/M) z / sqrt(1 - h) on the average and sigma_b =
-    (2/M) z / sqrt(h) on the share, the two sensitivities in standard deviations are step sqrt(1 -
-    h)/z and sqrt(h)/(2z). An update of norm S and an opposite update of larger norm attain both.
-    The mechanism is therefore a Gaussian mechanism whose sensitivity in standard deviations is
+    The sensitivity of the share is 1/M, because a client counts as b = 1 if its update is not
+    clipped, else as b = 0; the paper states 2/M. With the paper's noise, sigma_Delta = (2S/M) z /
+    sqrt(1 - h) on the average and sigma_b = (2/M) z / sqrt(h) on the share, the two sensitivities
+    in standard deviations are step sqrt(1 - h)/z and sqrt(h)/(2z). Both are attained if an update
+    of norm S is replaced by a longer update in the opposite direction. The mechanism is therefore a
+    Gaussian mechanism whose sensitivity in standard deviations is
 
         mu = sqrt(step^2 (1 - h) + h/4) / z,
 

@@ -482,7 +482,9 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one gradient: (p,) for embeddings of length p, or (2p,) if ``joint``."""
+        """Shape of one gradient, for embeddings of length p: (p,), or (2p,) if it is in user and
+        item embedding (``joint``).
+        """
         return self._factors.shape
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:

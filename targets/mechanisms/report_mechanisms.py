@@ -129,9 +129,11 @@ class BitFlip(BitMechanism):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event: symmetric flips if p + q = 1 exactly, else asymmetric ones.
+        """Returns the accounting event: symmetric flips if ``p`` + ``q`` = 1 exactly, else
+        asymmetric ones.
 
-        Symmetric flips are a randomized response on two values.
+        ``p`` and ``q`` are the probabilities that the bits 1 and 0 are reported as 1. Symmetric
+        flips are a randomized response on two values.
         """
         # The sum is not rounded, because 1 + 1e-17 rounds to 1: a bit that proves a 0 would then be
         # accounted for as a bit that makes a 0 only likely.
@@ -366,8 +368,8 @@ class Ternary(bases.NumberMechanism):
     def min_delta(self) -> float:
         """Smallest possible delta, at every epsilon, of the published mechanism (``share`` 0).
 
-        The result is bound/size, by which the probability of one sign differs at most between two
-        inputs.
+        The result is ``bound`` / ``size``: the largest probability of a report other than 0, which
+        proves the sign of the input.
         """
         return self.bound / self.size
 
@@ -486,7 +488,9 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
         return self._find_middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of ``output`` given ``value``; -inf beyond ``magnitude``."""
+        """Returns the log-density of ``output`` given ``value``; -inf outside [-``magnitude``,
+        ``magnitude``].
+        """
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
         first = self._find_first_cell(self.domain.check(value))
         near = (cell >= first) & (cell <= first + self._n_near)

@@ -233,14 +233,15 @@ def check_call_pairs(
     ``calls``: outputs of c calls for n outputs each (c, n, *output shape).
     ``value``: the input of all calls.
     ``alpha``: error probability of all tests together.
-    ``within_calls``: True to compare successive outputs within calls, and the halves of a call,
-        instead of calls.
+    ``within_calls``: True to compare outputs of the same call, which are 1, 2, 3 or half a call
+        apart, instead of outputs of different calls.
 
-    Each of the first entries of an output, and the sum of entries, is reduced to one bit: whether
-    it is large. The two bits of two calls at a small distance form a pair. Two pairs that are far
-    from each other are compared if exactly two of their four bits are 1. If draws are exchangeable,
-    the two bits of a pair are then equal with probability exactly 1/3 (in 2 of 6 orders). They are
-    equal more often if calls share noise, and less often if the shared noise has opposite sign.
+    Up to 8 entries of an output, and the sum of its entries, are each reduced to one bit: whether
+    the number is large. The bits of two calls that are 1, 2 or 3 calls apart form a pair. A pair is
+    compared with a pair of much later calls if exactly two of their four bits are 1. If draws are
+    exchangeable, the two bits of a pair are then equal with probability exactly 1/3 (in 2 of 6
+    orders). They are equal more often if calls share noise, and less often if the shared noise has
+    opposite sign.
 
     The share of equal pairs is tested by a two-sided binomial test, with error ``alpha`` over all
     tests. The check is not run if no possible outcome could make it fail.

@@ -96,7 +96,8 @@ class TwoRoundNoise(Checked):
     def min_masked(self) -> float:
         """Smallest number of survivors of round 1 with which the protocol continues.
 
-        The number is (1 - omega) n_users.
+        The number is (1 - ``omega``) ``n_users``, where ``omega`` is the largest share of users who
+        may drop out in round 1.
         """
         return (1.0 - self.omega) * self.n_users
 
@@ -107,7 +108,7 @@ class TwoRoundNoise(Checked):
 
     @property
     def round_1_variance(self) -> float:
-        """Variance of the noise that one user adds in round 1, in units of sigma^2."""
+        """Variance of the noise that one user adds in round 1, in units of the protocol's sigma^2."""
         return 1.0 / self.min_masked
 
     @property
@@ -161,18 +162,18 @@ def min_variance(
         who did not drop out), divided by the true number; 1 for an honest server
     repaired: whether clients follow the repaired protocol
 
-    ``TwoRoundNoise`` describes the protocol with n users and m survivors of round 1, and
-    the variance v (``TwoRoundNoise.variance``), in units of sigma^2. The result is 0 if
-    colluding users leave no noise.
+    ``TwoRoundNoise`` describes the protocol with n users, of whom m survive round 1, and the
+    variance v (``TwoRoundNoise.variance``), in units of sigma^2, for the scale sigma of the noise.
+    The result is 0 if colluding users leave no noise.
 
-    The result is the v of the worst dropouts: m = (1 - omega) n users survive round 1, and nobody
-    drops out of round 2. It is
+    The variance is smallest if m = (1 - omega) n users survive round 1, and nobody drops out of
+    round 2. It is then
 
         v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired.
 
-    For an honest server and honest users, this is half of sigma^2 for every omega. If repaired, v
-    is the limit as m falls to (1 - omega) n. This v is also the smallest variance of the final
-    sum in either protocol.
+    For an honest server and honest users, v is 1/2 for every omega, or 1 if repaired. The repaired
+    v is the limit as m falls to (1 - omega) n. It is also the smallest variance of the final sum,
+    whether the protocol is repaired or not.
 
     Derivation: the noise of a survivor of round 2 has at most the variance of round 1, so that a
         dropout in round 2 only adds noise. Without such dropouts, v is (m - colluding n)/((1 -

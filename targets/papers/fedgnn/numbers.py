@@ -40,17 +40,17 @@ def compute_own_share(n_items: int, n_own: int, n_pseudo: int, n_messages: int) 
 
 
 def compare_exposed_item_shares() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs per data set on messages with 1,000 pseudo items: claimed, and computed
-    exposure.
+    """Yields two pairs per data set on what messages with 1,000 pseudo items reveal: claimed and
+    computed shares.
 
     Pseudo items are random items whose gradient rows hide the rows of the user's own items. The
     user has 106 own items (the mean of MovieLens 100K).
 
-    First pair: of the items that are in all messages of the user, the share of own items: after one
-    message (claimed) and after three (computed).
+    First pair: the share of own items among the items that are in all messages of the user, after
+    one message (claimed) and after three (computed).
 
-    Second pair: of the items that the user did not rate, the share that are missing in one message,
-    which proves that they are not rated: 0 (claimed), and computed.
+    Second pair: the share of unrated items that one message reveals to be unrated, because it does
+    not contain them: 0 (claimed), and computed.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
         first, last = (compute_own_share(items, _N_OWN, 1000, n) for n in (1, _EPOCHS))

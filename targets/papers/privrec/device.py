@@ -31,9 +31,10 @@ def compute_logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     ``weights``: weights of the devices; "item" has the embeddings of the items to score.
     ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g), for g genres.
 
-    The network is that of equation 1. The first layer is split by its inputs, so that a user's part
-    and a genre's part are computed once per device. The last product is computed as a sum, so that
-    a device's result does not depend on the other devices.
+    The network is that of equation 1. The weights of the first layer are split into those of user,
+    item and genre, so that the products for a user and for a genre are computed once per device.
+    The output layer sums products of numbers instead of multiplying matrices, so that a device's
+    result does not depend on the other devices.
     """
     first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
     du, d = user.shape[1], rows.shape[2]

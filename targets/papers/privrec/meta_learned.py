@@ -372,8 +372,8 @@ class MetaLearnedSystem(system.NoiselessSystem):
         """Returns the requested messages: changes of the model by the devices (ClientUpdate).
 
         A message has one array for each array of the model, with the same name. Devices are trained
-        32 at a time, each with its own random stream. Memory is the result, and examples and models
-        of 32 devices.
+        32 at a time, each with its own random stream. Memory holds the result, and the examples and
+        models of 32 devices at a time.
         """
         profiles, users, compute = request.profiles, request.sender_rows, request.compute
         model, streams = self.network.check_broadcast(request.broadcast, profiles), request.streams

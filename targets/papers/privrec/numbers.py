@@ -114,8 +114,8 @@ class PrintedEpsilon:
 
     @property
     def lower(self) -> float:
-        """Lower bound on the true epsilon of these settings, which two neighbouring data sets
-        attain.
+        """Lower bound on the true epsilon for this object's settings, which two neighbouring data
+        sets attain.
         """
         return compute_lower_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 

@@ -368,10 +368,12 @@ class NnSelf(_FeatureSystem):
         return 1.0
 
     def compute_updates(self, devices: Devices) -> Weights:
-        """Computes the update that each device uploads: the negative MAML gradient.
+        """Computes the update that each device uploads, as tensors by name: the negative MAML
+        gradient.
 
-        This is the gradient of the query loss through the steps on the support set, as tensors by
-        name.
+        A device takes steps on one half of its examples (the support set). The MAML gradient is
+        that of the loss on the other half (the query set) after these steps, with respect to the
+        weights before them.
         """
         from fedrec_auditor.targets.papers.privrec.device import compute_maml_update
 

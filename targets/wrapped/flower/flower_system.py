@@ -179,9 +179,11 @@ class FlowerSystem(WrappedSystem):
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def adapt_to_data(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
-        """Calls the client on trial; returns a copy with the observed properties, and notes on it.
+        """Calls the client on trial; returns a copy with the observed properties, and notes for
+        reports.
 
-        The notes also name the data of a message that the audit does not cover.
+        One of the notes names the parts of a message that the audit does not cover, if there are
+        any.
         """
         known, notes = super().adapt_to_data(interactions)
         unaudited = () if self.client.has_metadata else (flower_promise.UNAUDITED_METADATA_NOTE,)

@@ -148,24 +148,24 @@ class ObjPertb(System):
     ObjPertb (Hua, Xia, Zhong, IJCAI 2015) hides the value of one rating with epsilon in the
     published item embeddings.
 
-    The curator factorizes the ratings by alternating least squares, keeps the user embeddings u,
-    clipped to |u| <= 1, and publishes for every item the embedding v that minimizes the perturbed
+    The curator factorizes the ratings by alternating least squares, and keeps the user embeddings
+    u, clipped to |u| <= 1. For every item it publishes the embedding v that minimizes the perturbed
     objective
 
-        sum over its ratings x of (x - u.v)^2 + lambda |v|^2 + b.v.
+        sum over the item's ratings x of (x - u.v)^2 + lambda |v|^2 + b.v.
 
-    b has density proportional to exp(-epsilon |b| / (2R)), for the largest rating R, because a
-    rating's value moves the gradient by at most 2R|u|. If the unit is the user, epsilon is divided
-    among the user's ratings, at most ``trim``. The federated-MF paper compares with this method
-    (section 4.3, Figure 5) but does not describe it. The variant with a trusted curator and the
-    settings here are assumed.
+    The vector b is random, with density proportional to exp(-epsilon |b| / (2R)), for the largest
+    rating R, because a change of a rating's value changes the gradient of the objective by at most
+    2R|u|. If the unit is the user, epsilon is divided among the user's ratings, at most ``trim``.
+    The federated-MF paper compares with this method (section 4.3, Figure 5) but does not describe
+    it. The variant with a trusted curator and the settings here are assumed.
 
-    The proof treats user embeddings as fixed, but they are computed from the same ratings without
-    noise, and change with the ratings. The method as published (``as_published``) has no proof. In
-    the repaired version user embeddings are random and public. Then b is a linear function of v,
-    whose slope does not depend on values, and epsilon holds exactly for the value of a rating that
-    is present in both neighbouring inputs. No epsilon holds for the presence of a rating, because
-    the change 2u(x - u.v) grows with v.
+    This density suffices only if user embeddings are fixed. But they are computed from the same
+    ratings without noise, so that the method as published has no proof. In a repaired version
+    (``as_published`` is false) user embeddings are random and public. Then b is a linear function
+    of v, whose slope does not depend on the ratings' values, and epsilon holds exactly for the
+    value of a rating that is present in both neighbouring inputs. No epsilon holds for the presence
+    of a rating, because it changes the gradient by 2u(x - u.v), which grows with v.
 
     ``factors``: number p of entries of an embedding.
     ``bound``: R, upper bound of all ratings: the largest possible rating.
@@ -175,8 +175,8 @@ class ObjPertb(System):
         items.
     ``unit``: data that epsilon protects, the value of a "rating" or all values of a "user".
     ``trim``: maximum number of ratings of a user; not used if the unit is the rating.
-    ``as_published``: whether user embeddings are fitted to the same ratings, as published; in the
-        repaired version they are random and public.
+    ``as_published``: whether user embeddings are fitted to the same ratings, as published;
+        otherwise they are random and public.
     """
 
     factors: settings.EmbeddingSize = 20

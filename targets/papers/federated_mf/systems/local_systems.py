@@ -42,15 +42,16 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 
 @dataclass(frozen=True, kw_only=True)
 class LflLdp(PretrainedMf):
-    """Local federated matrix factorization where each device adds enough noise on its own.
+    """Local federated matrix factorization without secure aggregation: every device adds noise to
+    its own messages.
 
     LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10) adds noise of deviation z 2 R^(3/2) to
-    every message.
+    every message, for the largest rating R.
 
     The paper describes this system in one sentence, as evidence that cooperation cannot help with
-    such noise. R is the largest rating. Devices fit their user embeddings to the initial item
-    embeddings (stage 1). In each of T rounds a device sends the gradient of one of its ratings, as
-    a table of all items with that noise on every entry, and the server steps on the mean. Secure
+    noise of this size. Devices fit their user embeddings to the initial item embeddings (stage 1).
+    In each of T rounds a device sends the gradient of one of its ratings, as a table of all items
+    with noise on every entry, and the server takes a step on the mean of the messages. Secure
     aggregation is not needed and not used.
 
     ``noise_multiplier``: z, deviation of the noise divided by the sensitivity; assumed. At 1.64 the
@@ -296,9 +297,9 @@ class LflSgdmf(PretrainedMf):
     ) -> tuple[Round, Floats]:
         """Runs one round; returns its messages, and the next item embeddings, one row per item.
 
-        The server takes a step on the sum of all first and second messages, and projects the item
-        embeddings to their bounds. If too few devices survive, the round has no messages, and the
-        embeddings stay as they are.
+        The server takes a step on the sum of all messages (the arrays "update" and "replacement"),
+        and projects the item embeddings to their bounds. If too few devices send an update, the
+        round has no messages, and the item embeddings stay as they are.
         """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
@@ -429,15 +430,15 @@ class LflPretrained(NoUploadSystem):
 class FmfLfl(system.NoiselessSystem, LocalMf):
     """Federated matrix factorization with one user per party, without protection.
 
-    FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its item embeddings
-    V^(i).
+    FMF in the local setting (Figure 3a, equation 5 with a party for each of the n users): every
+    device i sends its item embeddings V^(i).
 
-    In T' steps on its own loss, device i moves its user embedding and the embeddings of the items
-    it rated; steps on the user embedding are 1/n of those on items. The server averages the V^(i).
-    The paper runs this setting only with noise. Embeddings are clipped here as in LFL-SGDMF,
-    because otherwise a few steps of a user with few ratings already diverge. Figure 3a ends with
-    the training. Here, as in Figure 3d, a device then fits its user embedding to the last item
-    embeddings, which changes the error by some percent.
+    In T' steps on its own loss, a device moves its user embedding and the embeddings of the items
+    it rated; steps on the user embedding are 1/n of those on items. The server averages the item
+    embeddings. The paper runs this setting only with noise. Embeddings are clipped here as in
+    LFL-SGDMF, because otherwise a few steps of a user with few ratings already diverge. In Figure
+    3a nothing follows the training. Here, as in Figure 3d, a device at last fits its user embedding
+    to the last item embeddings, which changes the error by some percent.
 
     ``learning_rate``: learning rate gamma, which is constant.
     ``local_steps``: number T' of steps of a device per round.

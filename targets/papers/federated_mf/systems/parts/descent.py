@@ -245,7 +245,8 @@ class Clipping:
 
         The sensitivity is ``get_sensitivity``. For embeddings as in equation 6 (entries >= 0,
         norm^2 at most the largest rating) the ratio is the golden ratio 1.618, which is attained.
-        Without these bounds on embeddings, or with scaled gradients, it is 2.
+        If entries or norms are not limited, or if long gradients are scaled down (clipped), the
+        ratio is 2.
         """
         # The proof of the golden ratio: let one item have the embedding v, and two users with
         # embeddings u and u' rate it x and x'. The gradients by v are -2 e u and -2 e' u' with e =

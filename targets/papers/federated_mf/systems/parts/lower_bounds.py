@@ -139,12 +139,12 @@ fall faster, so that the rates within a round do not become more equal."""
 
 
 def find_min_learning_rate_ratio(rounds: int, local_steps: int) -> float:
-    """Finds the smallest ratio, over rounds, of a round's last learning rate to its mean learning
-    rate.
+    """Finds the smallest ratio, over rounds, of a round's last learning rate to the root mean
+    square of its learning rates.
 
-    The mean is the root mean square. The round with the smallest ratio is the last one in which the
-    rate falls in every step, or the next round, in which the rate becomes constant. The result has
-    a closed form for any number of rounds and local steps.
+    The learning rate falls from step to step and then stays constant. The ratio is smallest in the
+    last round in which the rate falls in every step, or in the next round. The result has a closed
+    form for any number of rounds and local steps.
     """
     turn = min(rounds - 1, _count_falling_steps(rounds * local_steps) // local_steps)
     return min(_compute_evenness(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
@@ -179,13 +179,14 @@ def make_rating_lower_bound(system: NoisyMf, n_users: int, n_items: int) -> Mech
     """Returns a mechanism that is no less private than the training, for adding or removing a
     rating.
 
-    Its epsilon is therefore a lower bound. The user has k = n_items // 2 - 1 other ratings x.
-    In the rows of their items the gradients are -2 u (x - u.v), for user embedding u and item
-    embeddings v. The rating turns u to another direction, which changes all these gradients: those
-    with and without the rating are about 2 R^(3/2) sqrt(2k) apart, for the largest rating R.
-    Along the difference of the two user embeddings, the gradients have one sign with the rating and
-    the opposite sign without it. Gradients of this size also show in which steps the user's row is
-    sampled, so that the adversary need not know the samples.
+    Its epsilon is therefore a lower bound on that of the training. The user of the rating has k =
+    n_items // 2 - 1 other ratings x, of items with embeddings v. In the rows of these items the
+    gradients are -2 u (x - u.v), for the user embedding u. Adding the rating turns u to another
+    direction, which changes all these gradients: those with and without the rating are about 2
+    R^(3/2) sqrt(2k) apart, for the largest rating R. Along the difference of the two user
+    embeddings, the gradients have one sign with the rating and the opposite sign without it.
+    Gradients of this size also show in which steps the user's row is sampled, so that the adversary
+    need not know this.
 
     None if no bound is known: for one factor, for fewer than four items, or if steps are so long
     that item embeddings may reach the bounds of the projection.
