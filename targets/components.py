@@ -660,7 +660,7 @@ class Reports(Component):
         return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
     def sum_all(self) -> NDArray[Any]:
-        """Computes the sum of all matrices that ``to_dense`` estimates, in the shape of one matrix."""
+        """Computes the sum of all matrices that ``to_dense`` estimates, shape (items, factors)."""
         size = math.prod(self.shape)
         counts = np.bincount((2 * self.coordinates + self.is_positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]

@@ -108,7 +108,7 @@ class TwoRoundNoise(Checked):
 
     @property
     def round_1_variance(self) -> float:
-        """Variance of the noise that one user adds in round 1, in units of the protocol's sigma^2."""
+        """Variance of a user's noise in round 1, in units of the protocol's sigma^2."""
         return 1.0 / self.min_masked
 
     @property
