@@ -151,7 +151,7 @@ class Scope:
 
     >>> user = make_local_scope(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> bit = make_local_scope(Unit.BIT, Vantage.SERVER, Horizon.ROUND)
-    >>> user.covers(bit), bit.covers(user), bit.list_uncovered(user)
+    >>> user.covers(bit), bit.covers(user), bit.list_uncovered_fields(user)
     (True, False, ('unit', 'horizon'))
     """
 

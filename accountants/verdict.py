@@ -183,7 +183,7 @@ class FailOn(LabelEnum):
         A refuted claim fails at all levels except ``never``.
 
         >>> critical, medium = FailOn.CRITICAL, FailOn.MEDIUM
-        >>> print(critical.level_without_severities, medium.level_without_severities)
+        >>> print(critical.without_severities, medium.without_severities)
         false unproved
         """
         if self is FailOn.MEDIUM:

@@ -287,7 +287,7 @@ def test_stored_numbers_keep_epsilon(epsilon: float) -> None:
         limit = Decimal(epsilon).exp()
         mechanism, cells = Piecewise(epsilon), Decimal(report_mechanisms._CELLS)
         noise = Decimal(mechanism.noise_probability)
-        assert 1 + (1 - noise) * cells / (mechanism._near * noise) <= limit
+        assert 1 + (1 - noise) * cells / (mechanism._n_near * noise) <= limit
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 7.0])
@@ -329,7 +329,7 @@ def test_the_printed_sampler_identifies_inputs_and_ours_does_not() -> None:
     cells = np.rint(
         (drawn / mechanism.magnitude * report_mechanisms._CELLS + report_mechanisms._CELLS - 1) / 2
     )
-    np.testing.assert_array_equal(mechanism._middle(cells), drawn)
+    np.testing.assert_array_equal(mechanism._find_middle(cells), drawn)
     assert np.isfinite(mechanism.log_prob(drawn[:, 0], 0.13)).all()
 
 

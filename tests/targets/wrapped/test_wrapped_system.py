@@ -212,7 +212,7 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
     has = DATA.ratings.toarray() > 0
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         raw = run.view(vantage, np.random.default_rng(0))
-        views = raw.align_items().rounds
+        views = raw.align_item_rows().rounds
         assert len(views) == 2 * len(raw.rounds)
         if vantage is Vantage.SERVER:
             sent = views[0].uploads.components
