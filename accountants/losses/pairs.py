@@ -486,9 +486,10 @@ class PoissonSamplePair(_SampledPair):
     add-remove adjacency.
 
     ``pair`` is (P, Q), the pair of the mechanism without sampling. The sampled pair dominates
-    inputs with the record against inputs without it, and its ``ReversedPair`` the opposite order,
-    whenever ``pair`` dominates both orders (Zhu, Dong, Wang 2022, Theorem 11). The privacy loss is
-    ln(1 - q + q e^l), where l is the loss of ``pair``.
+    inputs with the record against inputs without it, and its ``ReversedPair`` dominates inputs
+    without the record against inputs with it. The theorem requires that ``pair`` does the same for
+    the mechanism without sampling, in each of these two orders (Zhu, Dong, Wang 2022, Theorem 11).
+    The privacy loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
 
     The pairs of this module are symmetric: outputs that are impossible under P have the same mass
     under Q as outputs that are impossible under Q have under P. After (1 - q) Q is added, an output

@@ -202,7 +202,7 @@ class MessageStats:
         """Whether messages of the two worlds (neighbouring inputs) may differ.
 
         Random messages always count as different, because only estimates of their means are
-        compared. Messages that are stored before noise is added are compared in this form.
+        compared. If messages are stored before noise is added, the stored messages are compared.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_mean_distance is not None and varies

@@ -38,8 +38,8 @@ class VariantRow(Row):
     target: name of the system.
     settings: settings of the system that differ from those of its paper, by name.
     swept: values of the settings that the sweep varies, as texts, by name.
-    twin: index of the noiseless twin: of the same system and settings without noise, in
-        ``SweepContents.variants``; None if there is none.
+    twin: index, in ``SweepContents.variants``, of the variant that has no noise and is otherwise
+        equal; None if there is none.
     """
 
     target: str

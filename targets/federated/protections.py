@@ -362,8 +362,8 @@ class ObjectiveProtection(Checked, Protection):
         """Values of system settings that replace those of ``Learner.tuned_values``, by name.
 
         Perturbed features and the logistic loss need a smaller learning rate. Perturbed features
-        are long vectors, which make steps long. The logistic loss grows only linearly, so that a
-        steeper linear term leaves it without a minimum.
+        have large norms, which make gradients large. The logistic loss grows only linearly, so that
+        its sum with a random linear term of larger slope has no minimum.
         """
         if self.features:
             return {**super().tuned_values, "learning_rate": 0.001}

@@ -181,9 +181,10 @@ class RevealedGaussian(Checked):
         return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of the pairs [mark, sum] in ``output``, given ``value``.
+        """Returns the log-density of ``output`` (..., count, 2) given the input ``value`` (...).
 
-        The mark shows whether the data row is drawn for the noisy sum. The two arguments broadcast.
+        An output has one pair [mark, sum] per noisy sum. The mark shows whether the sum contains
+        the input. The leading axes of the two arguments broadcast.
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]

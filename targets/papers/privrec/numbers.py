@@ -121,7 +121,7 @@ class PrintedEpsilon:
 
     @property
     def upper(self) -> float:
-        """Proved upper bound on the true epsilon of these settings."""
+        """Proved upper bound on the true epsilon of ``clients``, ``n_users`` and ``delta``."""
         return compute_upper_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 

@@ -194,8 +194,8 @@ class ObjPertb(System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the published item embeddings.
 
-        In the repaired version a rating's value has a finite epsilon, at delta 0.
-        ``NonPrivateDpEvent`` for other changes, and for the method as published.
+        If ``as_published`` is false, the change of one rating's value has an event with a finite
+        epsilon at delta 0. In all other cases the result is ``NonPrivateDpEvent``.
         """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if not self.as_published and value and scope.horizon is not Horizon.REPORT:

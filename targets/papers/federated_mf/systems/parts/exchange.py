@@ -249,9 +249,9 @@ class ItemAveraging(AveragedExchange):
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the tables of item embeddings that users would send if each were a party.
 
-        A message has one row per item. A party of several users adds up their gradients before the
-        noise. The message of such a party equals the message computed here if its other users have
-        no ratings, up to the divisor: a party divides by its number of ratings.
+        A message has one row per item. In the training, a party of several users adds up their
+        gradients before the noise. Its message equals the one computed here if only one of its
+        users has ratings, except that gradients are divided by another number of ratings.
         """
         items, first = get_broadcast_items(mf, request)
 

@@ -195,7 +195,7 @@ class PartyMf(System):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps of the training generator: the rounds, or 1 if parties train alone."""
+        """Number of rounds that ``train`` yields: ``rounds``, or 1 if parties train alone."""
         return 1 if self.exchange.is_single_round else self.rounds
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
