@@ -257,8 +257,8 @@ def propose_rules(
 
     There are three kinds of rules:
 
-    - guess a world above one cut and a world below another cut, for every choice of the worlds and
-      cuts, judged by the counts and by a model of the log-ratio;
+    - guess one world above a cut, and the same or the other world below a second cut; the cuts are
+      chosen once by counts of outputs, and once also by a model of the log-ratio of these counts;
     - guess the more likely world in each interval with a large log-ratio, where log-ratios of one
       half of the values are evaluated on the other half;
     - guess the more likely world only in the few intervals with the largest log-ratios, if there

@@ -191,10 +191,10 @@ class Measurement(Row):
 
 
 class FurtherFigure(Row):
-    """A further number of a row, with a confidence interval; the row states the confidence.
+    """A number besides the main value of a result, such as its gain over a baseline.
 
     value: the number.
-    ci_low, ci_high: ends of the confidence interval.
+    ci_low, ci_high: ends of its confidence interval, at the confidence that the result states.
     """
 
     value: float

@@ -220,8 +220,9 @@ class AdaptiveLaplace(_LaplaceNoise):
         return budgets[group]
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
-        """Returns a single claim, which covers each parameter with the largest epsilon of the
-        ``groups``.
+        """Returns a single claim on one entry of an upload: the largest epsilon of any group.
+
+        ``groups``: names of the groups of arrays in the upload.
         """
         budgets = {group: self.get_epsilon(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())

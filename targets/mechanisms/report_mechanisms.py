@@ -375,7 +375,11 @@ class Ternary(bases.NumberMechanism):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one number; infinite if ``share`` is 0."""
+        """Exact epsilon of one reported number at delta 0.
+
+        Infinite for the published mechanism (``share`` 0), in which a report other than 0 proves
+        the sign of the input.
+        """
         if not self.share:
             return math.inf
         return math.log((self.share + self.min_delta) / (self.share - self.min_delta))

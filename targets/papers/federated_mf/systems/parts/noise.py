@@ -187,9 +187,10 @@ RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserItemNoise(GradientNoise):
-    """Gaussian noise on user and item gradients, for parties that hold items.
+    """Gaussian noise on gradients with respect to user and item embeddings, for parties that hold
+    items.
 
-    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
+    ``has_user_noise``: True, because gradients with respect to user embeddings have noise, too.
     """
 
     has_user_noise: ClassVar[bool] = True

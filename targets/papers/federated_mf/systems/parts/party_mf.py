@@ -352,7 +352,7 @@ class PartyMf(System):
 def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
     """Returns the smallest and largest number of users of a party.
 
-    ``n_users`` users are divided among ``parties`` parties in equal shares.
+    The ``n_users`` users are divided among ``parties`` parties, as equally as whole users allow.
     """
     count = min(parties, n_users)
     return n_users // count, -(-n_users // count)
