@@ -1,8 +1,8 @@
 """Types of privacy statements: ``Bound`` (an upper or lower bound on epsilon), ``Claim`` (an
 epsilon that authors state) and ``Scope``.
 
-A scope says what an epsilon is about: the protected data, the hidden change, the adversary and the
-period.
+A scope says what an epsilon is about: the protected data, the change of these data that stays
+hidden, what the adversary sees, and for how long.
 """
 
 from __future__ import annotations

@@ -147,10 +147,10 @@ class NoiseSetting:
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_paths(self, part: str) -> NoiseSetting:
-        """Returns these settings, named as settings of a larger system that contains this system.
+        """Returns a copy for a larger system, whose attribute ``part`` has the named settings.
 
-        The larger system has this system as its attribute ``part``: each attribute path then begins
-        with ``part`` and a dot. ``noiseless_value`` is None.
+        Each name of a setting begins with ``part`` and a dot. ``noiseless_value`` of the copy is
+        None.
         """
         noise = tuple(f"{part}.{name}" for name in self.noise_names)
         return NoiseSetting(noise, tuple(f"{part}.{name}" for name in self.budget_names))

@@ -405,10 +405,11 @@ class View:
     def align_item_rows(self) -> View:
         """Returns a view in which row i of every item table is the row of item i.
 
-        A system may store items in other rows, or in h rows per item. These rows are in
-        ``public.item_rows``, shape (n_items, h); if it is None, the view does not change. Each
-        round becomes h rounds. The k-th of these has the k-th row of every item, and the first also
-        has the list messages. An array that lacks some of these rows stays unchanged.
+        A system may store items in another order, or in h rows per item. ``public.item_rows``,
+        shape (n_items, h), holds the indices of each item's rows; if it is None, the view does not
+        change. Each round becomes h rounds: the k-th has the k-th row of every item, and the first
+        also has the messages that are lists, such as item lists. An array with too few rows to hold
+        all items stays unchanged.
         """
         if (rows := self.public.item_rows) is None:
             return self

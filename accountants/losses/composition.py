@@ -126,10 +126,10 @@ def compute_lower_epsilon(uses: PairCounts, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerCurve:
-    """Lower bound on the privacy curve (delta by epsilon) of composed pairs of distributions.
+    """Lower bound on the privacy curve (delta by epsilon) of composed distribution pairs (P, Q).
 
-    - ``losses``: values of the total privacy loss in ascending order, (n,).
-    - ``masses``: their masses under P, (n,).
+    - ``losses``: values of the total privacy loss ln(P/Q) in ascending order, (n,).
+    - ``masses``: probabilities of these values under P, (n,).
     - ``max_error``: largest numerical error of a delta, which ``compute_delta`` subtracts.
     """
 

@@ -91,9 +91,7 @@ class ExpTerm:
 
     @classmethod
     def from_part(cls, part: MixturePart) -> ExpTerm:
-        """Builds the term of a part of a mixture, normalized so that its mass is the weight of the
-        part.
-        """
+        """Builds the term that describes one part of a mixture; its mass is the part's weight."""
         low, high = part.low, part.high
         if part.step and math.isfinite(high - low):
             high = low + math.floor((high - low) / part.step + 1e-9) * part.step

@@ -486,9 +486,10 @@ class PoissonSamplePair(_SampledPair):
     add-remove adjacency.
 
     ``pair`` is (P, Q), the pair of the mechanism without sampling. The sampled pair dominates
-    inputs with the record against inputs without it, and its ``ReversedPair`` the opposite order,
-    whenever ``pair`` dominates both orders (Zhu, Dong, Wang 2022, Theorem 11). The privacy loss is
-    ln(1 - q + q e^l), where l is the loss of ``pair``.
+    inputs with the record against inputs without it, and its ``ReversedPair`` dominates inputs
+    without the record against inputs with it. The theorem requires that ``pair`` does the same for
+    the mechanism without sampling, in each of these two orders (Zhu, Dong, Wang 2022, Theorem 11).
+    The privacy loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
 
     The pairs of this module are symmetric: outputs that are impossible under P have the same mass
     under Q as outputs that are impossible under Q have under P. After (1 - q) Q is added, an output
@@ -597,16 +598,16 @@ class FixedSizeSamplePair(_SampledPair):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceOneGaussianPair:
-    """Pair (1 - q) N(0, 1) + q N(mu, 1) and (1 - q) N(0, 1) + q N(-mu, 1), for Poisson sampling
-    under replacement.
+    """Pair P = (1 - q) N(0, 1) + q N(mu, 1) and Q = (1 - q) N(0, 1) + q N(-mu, 1), for Poisson
+    sampling under replacement.
 
     - ``mu``: largest contribution of a record, in standard deviations of the noise.
     - ``rate``: probability q < 1 that a record is sampled.
     - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
 
     One record is replaced by another one. Each of the two adds at most mu standard deviations of
-    the noise, in any direction. Two opposite records attain this pair, and it dominates all other
-    pairs of records (the proof is in a comment in the code).
+    the noise, in any direction. Two records that add mu and -mu attain this pair, and it dominates
+    all other pairs of records (the proof is in a comment in the code).
     """
 
     # Proof: let the two records add x and x'. By advanced joint convexity (Balle, Barthe and
@@ -758,9 +759,10 @@ class GaussianMixturePair:
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. Let c be the largest centre of P that remains
-        after the largest centres, with a total probability of at most ``tail`` / 2, are left out.
-        The ends are the losses at a low quantile of N(0, 1) and at a high quantile of N(c, 1).
+        most ``tail``, and above ``high`` likewise. P is a mixture of normal distributions. Components
+        with the largest means are left out, as long as their total probability is at most ``tail``
+        / 2; c is the largest remaining mean. The ends are the losses at a low quantile of N(0, 1)
+        and at a high quantile of N(c, 1).
         """
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))

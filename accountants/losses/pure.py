@@ -110,11 +110,12 @@ def amplify_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
     - ``replaced``: false if neighbouring inputs differ by adding or removing a record, true if they
       differ by replacing a record.
 
-    If a record is added or removed, the result is ln(1 + rate (e^epsilon - 1)). The loss of the
-    opposite direction, -ln(1 - rate + rate e^-epsilon), is smaller (Balle, Barthe and Gaboardi
-    2018, Theorems 8 and 9 at delta 0).
+    If a record is added or removed, the result is ln(1 + rate (e^epsilon - 1)), the largest loss of
+    the input with the record against the input without it. The largest loss of the input without
+    the record, -ln(1 - rate + rate e^-epsilon), is smaller (Balle, Barthe and Gaboardi 2018,
+    Theorems 8 and 9 at delta 0).
 
-    If a record is replaced, the result is the sum of these two values. Reason: compared with an
+    If a record is replaced, the result is the sum of these two losses. Reason: compared with an
     input that lacks the record, a record changes the probability of an output by a factor 1 - rate
     + rate x, with x from e^-epsilon to e^epsilon. The ratio is largest if one record has the
     largest x and its replacement the smallest.

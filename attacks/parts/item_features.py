@@ -114,10 +114,10 @@ class ItemMarks:
         return present @ self.weights_by_half[0], present @ self.weights_by_half[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
-        """Counts the positions at which a message equals each item's signature, (n, M).
+        """Counts the positions at which each of n messages equals each of M signatures, (n, M).
 
-        The signature of an item is the message of a device with this item only. The result is None
-        if there are no signatures.
+        The signature of an item is the message of a device whose only item it is. The result is
+        None if there are no signatures.
         """
         if self.signatures is None:
             return None
@@ -180,10 +180,10 @@ class ItemFeatures:
     vectors_by_item: vectors of k numbers per item, as arrays (n, M, k): the numbers that a message
         holds about the item, and their products with the item's part of the broadcast model
     features_by_item: single numbers per item, such as a rank or a length, as arrays (n, M)
-    itemless_numbers: numbers that belong to no item, as arrays (n, d)
-    item_mark_parts: message parts from which ``ItemMarks`` learns the codes or positions that
-        reveal an item; each is a pair: whether the part is a list of codes, and the lists (n, L) or
-        the arrays (n, d)
+    itemless_numbers: numbers that belong to no item, as arrays (n, d) of d numbers per message
+    item_mark_parts: message parts from which ``ItemMarks`` learns what reveals an item, as pairs:
+        True and lists of L codes (integers that may stand for items) per message (n, L), or False
+        and arrays of d numbers per message (n, d)
     """
 
     n_items: int

@@ -17,8 +17,8 @@ the query set.
 
 The groups are fitted to the direction (a unit vector in the plane) and the log norm of each row, by
 a mixture of normal distributions with diagonal covariance. It has two or four components, whichever
-has the better Bayesian information criterion (Schwarz 1978). Positives are the smaller half of the
-groups. Source: derived here.
+has the better Bayesian information criterion (Schwarz 1978). Rows of positives are those in the
+smaller one of two groups, or in the two smallest of four. Source: derived here.
 """
 
 from __future__ import annotations

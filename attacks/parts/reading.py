@@ -211,10 +211,11 @@ def calibrate(
 
     The ratios are weakened in two steps:
 
-    1. ``shadow_factors`` are applied. If the known popularity is clearly likelier without these
-       factors, the ratios are limited instead (``Calibration.saturation``).
-    2. If the known popularity is then clearly likelier without any evidence, all ratios are
-       multiplied by the factor from 0 to 1 with which it is likeliest, and step 1 is dropped.
+    1. ``shadow_factors`` multiply the ratios. If the known popularity is clearly likelier under
+       the ratios without these factors, large ratios are limited instead
+       (``Calibration.saturation``).
+    2. If the known popularity is clearly likelier under ratios of 0 than under those of step 1, the
+       original ratios are multiplied instead by the factor from 0 to 1 under which it is likeliest.
 
     Infinite ratios, whose entries are proved, stay unchanged.
     """

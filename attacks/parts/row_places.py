@@ -485,7 +485,7 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
     order: guessed row of each item, or -1 (M,)
 
     The statistic is the sum of the scores in the rows of users' own items. It is compared with its
-    mean over permutations of users or rows.
+    mean over permutations of the users or, if they are fewer than 12, of the rows.
     """
     if len(evidence) >= _BY_USERS:
         return _user_support(_sum_scores(evidence, truth, order))

@@ -646,7 +646,7 @@ class ChangedRows:
 
     @property
     def row_and_column_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Masks of changed rows (n users, R rows) and of changed columns (n users, C columns)."""
+        """Masks of changed rows (n, R) and columns (n, C), for n users and an R x C matrix."""
         return self.is_changed[:, : self.shape[0]], self.is_changed[:, self.shape[0] :]
 
 

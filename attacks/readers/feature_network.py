@@ -4,10 +4,11 @@ An item's score is how much training on the device raised the network's logit fo
 features.
 
 No message names an item, and items with the same features are identical to the network. A user's
-items change rows of a table of features (G, d), and weights of the layers behind it. In the first
-layer, a feature g with embedding E_g contributes E_g times the sum of the errors of the examples
-with g. The messages thus carry sums per feature, over positives and negatives together. They reveal
-a preference for each combination of features, never for a single item.
+items change rows of a table that has one row per feature, and weights of the layers behind it. To
+the gradient of the first layer, a feature with the row E_g contributes E_g times the loss's
+derivatives by the layer's outputs, summed over the examples with this feature. The messages thus
+carry sums per feature, over positives and negatives together. They reveal a preference for each
+combination of features, never for a single item.
 
 A device minimises the cross entropy of positives (label 1: the user's own items) against negatives
 (label 0), so that its network's logit for features z estimates
@@ -22,8 +23,9 @@ are drawn uniformly. From each logit its constant is subtracted. The reader comp
 - the prior of items: the logit of the broadcast network, averaged over users. It includes only the
   part of popularity that depends on features.
 
-Both are about the shares P(z | own), which add up to 1 over all features z. So they do not reveal
-how many items a user has. The user's own row in a table of user features is the row that changed.
+Evidence and prior depend on the shares P(z | own), which add up to 1 over all features z. So they
+do not reveal how many items a user has. The user's own row in a table of user features is the row
+that changed.
 
 The network is recognised by its form: parts in the order of the broadcast, tables of one width, the
 last one with one row per public feature, then weights (in, out) and biases down to one number.

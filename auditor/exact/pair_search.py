@@ -394,8 +394,8 @@ class LogRatioSearch(PairSearch):
         return densities
 
     def simplify_output(self, result: PairEpsilon, above: float) -> PairEpsilon:
-        """Returns a result for the pair of inputs of ``result``, with the simplest output whose
-        log-ratio exceeds ``above``.
+        """Returns ``result`` with the simplest output whose log-ratio for the same two inputs
+        exceeds ``above``; unchanged if none is found.
         """
 
         def at(output: Any) -> PairEpsilon:

@@ -110,9 +110,10 @@ def compute_delta(mechanism: Mechanism, epsilon: float) -> float:
     Raises InputError for other mechanisms in these cases:
 
     - The mechanism has infinitely many outputs.
-    - The mechanism consists of several copies, whose outputs have more than two different
-      probability ratios.
-    - Copies may have different pairs of inputs, and there are more than two inputs, or many copies.
+    - The mechanism consists of several independent uses (copies) of a simpler mechanism, whose
+      outputs have more than two different probability ratios.
+    - The inputs of different copies may change differently, and a copy has more than two inputs or
+      there are too many copies to try all cases.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> compute_delta(BitFlip(p=0.75, q=0.25), 0.0)

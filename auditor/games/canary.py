@@ -149,7 +149,7 @@ class CanarySet:
         """Sums the messages ``sent`` over all senders, only in the rows that ``get_canary_rows``
         keeps: those of new items or of canaries (designed users).
 
-        A table with another number of rows keeps all rows.
+        A table whose rows are neither one per item nor one per user keeps all rows.
         """
         first = self.find_first_new_row(sent.shape)
         return (sent.drop_rows(first) if first else sent).sum_all()

@@ -523,7 +523,7 @@ def estimate_metrics(
     ``confidence``: confidence of the intervals, in (0, 1).
     ``baseline``: guesses of a baseline for the same users and draws, or None.
 
-    The metrics are averages of F1, balanced accuracy, and AUC if there are scores. With a
+    The metrics are macro, micro and weighted F1, balanced accuracy and, with scores, AUC. With a
     ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
     same draws.
     """

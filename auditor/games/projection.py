@@ -344,8 +344,9 @@ def subtract_base(
 
     ``parts``: sums over ``count`` messages, by name of the array.
 
-    An array with the name of an array of ``broadcast`` may hold sums of models or of changes.
-    ``compute_sum_change`` assumes the kind for which the change is smaller.
+    An array with the name of an array of ``broadcast`` may be a sum of models or of changes.
+    ``compute_sum_change`` takes it as a sum of models if subtracting ``count`` times the array of
+    ``broadcast`` brings it nearer to zero.
     """
     known = broadcast or {}
     return {

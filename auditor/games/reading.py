@@ -1,8 +1,9 @@
 """Features of a client's own messages, by which an adversary distinguishes two worlds (neighbouring
 inputs).
 
-The features weight entries of a message by means, squares, exact zeros and sent rows in which
-messages drawn from the two worlds differ significantly.
+From messages of the two worlds, statistics of each entry are learnt: its mean, its variance, how
+often it is exactly 0, and how often its row is sent. Some features are sums over a message's
+entries, weighted by the difference of one statistic between the worlds if it is significant.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ class MessageStats:
         """Whether messages of the two worlds (neighbouring inputs) may differ.
 
         Random messages always count as different, because only estimates of their means are
-        compared. Messages that are stored before noise is added are compared in this form.
+        compared. If messages are stored before noise is added, the stored messages are compared.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_mean_distance is not None and varies

@@ -343,10 +343,11 @@ class OrderedRecording:
     def find_order(
         cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers
     ) -> Self:
-        """Finds which row belongs to which item in the item tables of a recording (stored uploads
-        of a training). Without true data, the recording is not changed.
+        """Infers which row belongs to which item in the item tables of a recording (stored uploads
+        of a training).
 
-        ``truth``: the true data, or None.
+        ``truth``: the users' true interactions, by which orders are tested; None to keep the order
+            that the recording states.
         ``senders``: user of each sender, as a mapping or a CSV file; None if senders have the names
             of users.
         """

@@ -41,7 +41,7 @@ def read_waivers(path: Path, today: date) -> tuple[dict[tuple[str, str], str], t
     the name of the system, and the name of the attack or the scope of the claim. The second part is
     a sentence on each expired waiver.
 
-    Raises InputError, which states the file, the number of the waiver and the key, if one is wrong.
+    Raises InputError if a waiver is wrong; the error states the file, the waiver's number and key.
     """
     _, values = read_toml(path, "file of waivers")
     try:

@@ -102,7 +102,8 @@ def train_and_test(
     - ``rng``: source of randomness.
     - ``quick``: whether to train for a tenth of the rounds.
 
-    If the paper prints no metric, the result has the metrics at the largest K.
+    If the paper prints none of the measured metrics, the result has MSE, and the ranking metrics,
+    such as HR@K, at the largest K.
     """
     assert interactions is not None
     target: Target = FAMILIES["targets"].load_class(system)(**trained.settings)

@@ -46,7 +46,8 @@ class Checkpoints:
     def open(cls, out: Path, audit: Audit) -> Checkpoints:
         """Returns the storage of finished tasks of ``audit`` in the run directory ``out``.
 
-        Raises InputError if its folder is a link, or if something else than a folder has its name.
+        The storage is the folder ``TASKS_FOLDER`` in ``out``. Raises InputError if a link, or
+        anything else that is not a folder, has this name.
         """
         folder = (out / TASKS_FOLDER).absolute()  # workers may have begun in another directory
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):

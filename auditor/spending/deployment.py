@@ -220,11 +220,11 @@ class Deployment:
     sizes: ClassVar[Sizes] = Sizes()
 
     def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
-        """Returns a tuple with a copy whose protected unit is the user, and which has no claim.
-
-        The tuple is empty if no accounting for such users is known.
+        """Returns a tuple with a copy of this system that protects whole users and has no claim.
 
         ``interactions``: maximum number of interactions of a user.
+
+        The tuple is empty if no accounting is known for users of several interactions.
         """
         event = neighbours.make_group_event(self.round_event, interactions)
         if event is None:
@@ -520,10 +520,12 @@ class AccountRequest:
         return replace(self, **changed)
 
     def make_deployments(self, claimed_epsilon: float = math.inf) -> tuple[Deployment, ...]:
-        """Makes the described system, with a claimed epsilon of ``claimed_epsilon``.
+        """Makes the system that these arguments describe.
 
-        If ``interactions_per_user`` is given, a second system protects whole users with this number
-        of interactions.
+        ``claimed_epsilon``: epsilon claimed for all rounds together; infinite without a claim.
+
+        If ``interactions_per_user`` is given, a second system without a claim follows, which
+        protects whole users with at most that many interactions, if its accounting is known.
         """
         noise, one_round = self.noise, self._make_round_event()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)

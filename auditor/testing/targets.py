@@ -88,7 +88,7 @@ class TargetCase:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Rounds of the shared training, with the messages of each.
+        """Rounds, with their messages, of the training that several tests share.
 
         Skips the calling test if no client sends a message in any round.
         """
@@ -171,8 +171,9 @@ class TargetContract:
 
         The target describes its mechanisms to dp-accounting as an event, in each scope (protected
         unit, adjacency, adversary, period) of a claim. At least one accountant must support the
-        event. For every such accountant, both ways to write two copies of the event must have the
-        same epsilon, which must not be below that of one copy.
+        event. Two copies are written once as ``SelfComposedDpEvent`` and once as
+        ``ComposedDpEvent``. Every accountant that supports the event must give these two the same
+        epsilon, which must not be below that of one copy.
         """
         for event, (scope, *_) in _iter_events(self.subject.target):
             readers = [a for a in list_accountants() if a.supports(event)]

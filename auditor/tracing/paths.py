@@ -45,7 +45,7 @@ class FiniteDraw:
 
     @property
     def domain(self) -> int:
-        """Bit mask of the set of all values."""
+        """Bit mask of all values that the draw may take: bit k stands for ``values[k]``."""
         return (1 << len(self.values)) - 1
 
     @property
@@ -312,16 +312,15 @@ class ExecutionPath:
     """One run of the traced code: its random draws, their allowed values, and its decisions.
 
     A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
-    draw. A replay is a run with given values of the draws.
+    draw. A replay is a run with given values of the draws; the constructor then takes the expected
+    draws (``sources``) and their values (``values``), and draws return concrete numbers.
 
     - ``decisions``: pairs (index of the option taken, number of options). The first pairs are
       given; later decisions take option 0.
-    - ``budget``: counter of the interpreter steps that remain for all paths of the input.
+    - ``budget``: counter of the interpreter steps that remain for all runs on one input.
     - ``eager``: whether each discrete draw is fixed to one value when it is made, for code that
       reads types of values. Otherwise a draw stays undecided until a branch depends on it.
-    - ``sources``: the random draws so far. If ``sources`` and ``values`` are passed to the
-      constructor, the run is a replay. These arguments are then the expected draws and their
-      values, and draws return concrete numbers.
+    - ``sources``: the random draws so far.
     - ``limits``: the cell of each draw that a decision has restricted.
     - ``sums``: for each draw that stands for a weighted sum of other draws, these draws and their
       weights.

@@ -74,12 +74,12 @@ class DistributionPair:
         return p, q
 
     def bound_divergence(self, epsilon: float) -> tuple[float, float]:
-        """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``.
+        """Returns two limits of the hockey-stick divergence at ``epsilon``: a lower bound, and an
+        upper bound if nothing was lost (``max_lost_prob`` 0).
 
         The divergence is that of P from Q, the output distributions of the first and the second
-        input. The probability of an output set under Q may be larger than traced, by up to
-        ``max_lost_prob``, so e^epsilon times ``max_lost_prob`` is subtracted from both results. The
-        second result is an upper bound only if ``max_lost_prob`` is 0.
+        input. Tracing may lose a probability of up to ``max_lost_prob`` under Q, so e^epsilon times
+        ``max_lost_prob`` is subtracted from both limits.
         """
         less = math.exp(epsilon) * self.max_lost_prob if self.max_lost_prob else 0.0
         lower, upper = (self._sum_excess(epsilon)[:2] - less).tolist()

@@ -226,16 +226,17 @@ def choose_best_rule(candidates: Iterable[CandidateRule[Rule]]) -> CandidateRule
 
 
 class RatedGuesses(NamedTuple):
-    """The guess of a rule in each interval, with two predictions of the rule's lower bound on
+    """Guesses of a rule by interval of its statistic, with two predictions of the lower bound on
     epsilon.
 
-    Both predictions serve to select a rule; they are not reported.
+    The two predictions serve to select a rule, and are not reported.
 
-    cautious_bound: predicted bound, minus ``RuleTestPlan.margin`` standard errors, to compare rules
-        on different statistics.
-    bold_bound: the same, minus only 0.3 standard errors for the rule of ``find_rule_by_model``, to
-        compare rules on the same statistic.
-    guess_table: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
+    cautious_bound: predicted bound, reduced by ``RuleTestPlan.margin`` standard errors, to compare
+        rules on different statistics.
+    bold_bound: predicted bound to compare rules on the same statistic. It is reduced by only 0.3
+        standard errors for the rule of ``find_rule_by_model``; for other rules it equals
+        ``cautious_bound``.
+    guess_table: the guess in each interval (m,): FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
     cautious_bound: float
@@ -256,8 +257,8 @@ def propose_rules(
 
     There are three kinds of rules:
 
-    - guess a world above one cut and a world below another cut, for every choice of the worlds and
-      cuts, judged by the counts and by a model of the log-ratio;
+    - guess one world above a cut, and the same or the other world below a second cut; the cuts are
+      chosen once by counts of outputs, and once also by a model of the log-ratio of these counts;
     - guess the more likely world in each interval with a large log-ratio, where log-ratios of one
       half of the values are evaluated on the other half;
     - guess the more likely world only in the few intervals with the largest log-ratios, if there

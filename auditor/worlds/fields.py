@@ -131,9 +131,10 @@ class OutputEncoder:
         return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
     def name_field(self, column: int) -> str:
-        """Returns the name of the field that the column with index ``column`` encodes.
+        """Returns the name of the field of an output, such as "output.user.bits[0]", that a column
+        of encoded outputs holds.
 
-        An example is "output.user.bits[0]".
+        ``column``: index of the column.
         """
         path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"

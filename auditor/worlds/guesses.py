@@ -395,7 +395,10 @@ class ThresholdLimits:
         return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0
 
     def bound_delta(self, epsilon: ArrayLike) -> Floats:
-        """Returns a lower bound on delta at each ``epsilon``; all bounds hold together."""
+        """Returns a lower bound on delta at each ``epsilon``.
+
+        With confidence 1 - ``alpha``, none of the bounds exceeds the true delta.
+        """
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 

@@ -350,7 +350,8 @@ class OneRun(Checked, base.Estimator):
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
     ) -> float:
-        """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.
+        """Predicts the lower bound on epsilon at ``delta`` if the numbers of right and of wrong
+        guesses equal their expectation.
 
         ``samples``: number of canaries.
         ``rates``: shares of right and of wrong guesses.

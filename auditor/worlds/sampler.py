@@ -235,7 +235,10 @@ class Sampler:
 
     @property
     def field_encoder(self) -> OutputEncoder | None:
-        """The encoder of outputs, if it encodes them as numbers per field; otherwise None."""
+        """Encoder that turns each field of structured outputs into numbers; None without one.
+
+        An encoder that turns outputs into strings does not count.
+        """
         return self.encoder if self.encoder is not None and self.encoder.paths else None
 
     def add_encoder(

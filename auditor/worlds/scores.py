@@ -355,12 +355,12 @@ class OneRunScores(_Scores):
         scores: numbers or features, one row per canary, (m, *shape).
         included: whether the training included each canary, (m,).
         ids: identifiers of the canaries, (m,), if known.
-        repeats: whether to accept equal scores that contradict separate canaries
-            (``check_repeats``).
+        repeats: whether to accept equal scores that ``check_repeats`` refuses, because scores of
+            separate canaries would hardly be equal so often.
 
         Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
-        canaries, for missing or repeated identifiers, for inclusions that fair coins do not
-        explain, and for equal scores that are not accepted.
+        canaries, for missing or repeated identifiers, for a number of included canaries that is
+        implausible for fair coins, and for equal scores that are not accepted.
         """
         array = _check(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)

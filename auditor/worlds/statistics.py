@@ -184,8 +184,11 @@ class OutcomeIndex:
     ) -> OutcomeIndex | None:
         """Lists the distinct outcomes of ``outputs`` (n, *shape), and returns them as a statistic.
 
+        An outcome is a combination of values of an output's entries.
+
         max_outcomes: maximum number of outcomes; the result is None if there are more.
-        parts: positions of the entries of each part that is compared; all entries if empty.
+        parts: the compared parts of an output, each as indices of its entries; if empty, all
+            entries are compared.
         namer: gives names to the entries, for descriptions of outcomes.
         """
         entries = np.array([entry for part in parts for entry in part]) if parts else None

@@ -321,7 +321,10 @@ def explain_verdict(row: CatalogueRow) -> str:
 
 
 def describe_omitted_numbers(row: CatalogueRow) -> str:
-    """Returns a sentence on the numbers that ``listed_numbers`` leaves out; "" without any."""
+    """Returns a sentence that counts the numbers of an entry beyond the at most 6 that are listed.
+
+    The result is "" if all numbers are listed.
+    """
     rest = [figure for figure in row.figures if figure not in row.listed_numbers]
     poor = sum(figure in row.numbers_not_right for figure in rest)
     agreeing = len(rest) - poor

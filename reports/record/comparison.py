@@ -357,8 +357,9 @@ class Comparison:
 
         - a finding (judged claim) with a worse verdict, or a new finding that fails ``gate``;
         - an epsilon with a larger lower or upper bound;
-        - a leak whose lower limit exceeds its upper limit in the baseline, at the same seed; with
-          ``--fail-on leak`` also a new leak.
+        - a leak (an attack's metric above guessing) whose lower confidence limit exceeds the upper
+          confidence limit of the same metric in the baseline, at the same seed; with ``--fail-on
+          leak`` also a leak whose metric the baseline does not have.
 
         With ``--fail-on never`` nothing is worse. Waived results are not compared.
         """

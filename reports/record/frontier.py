@@ -38,8 +38,8 @@ class VariantRow(Row):
     target: name of the system.
     settings: settings of the system that differ from those of its paper, by name.
     swept: values of the settings that the sweep varies, as texts, by name.
-    twin: index of the noiseless twin: of the same system and settings without noise, in
-        ``SweepContents.variants``; None if there is none.
+    twin: index, in ``SweepContents.variants``, of the variant that has no noise and is otherwise
+        equal; None if there is none.
     """
 
     target: str
@@ -89,13 +89,14 @@ class SweepRow(NumberRow):
 
 
 class AllTrainingsRow(NumberRow):
-    """A result over all trainings of a variant, with an interval at the plan's confidence.
+    """A result over all trainings of one variant (a system with its settings), with two intervals.
 
     next_low, next_high: ends of the prediction interval, which covers the value of one further
         (the next) training; None if there was one training only.
     trainings: number of trainings.
 
-    Each interval holds at this confidence by itself, not together with other intervals.
+    The confidence interval and the prediction interval have the confidence that the sweep's plan
+    states. Each holds by itself, not together with other intervals.
     """
 
     next_low: float | None = None
@@ -218,8 +219,8 @@ class Frontier:
     points: one point per combination of settings.
     is_relative_to_noiseless: whether utility is divided by that of the system without noise, which
         then is one of the points.
-    baseline_utilities: utility of popularity and random ranking, or of user and item means and the
-        mean rating.
+    baseline_utilities: utilities of two simple recommenders. For rankings: by popularity, and at
+        random. For predicted ratings: user and item means, and the mean of all ratings.
     """
 
     target: str

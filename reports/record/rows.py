@@ -191,10 +191,10 @@ class Measurement(Row):
 
 
 class FurtherFigure(Row):
-    """A further number of a row, with a confidence interval; the row states the confidence.
+    """A number besides the main value of a result, such as its gain over a baseline.
 
     value: the number.
-    ci_low, ci_high: ends of the confidence interval.
+    ci_low, ci_high: ends of its confidence interval, at the confidence that the result states.
     """
 
     value: float
@@ -253,9 +253,9 @@ class AttackRow(Row):
         one training, the interval does not cover another training.
     confidence: confidence of all intervals in this row.
     baseline: best of ``baselines``; None without a baseline.
-    baselines: values of the metric that guesses without the uploads reach, by name of the guess.
-    gain: value minus baseline with the interval of this difference, if both have the same subjects;
-        else None. If the interval is above 0, the attack beats the best of these guesses.
+    baselines: values of the metric for guesses that do not use the uploads, by name of the guess.
+    gain: ``value`` minus ``baseline``, with the interval of this difference; None if the two have
+        different subjects. If the interval is above 0, the attack beats every baseline.
     from_interactions: value of the metric if the attack reads the true interactions instead of the
         uploads: a reference, not a limit, because uploads may also reveal more than interactions.
         None if it was not computed.
@@ -263,7 +263,7 @@ class AttackRow(Row):
     roc: ROC curve of the attack's scores; None without scores.
     users: spread of the attack's success over users; None if it was not computed.
     n: number of subjects. A subject is a unit that the attack guesses about, such as a user.
-    subject: kind of the subjects, such as "users".
+    subject: plural noun for the subjects, such as "users".
     trainings: number of attacked trainings.
     reference: publication of the attack.
     note: assumptions of the attack, and remarks.

@@ -1,4 +1,4 @@
-"""Waivers (accepted findings and leaks of a gate), as applied to the record of an audit.
+"""Waivers, by which a gate accepts single findings and leaks, as applied to an audit's record.
 
 A gate is the rule by which an audit fails in CI."""
 

@@ -512,10 +512,10 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
 
 
 def format_probability(measured: Bound, value: float) -> str:
-    """Formats a probability of the distinguishing event of a lower bound.
+    """Formats a probability, or a density, of the distinguishing event of a lower bound.
 
-    A calculated 0 or infinity of a finite epsilon may be an underflow or overflow, so that the text
-    is "less than 1e-323" or "more than 1e308".
+    If the bound is calculated and finite, a value of 0 or infinity may be a floating-point
+    underflow or overflow. The text is then "less than 1e-323" or "more than 1e308".
     """
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return format_number(value)

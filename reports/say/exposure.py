@@ -22,9 +22,11 @@ from fedrec_auditor.reports.record.sections import Section
 class CellTone(StrEnum):
     """Colour of a table cell, by how much the adversary learns.
 
-    BAD: the lower bound of epsilon shows right guesses at one bit 99.9% of the time.
-    OPEN: neither of the other two.
-    CALM: every judged claim has an upper bound that excludes right guesses 90% of the time.
+    BAD: by a lower bound of epsilon, the adversary can guess one bit of the data with probability
+        of at least 99.9%.
+    OPEN: neither ``BAD`` nor ``CALM``.
+    CALM: not ``BAD``; by the upper bounds of epsilon, which all judged claims have, this
+        probability is below 90%.
     """
 
     BAD = "bad"

@@ -240,8 +240,8 @@ def describe_utility(section: Section, record: Contents) -> str:
     """Describes the utility of a system in a line; "" if utility was not measured.
 
     The line also states whether the training had settings with which it converges (``learns`` in
-    the plan). It quotes the same system without protection if that is in the audit, and the plan
-    changes the settings of neither.
+    the plan). It quotes the utility of the same system without protection if the audit has that,
+    unless the plan changes the settings of one of these two systems.
     """
     row = select_headline_row(section.utility)
     if row is None:

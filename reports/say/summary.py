@@ -84,7 +84,7 @@ class Summary:
 
     @property
     def leak_assessment(self) -> SeverityAssessment:
-        """Severity of what attacks learn from the messages, with the parts not assessed."""
+        """Severity of what attacks learn from messages, and why other attacks may learn more."""
         return assess_leak(self.section, self.leaks)
 
     @property

@@ -139,8 +139,8 @@ class RetrainedRows(TomlTable):
 
 
 class AttackRows(TomlTable):
-    """Rows of a paper's tables of attacks that are measured again here, each by attacks on one
-    training.
+    """Rows of a paper's tables of attacks that are measured again; all attacks on a system share
+    one training per data set.
 
     rows: names of the rows
     data: names of this program's data sets on which the systems are trained

@@ -41,6 +41,8 @@ class DataSizes:
 class Clients:
     """Data and random streams of the n devices that train in one round.
 
+    A user has d1 features, and an embedding has d entries.
+
     ``interactions``: interactions of the devices' users, one row per device.
     ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
     ``streams``: one random stream per device, new in every round.

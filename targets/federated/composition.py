@@ -260,10 +260,11 @@ class ComposedSystem(System):
         For one entry, the randomizer is that of the group of arrays with the largest epsilon. For a
         user, it covers all entries. If uploads have no noise, the randomizer for an interaction is
         that of an item's row (``get_row_mechanism``). The result is None if no randomizer covers
-        every pair of data.
+        all neighbouring inputs.
 
-        If only a share of users takes part in a round, the result for a training is exact only at
-        delta 0, because a user may, but need not, be drawn for all rounds.
+        For a training, the randomizer is repeated in every round. If only a share of users takes
+        part in a round, this is exact only at delta 0: a user may be drawn for all rounds, but is
+        often drawn for fewer.
         """
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None

@@ -67,7 +67,8 @@ class DeviceTables(NamedTuple):
     """Data and parameters of all n devices; training changes ``dense_params`` and ``item_rows`` in
     place.
 
-    An example is an item with its label; nnz is the number of examples of all devices.
+    An example is an item with its label; nnz is the number of examples of all devices. A user has
+    d1 features, and an embedding has d entries.
 
     ``is_positive``: whether an example is one of the device's own items, shape (nnz,).
     ``features``: features of each device's user, shape (n, d1).

@@ -1,10 +1,11 @@
 """Forward and backward pass of one device's minibatch, compiled by numba, for the module
 ``kernel``.
 
-BLAS computes the three matrix products (in one thread, see ``local_training``). The layers of a
-device are views of one vector. In this vector, the two halves of the MLP's first weights are
-separate, and the half for the item is transposed. This layout avoids products A B^T, which sum
-along the rows of both factors, and for which BLAS has only 0.6 times the speed.
+BLAS computes the matrix products with item rows in the MLP's first layer (in one thread, see
+``local_training``). The layers of a device are views of one vector. In this vector, the MLP's first
+weights are two separate halves, for the user's and for the item's embedding; the latter is
+transposed. This layout avoids products A B^T, which sum along the rows of both factors, and for
+which BLAS has only 0.6 times the speed.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class Layers(NamedTuple):
 
 class ScratchArrays(NamedTuple):
     """Temporary arrays for one minibatch, with the sizes of a full batch.
+
+    d is the dimension of embeddings. ``Layers`` explains E, W1 and the user's features x_u.
 
     ``item_rows``: rows of the minibatch's items, shape (batch, d).
     ``item_gradients``: gradients of ``item_rows``, shape (batch, d).

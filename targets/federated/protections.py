@@ -220,8 +220,9 @@ class AdaptiveLaplace(_LaplaceNoise):
         return budgets[group]
 
     def make_claims(self, groups: tuple[str, ...]) -> tuple[RoundClaim, ...]:
-        """Returns a single claim, which covers each parameter with the largest epsilon of the
-        ``groups``.
+        """Returns a single claim on one entry of an upload: the largest epsilon of any group.
+
+        ``groups``: names of the groups of arrays in the upload.
         """
         budgets = {group: self.get_epsilon(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
@@ -362,8 +363,8 @@ class ObjectiveProtection(Checked, Protection):
         """Values of system settings that replace those of ``Learner.tuned_values``, by name.
 
         Perturbed features and the logistic loss need a smaller learning rate. Perturbed features
-        are long vectors, which make steps long. The logistic loss grows only linearly, so that a
-        steeper linear term leaves it without a minimum.
+        have large norms, which make gradients large. The logistic loss grows only linearly, so that
+        its sum with a random linear term of larger slope has no minimum.
         """
         if self.features:
             return {**super().tuned_values, "learning_rate": 0.001}

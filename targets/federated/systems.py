@@ -256,7 +256,11 @@ class FederatedSystem(ComposedSystem):
         return TrainingResult(model, scored, behind)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns the public knowledge, with the route and the settings of all parts."""
+        """Returns what every adversary knows, with the numeric settings of system and protection.
+
+        The result also has the strongest vantage (position of an adversary) that the route of
+        uploads leaves, such as behind secure aggregation.
+        """
         numbers = get_numbers(self.learner) | get_numbers(self)
         return replace(
             super().get_public_info(interactions),

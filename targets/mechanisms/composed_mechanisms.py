@@ -353,7 +353,8 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
     def mu(self) -> float:
         """Sensitivity of the released pair (average, share), in standard deviations of its noise.
 
-        The share is that of the updates which clipping does not change.
+        The average is that of the clipped updates. The share is the fraction of the updates that
+        clipping does not change.
         """
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier

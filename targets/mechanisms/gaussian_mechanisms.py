@@ -181,9 +181,10 @@ class RevealedGaussian(Checked):
         return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of the pairs [mark, sum] in ``output``, given ``value``.
+        """Returns the log-density of ``output`` (..., count, 2) given the input ``value`` (...).
 
-        The mark shows whether the data row is drawn for the noisy sum. The two arguments broadcast.
+        An output has one pair [mark, sum] per noisy sum. The mark shows whether the sum contains
+        the input. The leading axes of the two arguments broadcast.
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
@@ -238,10 +239,8 @@ class SampledGaussian(Checked):
     ``sampling_probability``: probability q with which the unit is drawn in one step.
     ``rounds``: number of sums that the adversary sees, one per round.
     ``local_steps``: number of noisy steps per sum.
-    ``opposite``: shift of a step in the opposite direction: the amount that a step subtracts with
-        probability q if the unit is absent. The amount is 0 for a unit that is added or removed,
-        and above 0 for a change after which the remaining data shift the sum in the opposite
-        direction.
+    ``opposite``: amount that a step subtracts with probability q if the unit is absent: 0 for a
+        unit that is added or removed, and above 0 if the remaining data then lower the sum.
 
     If the unit is present, each step adds 1 with probability q. If the unit is absent, each step
     subtracts ``opposite`` with the same probability. With K ~ Binomial(local_steps, q), the sum of
@@ -460,9 +459,9 @@ class EmbeddingGaussian(NormalNoise):
 
     @property
     def sensitivity(self) -> float:
-        """Largest sensitivity over all clipped embeddings: 2 R^(3/2), times sqrt(2) if ``joint``.
+        """Largest norm of the gradient over all clipped embeddings: 2 R^(3/2), for best rating R.
 
-        R is ``bound``, the best rating of the scale.
+        If the gradient is in user and item embedding together (``joint``): sqrt(2) times as large.
         """
         return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 

@@ -375,7 +375,11 @@ class Ternary(bases.NumberMechanism):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one number; infinite if ``share`` is 0."""
+        """Exact epsilon of one reported number at delta 0.
+
+        Infinite for the published mechanism (``share`` 0), in which a report other than 0 proves
+        the sign of the input.
+        """
         if not self.share:
             return math.inf
         return math.log((self.share + self.min_delta) / (self.share - self.min_delta))
@@ -503,10 +507,10 @@ class Piecewise(PureDpMixin, bases.SignedUnitMechanism):
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``; the worst pair of inputs is -1 and 1.
 
-        The intervals [l, r] of likely outputs are disjoint for these inputs. The delta is h (1 -
-        e^(epsilon - self.epsilon)) times the length of one interval, where h is the density on it.
-        No pair of inputs has a larger delta: if two intervals overlap, only the part of one
-        interval outside the other counts.
+        Each input has an interval [l, r] of likely outputs, on which the output has the density h.
+        The intervals of -1 and 1 are disjoint, and delta is h (r - l) (1 - e^(epsilon -
+        self.epsilon)). No pair of inputs has a larger delta: if the intervals of two inputs
+        overlap, only outputs in one interval and outside the other contribute.
         """
         near = 1.0 - self.noise_probability * (1.0 - self._n_near / _CELLS)
         own = math.log(near / self._n_near) - math.log(self.noise_probability / _CELLS)

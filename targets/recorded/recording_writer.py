@@ -68,7 +68,7 @@ class GroundTruth:
 
     @classmethod
     def read(cls, path: Path) -> GroundTruth:
-        """Reads the true data from a file of ``write``; InputError if the file is damaged."""
+        """Reads a file that ``write`` wrote; raises InputError if the file is damaged."""
         tensors.check_file(path, MAX_TRUTH_BYTES, "the truth of a recording")
         try:
             with np.load(path, allow_pickle=False) as archive:

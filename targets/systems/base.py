@@ -416,7 +416,7 @@ class Target(Claimant, Protocol):
 
     @property
     def evaluation(self) -> UtilityTest:
-        """The paper's protocol for measuring utility: held-out data, and lengths of lists."""
+        """Protocol for measuring utility: held-out data, and lengths of recommendation lists."""
         ...
 
     @property

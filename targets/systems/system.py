@@ -43,8 +43,8 @@ class TrainingResult:
 
     release: the published model, as arrays by name; None if nothing is published.
     scoring_arrays: the arrays that devices need to score items, by name.
-    user_vectors: private vector of each user at the last upload, shape (n_users, F); None if the
-        system does not keep them.
+    user_vectors: private vector of each user at the time of the user's last upload, shape (n_users,
+        vector length); None if the system does not keep them.
     """
 
     release: Broadcast | None

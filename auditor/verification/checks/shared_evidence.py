@@ -428,7 +428,7 @@ class CheckEvidence:
         return (sampler or self.sampler).limit_draws(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
-        """Returns the sampler, limited to the draws that are planned for the check of this name."""
+        """Returns the randomizer, limited to the draws that are planned for the check ``check``."""
         return self.limit_draws(DRAW_SHARES[check])
 
     def count_planned_outputs(self, part: str) -> float:

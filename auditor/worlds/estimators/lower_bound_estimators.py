@@ -139,8 +139,8 @@ class AllThresholds(base.Estimator):
     kept in memory, 8 bytes each.
 
     For rows of numbers, some rows select a rule that guesses the world (input), as in the estimator
-    ``joint-binomial``. The score of a remaining row is 1 if the rule guesses the world with fewer
-    rows, and otherwise 0.
+    ``joint-binomial``. The score of a remaining row is 1 if the rule guesses the world that has
+    fewer remaining rows, and 0 if it guesses the other world or abstains.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.wrap(lambda p, rng, size: rng.random(size) < p).make_worlds([0.5, 0.9])

@@ -68,7 +68,7 @@ class IdCollector:
         self._parts.append(pa.array(narrow_ints(batch.to_numpy())) if numbers else batch)
 
     def encode_ids(self) -> EncodedIds:
-        """Returns the collected column, and deletes the batches to free memory.
+        """Returns the column of identifiers collected so far, and empties the collector.
 
         Raises InputError if an identifier is written in two ways, as a whole number and as a float.
         """

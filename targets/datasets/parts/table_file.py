@@ -67,9 +67,10 @@ class TextTable:
 
     @classmethod
     def create(cls, files: DataFiles, name: str, *, in_memory: bool = False, **layout: Any) -> Self:
-        """Creates the table of the file ``name`` in ``files``, which is opened when it is read.
+        """Creates the table of the file ``name`` in ``files``. The file is opened on reading.
 
-        in_memory: whether the caller keeps all of the file in memory, which lowers the maximum size
+        in_memory: whether the caller keeps all of the file in memory, so that the maximum size of
+            the file is smaller
         layout: values of further fields of the class, such as ``separator``
         """
         read = partial(files.read_blocks, name, in_memory=in_memory)

@@ -245,7 +245,10 @@ class Repetition(Checked, ABC):
         return (self.count, *self.mechanism.output_shape)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws one output per application independently, shape (*size, count, *inner output)."""
+        """Draws ``count`` independent outputs of the inner mechanism per input.
+
+        The result has shape (*size, count, *shape), for inner outputs of shape ``shape``.
+        """
         values = self.domain.expand_batch(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
         return self.mechanism.randomize(self._insert_axis(values), rng, (*batch, self.count))

@@ -49,8 +49,8 @@ class TwoRoundNoise(Checked):
 
     In the ``repaired`` protocol xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
     - zeta2, and R_i = -b_i. The messages and the result have the same form, and c = 1, so that v is
-    the variance of the final sum S + sum of R_i. The repair needs announced > (1 - omega) n;
-    otherwise zeta1 - zeta2 is not positive and no noise can be replaced. The repair does not
+    the variance of the final sum S + sum of R_i. The ``repaired`` protocol needs announced > (1 -
+    omega) n; otherwise zeta1 - zeta2 is not positive and no noise can be replaced. It does not
     protect against a server that lies about the number of survivors. Against such a server, clients
     must learn the number from each other (from signed lists, as in secure aggregation with an
     active adversary), or must not replace noise.

@@ -227,10 +227,11 @@ def compare_replacement_delta() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_pointwise_delta() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair of deltas at epsilon 1: over single outputs, and over sets of outputs.
+    """Yields a pair of deltas at epsilon 1: the largest of a single output, and that of a set of
+    outputs.
 
-    Differential privacy is defined over sets. The example is a bit that is sent with one of 1,000
-    random tags, so that every single output is unlikely.
+    Differential privacy is defined by sets. The mechanism sends a bit with one of 1,000 random
+    tags, so that every single output is unlikely.
     """
     tags = 1000
     table = np.zeros((2, 2 * tags))

@@ -171,9 +171,8 @@ class RatingGraphSystem(System):
         - the participation of a user, which is not hidden: ``NonPrivateDpEvent``;
         - all other data: the noise on all entries.
 
-        If n numbers are clipped together by L2, the sensitivity is the diameter of their ball in L1
-        norm, which is sqrt(n) times that in L2 norm. Opposite corners of the cube in the ball
-        attain it.
+        If n numbers are clipped together to an L2 norm of C, the sensitivity in L1 norm is 2
+        sqrt(n) C. It is attained if all numbers change from C/sqrt(n) to -C/sqrt(n).
         """
         if scope.protects_user_presence:
             return dp.NonPrivateDpEvent()

@@ -239,7 +239,7 @@ class ImplicitMf(System):
         return TrainingResult({"items": items}, {"items": items}, self.get_user_vectors(uploads))
 
     def get_user_vectors(self, uploads: Uploads) -> Floats | None:
-        """Returns the user vectors (n_users, F) from which ``uploads`` were computed.
+        """Returns the user vectors (n_users, factors) from which ``uploads`` were computed.
 
         None if the uploads do not store them, as by default.
         """
@@ -259,7 +259,7 @@ class ImplicitMf(System):
             return np.asarray(self.solve_user_vectors(interactions.ratings[users], items) @ items.T)
 
     def solve_user_vectors(self, profiles: sparse.csr_array, items: Floats) -> Floats:
-        """Computes the user vectors of equation 4, (n, F), one per row of ``profiles``.
+        """Computes the user vectors of equation 4, one per row of ``profiles``, (n, factors).
 
         These vectors never leave the devices.
         """

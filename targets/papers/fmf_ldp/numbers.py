@@ -141,10 +141,11 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: that claimed for one report, and that of one interaction.
 
     The second epsilon is exact, for all reports of a round, because one interaction can change each
-    of them. In the pair of inputs that attains it, one interaction reverses the sign of the user's
-    whole gradient. For this, the server sends a malicious item matrix of one factor: six items have
-    the entry 3e-4, and one has -5e-3. If the user also interacts with the latter, the user vector
-    has the opposite sign, and the gradients exceed the projection bound in the rows of all items.
+    of them. In the worst pair of inputs, one interaction reverses the sign of the user's whole
+    gradient. There the server sends a malicious item matrix of one factor: six items have the entry
+    3e-4, and a seventh item has -5e-3. The user has the six items. If the user also has the seventh
+    item, the user vector changes its sign. Either way every entry of the gradient is so large that
+    it is clipped.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings

@@ -299,7 +299,7 @@ class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
         return {"gradient": gradient}
 
     def get_user_vectors(self, uploads: Uploads) -> Floats | None:
-        """Returns the user vectors (n_users, F) from which ``uploads`` were computed.
+        """Returns the user vectors (n_users, factors) from which ``uploads`` were computed.
 
         None if the uploads do not store them.
         """

@@ -121,7 +121,7 @@ class PrintedEpsilon:
 
     @property
     def upper(self) -> float:
-        """Proved upper bound on the true epsilon of these settings."""
+        """Proved upper bound on the true epsilon of ``clients``, ``n_users`` and ``delta``."""
         return compute_upper_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
@@ -354,7 +354,7 @@ def compare_undrawn_share_and_epsilons() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_training_user_counts() -> Iterator[ClaimedAndComputed]:
-    """Yields one pair per data set of numbers of training users: printed, and 80% of all users."""
+    """Yields a pair per data set: the printed number of training users, and 80% of all users."""
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 

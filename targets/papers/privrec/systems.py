@@ -346,7 +346,8 @@ class NnSelf(_FeatureSystem):
     """NN-SELF: second-order federated meta-learning, with separate support and query sets.
 
     The system uses MAML (equations 3 to 5): a device takes steps on a support set, and returns
-    minus the gradient of a query set's loss through these steps, with the second order.
+    minus the gradient of a query set's loss after the steps with respect to the weights before
+    them. The gradient includes second derivatives.
 
     The server adds alpha2 times the sum over devices to the model (equation 5). A new device takes
     its steps on all of its data (section 4.1: its training set is the support set). The network and

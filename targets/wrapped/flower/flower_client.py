@@ -52,11 +52,13 @@ class LoaderPatch:
     def create(
         cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None
     ) -> LoaderPatch:
-        """Creates a ``LoaderPatch`` from the app's function or from the function's name.
+        """Creates a replacement of the function by which a Flower app loads its data.
 
-        The name has the form "module:function" or "module.function". If ``adapt`` is None, the app
-        gets the history itself. Raises InputError if the function does not exist, or if it is not
-        written in Python.
+        loader: the app's function, or its name as "module:function" or "module.function"
+        adapt: function that converts a user's history to the form that the app expects; None if the
+            app takes a history unconverted
+
+        Raises InputError if the loader does not exist, or if it is not written in Python.
         """
         function: Any = loader
         if isinstance(loader, str):

@@ -220,10 +220,11 @@ class FlowerSystem(WrappedSystem):
         return next((each for each in noises if each is not None), None)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event in ``scope``: that of the app's noise, or else the caller's.
+        """Returns the accounting event in ``scope``, from the app's noise or else from the caller.
 
-        The app's event is that of the first promise whose noise proves a guarantee in ``scope``.
-        The result is ``NonPrivateDpEvent`` if there is no such promise, and no event of the caller.
+        The result is the event of the first of ``promises`` whose noise proves a guarantee in
+        ``scope``. Without such a promise it is the event that the caller gave as ``proof``, or
+        ``NonPrivateDpEvent`` if the caller gave none.
         """
         events = (promise.get_event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)

@@ -194,8 +194,8 @@ class ObjPertb(System):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the published item embeddings.
 
-        In the repaired version a rating's value has a finite epsilon, at delta 0.
-        ``NonPrivateDpEvent`` for other changes, and for the method as published.
+        If ``as_published`` is false, the change of one rating's value has an event with a finite
+        epsilon at delta 0. In all other cases the result is ``NonPrivateDpEvent``.
         """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if not self.as_published and value and scope.horizon is not Horizon.REPORT:
@@ -206,8 +206,10 @@ class ObjPertb(System):
         """Returns keyword arguments of ``TrainingCost.estimate``, which estimates the cost of a
         training.
 
-        The only message is the published item table. Each of the ``sweeps`` is one pass over the
-        ratings.
+        ``senders``: number of messages: 1, the published item table.
+        ``width``: number of entries per row of the item table.
+        ``bytes``: size of the item table in bytes.
+        ``passes``: number of passes over the ratings (``sweeps``).
         """
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
@@ -387,7 +389,11 @@ class GdDr(system.ReportingSystem, LocalMf):
         return OneCoordinate(self.report_budget, self.rows * self.factors)
 
     def get_public_info(self, interactions: Interactions) -> PublicInfo:
-        """Returns what the adversary knows of a run, with the distribution of a report's sign."""
+        """Returns what the adversary knows of a training, with the distribution of one report.
+
+        A report is a random coordinate of a device's vector, and the randomized sign of the entry
+        at this coordinate.
+        """
         channel = system.ReportDistribution(self.report_budget)
         return replace(super().get_public_info(interactions), noise_channel=channel)
 

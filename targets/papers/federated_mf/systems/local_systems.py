@@ -241,10 +241,11 @@ class LflSgdmf(PretrainedMf):
         The event is one Gaussian mechanism per round. Its noise is the part of the messages' noise
         that the adversary of ``scope`` does not know:
 
-        - Behind secure aggregation, this is the noise of ``TwoRoundNoise``. If devices
-          drop out, it is the noise that stays unknown after the worst dropouts with which the round
-          continues.
-        - Peers see only the broadcast models, which follow from the last sum.
+        - Behind secure aggregation, this is the noise of ``TwoRoundNoise``. If devices drop out,
+          the number of dropouts is taken that leaves the least unknown noise
+          (``secure_aggregation.min_variance``).
+        - Peers see only the broadcast models, which follow from the sum of all messages.
+          The noise of this sum remains.
         - Without secure aggregation, only a device's own noise remains.
 
         Adding or removing a user adds or removes one gradient. Any other change replaces one

@@ -249,9 +249,9 @@ class ItemAveraging(AveragedExchange):
     def make_messages(self, mf: PartyMf, request: UploadRequest) -> system.Messages:
         """Returns the tables of item embeddings that users would send if each were a party.
 
-        A message has one row per item. A party of several users adds up their gradients before the
-        noise. The message of such a party equals the message computed here if its other users have
-        no ratings, up to the divisor: a party divides by its number of ratings.
+        A message has one row per item. In the training, a party of several users adds up their
+        gradients before the noise. Its message equals the one computed here if only one of its
+        users has ratings, except that gradients are divided by another number of ratings.
         """
         items, first = get_broadcast_items(mf, request)
 
@@ -407,7 +407,7 @@ class DropoutMechanism(Checked):
     replacement: a second message that exchanges this noise for new noise.
 
     ``sigma``: standard deviation of the noise in a round's result, as the paper claims it.
-    ``sensitivity``: largest size of the device's gradient.
+    ``sensitivity``: largest absolute value of the device's gradient, which is one number here.
     ``n_users``: number of devices n.
     ``omega``: tolerated share of dropouts; a round with at most (1 - omega) n survivors halts.
     ``dropout``: probability with which an honest device drops out before a message.
@@ -421,10 +421,11 @@ class DropoutMechanism(Checked):
     may drop out before the second. This includes the device whose gradient is protected. Dropouts
     are independent of all data. The server knows the survivors.
 
-    Privacy curve: given the survivors, it is that of a Gaussian whose mu^2 is the sum over the
-    rounds that the device survived. delta is the mean of these curves over the survivors. The mean
-    is computed from below: mu^2 of a round is rounded down by at most 1/8192 of its largest value,
-    and numbers of survivors beyond 12 standard deviations are left out.
+    Privacy curve: mu of a round is the sensitivity divided by the deviation of the noise that the
+    adversary does not know. Given the survivors, the curve is that of a Gaussian whose mu^2 is the
+    sum over the rounds that the device survived. delta is the mean of these curves over the
+    survivors. The mean is computed from below: mu^2 of a round is rounded down by at most 1/8192 of
+    its largest value, and numbers of survivors beyond 12 standard deviations are left out.
 
     Output: one row [m, r, S, sum of R_i] per round. m is the number of devices that sent the first
     message, and r the number that sent the second. S is the sum of the first messages, and R_i is
@@ -484,10 +485,12 @@ class DropoutMechanism(Checked):
         return masked[seen], honest[seen] + self.n_colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Shape = None) -> NDArray[Any]:
-        """Draws outputs, shape (*size, n_rounds, 4): one row [m, r, S, sum of R_i] per round.
+        """Draws outputs, float64 of shape (*size, n_rounds, 4): one row per round.
 
-        ``value`` is the size of the device's gradient, a number in [0, ``sensitivity``]. The
-        entries of a row are those of ``output_shape``, in float64.
+        ``value``: the device's gradient, a number in [0, ``sensitivity``].
+
+        A row has the numbers of devices that sent the first and the second message, the sum of the
+        first messages, and the sum of the honest devices' second messages.
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.tabulate_survivors()
@@ -566,11 +569,11 @@ class DropoutMechanism(Checked):
         return dp.SelfComposedDpEvent(one, self.n_rounds)
 
     def tabulate_mu_squared(self) -> tuple[Float64Array, Float64Array]:
-        """Lists the possible values of mu^2 of a round, and their probabilities.
+        """Lists the possible values of mu^2 in one round, and their probabilities.
 
-        The round is one in which the device is in the sum. mu is the largest change of the sum by
-        the device's gradient, divided by the deviation of the noise that the adversary does not
-        know.
+        mu is the largest change of the round's sum by the protected device's gradient, divided by
+        the deviation of the noise that the adversary does not know. Only rounds in which the device
+        is in the sum count.
         """
         masked, replaced, probability = self.tabulate_survivors()
         zeta1, zeta2 = self._compute_zetas(masked)

@@ -121,7 +121,10 @@ class NoisyMf(party_mf.PartyMf):
 
     @property
     def sampling(self) -> party_mf.StepSampling:
-        """Sampling of a step: of rows (users) or, in the repaired version, of independent units."""
+        """Sampling of a step: rows (users), or each ``unit`` independently.
+
+        Units are sampled if ``as_published`` is false.
+        """
         if self.as_published:
             return party_mf.StepSampling()
         return party_mf.StepSampling(unit=self.unit, guessed_rated_share=self.density)
@@ -184,9 +187,10 @@ RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserItemNoise(GradientNoise):
-    """Gaussian noise on user and item gradients, for parties that hold items.
+    """Gaussian noise on gradients with respect to user and item embeddings, for parties that hold
+    items.
 
-    ``has_user_noise``: whether gradient sums with respect to user embeddings have noise.
+    ``has_user_noise``: True, because gradients with respect to user embeddings have noise, too.
     """
 
     has_user_noise: ClassVar[bool] = True
@@ -205,9 +209,10 @@ class UserItemNoise(GradientNoise):
         """Returns the accounting event of all noisy gradients that depend on the protected data.
 
         ``scope`` states these data. The event has the true sensitivity, not the claimed one. One
-        rating is at one party. A user is at all parties, with ``trim`` ratings each if the system's
-        ``unit`` is the user, else with a rating of every item. One round is charged as the whole
-        training, because parties keep their item embeddings between rounds.
+        rating is at one party. The ratings of a user are at all parties: at most ``trim`` at each
+        party if the system's ``unit`` is the user, otherwise one rating of every item. The event of
+        one round is that of the whole training, because parties keep their item embeddings between
+        rounds.
         """
         # Replacing a user by another moves the sum twice as far as removing the user. Replacing an
         # interaction, which may move to another party, also moves the sum twice as far. If the
@@ -342,15 +347,16 @@ class StepNoise:
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
 
-        In the repaired version each unit (rating or user) is sampled independently, which amplifies
-        privacy for a change within one unit. As published, a step samples n' of a party's n rows
-        (users). The event then depends on the change:
+        If ``descent`` samples each unit (rating or user) independently, sampling amplifies privacy
+        for adding or removing a unit, and for replacing data of one unit. If a step samples n' of a
+        party's n rows (users), as in the paper, the event depends on the change:
 
-        - Adding or removing a user: the event of independent samples, with noise multiplier
-          ``row_multiplier``. A sample has a fixed size, so that an added user takes the place of
-          another user (``losses.pairs.FixedSizeSamplePair``).
-        - Replacing a user: the event of a sample of n' of n rows.
-        - Smaller changes, such as one rating: the event without amplification by sampling. The
+        - Adding or removing a user: the event of Poisson sampling at rate n'/n, with noise
+          multiplier ``row_multiplier``. A sample has a fixed size, so that an added user takes the
+          place of another user (``losses.pairs.FixedSizeSamplePair``). The event is without
+          sampling if n' >= n/4, if n' depends on the added user, or if ``trains_rows`` is true.
+        - Replacing a user, if ``trains_rows`` is false: the event of a sample of n' of n rows.
+        - All other changes, such as one rating: the event without amplification by sampling. The
           gradients of the user's other ratings show in which steps the user's row is sampled.
         """
         # If the party ``trains_rows``, the users whose places an added user took have missed a

@@ -195,7 +195,7 @@ class PartyMf(System):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps of the training generator: the rounds, or 1 if parties train alone."""
+        """Number of rounds that ``train`` yields: ``rounds``, or 1 if parties train alone."""
         return 1 if self.exchange.is_single_round else self.rounds
 
     def get_training_cost_args(self, interactions: Interactions) -> dict[str, float]:
@@ -352,7 +352,7 @@ class PartyMf(System):
 def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
     """Returns the smallest and largest number of users of a party.
 
-    ``n_users`` users are divided among ``parties`` parties in equal shares.
+    The ``n_users`` users are divided among ``parties`` parties, as equally as whole users allow.
     """
     count = min(parties, n_users)
     return n_users // count, -(-n_users // count)
