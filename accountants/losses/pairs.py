@@ -598,15 +598,16 @@ class FixedSizeSamplePair(_SampledPair):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceOneGaussianPair:
-    """Pair P = (1 - q) N(0, 1) + q N(mu, 1) and Q = (1 - q) N(0, 1) + q N(-mu, 1), for Poisson
-    sampling under replacement.
+    """Pair of distributions P and Q for Poisson sampling, if one record replaces another.
+
+    P = (1 - q) N(0, 1) + q N(mu, 1), and Q = (1 - q) N(0, 1) + q N(-mu, 1).
 
     - ``mu``: largest contribution of a record, in standard deviations of the noise.
     - ``rate``: probability q < 1 that a record is sampled.
     - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
 
-    One record is replaced by another one. Each of the two adds at most mu standard deviations of
-    the noise, in any direction. Two records that add mu and -mu attain this pair, and it dominates
+    Each of the two records adds at most mu standard deviations of the noise, in any direction. Two
+    records that add mu and -mu attain this pair, and it dominates
     all other pairs of records (the proof is in a comment in the code).
     """
 
@@ -759,7 +760,7 @@ class GaussianMixturePair:
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. P is a mixture of normal distributions. Components
+        most ``tail``, and above ``high`` likewise. P is a mixture of normal distributions. Those
         with the largest means are left out, as long as their total probability is at most ``tail``
         / 2; c is the largest remaining mean. The ends are the losses at a low quantile of N(0, 1)
         and at a high quantile of N(c, 1).
