@@ -607,8 +607,8 @@ class ReplaceOneGaussianPair:
     - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
 
     Each of the two records adds at most mu standard deviations of the noise, in any direction. Two
-    records that add mu and -mu attain this pair, and it dominates
-    all other pairs of records (the proof is in a comment in the code).
+    records that add mu and -mu attain this pair, and it dominates all other pairs of records (the
+    proof is in a comment in the code).
     """
 
     # Proof: let the two records add x and x'. By advanced joint convexity (Balle, Barthe and
