@@ -177,13 +177,13 @@ class FailOn(LabelEnum):
 
     @property
     def without_severities(self) -> FailOn:
-        """Level that replaces this one in a command without attacks, which has verdicts but no
-        severities.
+        """Level that replaces this one in commands that give verdicts but no severities, because
+        they run no attacks.
 
         A refuted claim fails at all levels except ``never``.
 
         >>> critical, medium = FailOn.CRITICAL, FailOn.MEDIUM
-        >>> print(critical.level_without_severities, medium.level_without_severities)
+        >>> print(critical.without_severities, medium.without_severities)
         false unproved
         """
         if self is FailOn.MEDIUM:

@@ -379,10 +379,11 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """Probability that another user's report is a clone, which hides the report of the user
-        whose input changes.
+        """Probability that another user's report is a clone, which hides the report of the
+        protected user.
 
-        A clone is a draw from a component of the distribution of that user's report.
+        A clone is a draw from one of the two distributions of which the protected user's report is
+        a mixture (Q0 and Q1 in the description of the class).
         """
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth

@@ -29,14 +29,14 @@ class ThreePointLoss:
     under the first input, likely under the second input, and uninformative.
 
     - ``p_own``: probability, under an input, of the output that this input makes likely.
-    - ``p_other``: probability, under the same input, of the output that the opposite input
+    - ``p_other``: probability, under the same input, of the output that the pair's other input
       makes likely.
 
     The remaining probability is that of the uninformative output. For randomized response, the pair
     is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q,
     ``p_other`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
-    code). The pair also covers a composition in which some bits are flipped in one direction and
-    some in the other.
+    code). The pair also covers a composition in which the change of the data turns some bits from 0
+    to 1 and others from 1 to 0.
     """
 
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+

@@ -381,13 +381,14 @@ _COARSE_WEIGHTS = _clenshaw_curtis(_ORDER // 2)[1]
 
 @dataclass(frozen=True, slots=True)
 class IntegrationCells:
-    """Disjoint intervals ("cells") of the line, with the masses of several densities on them.
+    """Disjoint intervals ("cells") into which ``integrate_cells`` divides given intervals of
+    numbers, with the masses of several densities.
 
-    - ``masses``: masses, (densities, cells).
-    - ``interval_index``: index of the given interval that contains each cell, (cells,).
+    - ``masses``: mass of each density in each cell, (densities, cells).
+    - ``interval_index``: for each cell, the index of the given interval that contains it, (cells,).
     - ``low``, ``high``: ends of the cells, (cells,).
-    - ``lost_mass``: estimate of the mass of each density in the cells that were omitted,
-      (densities,).
+    - ``lost_mass``: estimate of the mass of each density in the cells that ``integrate_cells``
+      omits because it cannot compute their mass precisely, (densities,).
     """
 
     masses: Array

@@ -104,7 +104,8 @@ class InputWeightsReader(MessageReader):
     required_messages = "weights of a layer with one input per item"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether messages leave some columns of a layer with one input per item unchanged.
+        """Checks for a layer with one column per item, some of whose columns messages leave
+        unchanged.
 
         The result is False if messages leave some rows of an item table unchanged, because the
         reader ``ItemRowsReader`` then serves better.
@@ -172,12 +173,12 @@ class ParticipationReader(MessageReader):
     required_messages = "sums of an item table over changing groups"
 
     def can_read(self, view: View) -> bool:
-        """Checks for sums of item tables over groups of users that differ between rounds."""
+        """Checks whether rounds have sums of item-table messages over different groups of users."""
         changes = uploads.iter_table_changes(view)
         return uploads.has_sums_over_changing_groups(view) and any(True for _ in changes)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions from the sums of all rounds.
+        """Returns log-likelihood ratios of interactions by the sums of messages of all rounds.
 
         The result includes the estimated popularity of items as prior. Memory: the sums of all
         rounds, and two tables of users by items.

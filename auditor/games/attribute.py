@@ -61,9 +61,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
 
     A known user is a user whose class (value of the attribute) the adversary knows. The metric is
     macro F1 over the other users who have a value of the attribute and whose messages the attack
-    reads. If each round samples users, these are the senders of the first and last rounds, at most
-    as many as fit into the attack's memory. All values are means over several draws of the known
-    users.
+    reads. If each round samples users, the attack reads only messages of the first and last rounds,
+    as many as may be in memory. All values are means over several draws of the known users.
 
     - An attack that learns from known users (``needs_known``) runs at several shares of known
       users, and selects the tables of the uploads that it uses by cross-validation. At the largest

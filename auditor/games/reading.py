@@ -127,9 +127,9 @@ class MessageStats:
         ``has_noise``: whether messages are read with the noise that is added to them.
 
         Randomness with the same effect in the two worlds, such as added noise, cancels in the
-        difference of a pair. If the component adds noise, means are those of the messages before
-        noise is added. If ``has_noise`` is false, only messages without noise are read, and no
-        noise is drawn.
+        difference of a pair. If noise is added to the messages, their means are taken before noise
+        is added. If ``has_noise`` is false, only messages without noise are read, and no noise is
+        drawn.
         """
         moments, step, count = (_Moments(), _Moments()), _choose_step(parts[0]), len(parts[0])
         bodies = [

@@ -258,7 +258,9 @@ class CanaryScores(_Scores):
 
     @property
     def default_estimator(self) -> str:
-        """Name of the default estimator of epsilon for these numbers of scores."""
+        """Name of the default estimator of epsilon, which depends on the numbers of scores with and
+        without the canary.
+        """
         fewer, total = self.n_scores_per_world, len(self.in_scores) + len(self.out_scores)
         uneven = total > (_UNEVEN + 1) * fewer
         return "all-thresholds" if fewer < _FEW and uneven else "joint-binomial"
@@ -392,10 +394,12 @@ class OneRunScores(_Scores):
         """Checks the scores of included and of excluded canaries of one training, given as two
         arrays.
 
-        ``in_ids``, ``out_ids``: identifiers of the canaries, if known. ``repeats``: whether to
-        accept equal scores that contradict separate canaries (``check_repeats``). Raises InputError
-        for the faults that ``build`` refuses, for one array of identifiers without the other, for
-        an identifier in both arrays, and for scores of different shapes.
+        ``in_ids``, ``out_ids``: identifiers of the canaries, if known.
+        ``repeats``: whether to accept scores that repeat as if one canary had been scored several
+            times (``check_repeats``).
+
+        Raises InputError for the faults that ``build`` refuses, for one array of identifiers
+        without the other, for an identifier in both arrays, and for scores of different shapes.
         """
         inside = as_array(in_scores, "the canary in")
         outside = as_array(out_scores, "the canary out")

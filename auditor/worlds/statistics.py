@@ -312,11 +312,11 @@ def find_grid_step(values: Floats) -> float:
 
 
 def make_digits_score(sample: Floats) -> ScalarScore:
-    """Returns a statistic of the low digits of an output: the output modulo 240 grid steps.
+    """Returns a statistic of the low digits of an output: its index modulo 240 on a grid.
 
-    The grid of equally spaced numbers is that of ``sample`` (n,). Without a grid the statistic is
-    the fractional part. The low digits of an output may reveal the input although no interval of
-    outputs does.
+    The grid is equally spaced numbers, among them all numbers of ``sample`` (n,). If there is no
+    such grid, the statistic is the fractional part of the output. The low digits of an output may
+    reveal the input although no interval of outputs does.
     """
     step = find_grid_step(sample[:_SAMPLED])
     if step == 0:

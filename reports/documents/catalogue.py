@@ -357,7 +357,7 @@ def describe_origin(row: CatalogueRow) -> str:
     """Names the origin of the number that an entry judges.
 
     The text is "as derived" if the audit derived the number because the authors do not state it,
-    and otherwise "by its statement".
+    and otherwise "by its statement", that is, by the statement in the paper.
     """
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 

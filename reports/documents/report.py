@@ -188,7 +188,8 @@ def build_claim_sections(
 
     placed: pairs of a finding and its HTML id in the page; "" without a page.
     plain: whether sentences state how often an adversary guesses right about one person.
-    page: whether to include the most revealing inputs also for findings that refute nothing.
+    page: whether to show the most revealing inputs of every finding, as the HTML page does; if
+        false, only findings that refute their claim show them.
 
     All findings except the most severe are folded.
     """

@@ -368,7 +368,9 @@ class SeverityAssessment:
 
     @property
     def unassessed_text(self) -> str:
-        """Text on the parts that were not assessed; empty if the severity is critical already."""
+        """Text on the parts of the system that were not assessed; empty if the severity is critical
+        already.
+        """
         return "" if self.known_severity is Severity.CRITICAL else self.unassessed_parts
 
     @property

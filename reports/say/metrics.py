@@ -67,7 +67,7 @@ def describe_baseline(row: UtilityRow) -> str:
 
 
 def describe_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
-    """Describes the number of trainings behind the rows, such as "over 3 trainings"."""
+    """Describes from how many trainings results (``rows``) come, such as "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
         return "in one training"

@@ -376,10 +376,12 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the output without noise: ``step`` times the average, then the unclipped share.
+        """Returns the output without noise: ``step`` times the average, then the share of unclipped
+        updates.
 
-        With M = ``batch`` the output is [step * clipped update / M, (M - 1 + b) / M], where b is 1
-        if clipping does not change the update ``value``, else 0.
+        With M = ``batch``, the other M - 1 updates are 0, which counts as unclipped. The output is
+        [step * clipped update / M, (M - 1 + b) / M], where b is 1 if clipping does not change the
+        update ``value``, else 0. With ``counts_clipped``, b is always 1.
         """
         clipped = bases.clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped

@@ -201,7 +201,7 @@ class RevealedGaussian(Checked):
         """Returns the exact delta at ``epsilon``: the mean of delta given K, over the distribution
         of K.
 
-        K is the number of sums that contain the data row.
+        K is the number of sums for which the data row is drawn.
 
         The delta given K is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
         sqrt(K)/noise_multiplier and the normal distribution function Phi.
@@ -301,7 +301,7 @@ class SampledGaussian(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the delta at ``epsilon`` for all rounds together.
 
-        The two inputs are the presence and the absence of the protected unit (a user or a row).
+        Delta compares the presence and the absence of the protected unit (a user or a row).
         """
         up, down, rate = 1.0 / self._sigma, self.opposite / self._sigma, self.sampling_probability
         return _compose_rounds(up, down, rate, self.local_steps, self.rounds).compute_delta(epsilon)
@@ -507,8 +507,8 @@ class EmbeddingGaussian(NormalNoise):
 class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
     """Secure aggregation whose clients replace their Gaussian noise by smaller noise in round 2.
 
-    ``sigma``: scale of the noise; the noise of the two rounds has the variances zeta1 sigma^2 and
-        zeta2 sigma^2.
+    ``sigma``: scale of the noise, which has the variance ``round_1_variance`` sigma^2 in round 1,
+        and ``round_2_variance`` sigma^2 in round 2.
     ``sensitivity``: largest value of the input, a user's gradient along one direction.
 
     The base class ``TwoRoundNoise`` describes the other fields, the messages and their
@@ -524,13 +524,14 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
     (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
     1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop out. A
     server that announces too many survivors, and users who reveal their noise, make v smaller. In
-    the repaired protocol, v is ``claimed_variance``, which is at least 1 if all are honest.
+    the protocol with ``repaired``, v is ``claimed_variance``, at least 1 if all are honest.
 
     The input is one user's gradient along the direction in which it can change, in [0,
     sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or
     remove one rating, so that the sensitivity is 2 R^(3/2) for ratings up to R. The gradients of
-    the other users are fixed at 0. The noise across that direction is independent of all messages.
-    Source: Li et al. 2021, section 6.1, Theorem 5 and its proof.
+    the other users are fixed at 0. Messages are projected on that direction, because noise at right
+    angles to it is independent of the input. Source: Li et al. 2021, section 6.1, Theorem 5 and its
+    proof.
     """
 
     sigma: PositiveFloat

@@ -278,9 +278,9 @@ class LflSgdmf(PretrainedMf):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Runs one round on all devices; returns two messages each, and unchanged user embeddings.
+        """Runs one round; returns two messages per device, and the unchanged user embeddings.
 
-        The messages are the arrays "update" (first) and "replacement" (second).
+        Every device sends the array "update", then the array "replacement".
         """
         shares = self.compute_noise_variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)

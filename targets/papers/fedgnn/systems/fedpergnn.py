@@ -88,9 +88,11 @@ class FedPerGnn(RatingGraphSystem):
 
     @property
     def extra_epsilon(self) -> float:
-        """Largest increase of the epsilon of one entry of the item table by the normal noise.
+        """Largest amount by which normal noise increases the epsilon of one entry of the item
+        table.
 
-        The normal noise costs epsilon because its deviation depends on the data.
+        Normal noise is added before the Laplace noise. It costs epsilon because its deviation
+        depends on the data.
         """
         # The deviation of the normal noise is at most t = ``widest`` Laplace scales. Its
         # distribution under one input is that under the other input with N(0, <= t^2) added.
@@ -150,8 +152,8 @@ class FedPerGnn(RatingGraphSystem):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages, as arrays by name.
 
-        A user's message is that of a whole batch, because the system's senders are batches; the
-        other users of the batch have no ratings.
+        Messages are those of batches, because batches are the system's senders. For each requested
+        user, a batch is simulated in which only this user has ratings.
         """
         profiles, streams = request.profiles, request.streams
         model = self.get_model_arrays(request.broadcast, profiles)

@@ -24,12 +24,13 @@ class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
     If a system's ``split`` is "random", items are divided at random in equal shares. If it is
-    "category", there is one party per genre that has items (section 4.3). An item then goes to the
-    smallest of its genres or, without a genre, to the smallest genre of all.
+    "category", there is one party per genre that has items (section 4.3). An item then goes to that
+    of its genres which has the fewest items. An item without a genre goes to the genre with the
+    fewest items of all.
 
     The members of a party are the items that it holds.
 
-    ``is_by_user``: whether the data are divided by users instead; false here.
+    ``is_by_user``: whether the data are divided by users; false, because they are divided by items.
     """
 
     is_by_user: ClassVar[bool] = False

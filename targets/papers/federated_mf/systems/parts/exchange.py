@@ -459,8 +459,9 @@ class DropoutMechanism(Checked):
     def output_shape(self) -> tuple[int, ...]:
         """Shape (n_rounds, 4) of an output: one row [m, r, S, sum of R_i] per round.
 
-        m and r are the numbers of devices that sent the first and the second message, S is the sum
-        of the first messages, and R_i is the second message of an honest device.
+        m and r are the numbers of devices that sent the first and the second message. S is the sum
+        of the first messages. R_i is the second message of device i, and the sum is over honest
+        devices.
         """
         return (self.n_rounds, 4)
 
@@ -544,11 +545,12 @@ class DropoutMechanism(Checked):
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Returns a lower bound of delta at ``epsilon``, averaged over the numbers of survivors.
+        """Returns a lower bound of delta at ``epsilon``.
 
-        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, with Phi the
-        normal distribution function. mu is the signal-to-noise ratio of all rounds, given the
-        numbers of survivors.
+        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, with eps =
+        ``epsilon`` and Phi the normal distribution function. mu is the largest size of the device's
+        gradient in standard deviations of the noise, for all rounds together. It depends on how
+        many devices drop out, which is random.
         """
         squares, probability = _sum_mu_squared(self)
         mu = np.sqrt(squares)

@@ -275,8 +275,8 @@ class ItemNoise(GradientNoise):
 
         ``z``: noise multiplier.
         ``moves``: whether noisy steps update user embeddings. Ignored if ratings are sampled
-            independently (the repair): user embeddings then keep their random initial values until
-            the last stage.
+            independently, as in the repaired version: user embeddings then keep their random
+            initial values until all noisy steps are done.
 
         Delta is the sensitivity of section 5.2: 2 R^(3/2) per rating, for the largest rating R, and
         theta times that per user of at most theta ratings.
