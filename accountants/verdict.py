@@ -118,7 +118,7 @@ class Verdict(LabelEnum):
         "NO CLAIM",
         "no claim",
         "The authors claim no epsilon, so there is nothing to refute, even if a lower bound "
-        "exceeds an epsilon that the audit derived.",
+        "exceeds an epsilon that the audit derived from their text or code.",
     )
     UNSOUND = (
         "UNSOUND",

@@ -180,8 +180,8 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
         revealed = _reveal_probability(pair.p_own, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
-                f"With probability {revealed:.4g}, above delta, an output occurs that is possible "
-                f"under one input only and so reveals the input ({_describe(leaf)})."
+                f"With probability {revealed:.4g}, above delta ({delta:g}), the output is possible "
+                f"under one input only, and so reveals the input ({_describe(leaf)})."
             )
     if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (
@@ -193,7 +193,7 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
 
 def _describe(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
     if isinstance(leaf, dp.BitFlipDpEvent):
-        return f"a 1 is sent as 1 with probability {leaf.p:.4g}, a 0 with {leaf.q:.4g}"
+        return f"1 is sent for a 1 with probability {leaf.p:.4g}, for a 0 with {leaf.q:.4g}"
     return f"one of {leaf.num_buckets} values is sent as it is"
 
 

@@ -204,7 +204,7 @@ def make_refusal(view: View, needed: str) -> str:
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
         rows = f"have one row per user (in {', '.join(aligned)}), which the attack cannot use"
         of = rows if aligned else "each cover several users"
-        return f"The attack needs {needed}. The messages come from parties and {of}."
+        return f"The attack needs {needed}. The messages come from parties, not users, and {of}."
     if not sent:
         return f"The attack needs {needed}. This adversary sees no message with a known sender."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""

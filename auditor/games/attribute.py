@@ -178,7 +178,7 @@ def _score_learner(
     defects = {name: each.defect for name, each in whole.inputs.items() if each.defect}
     usable = [name for name in whole.inputs if name not in defects]
     for name in _list_wide_tables(game, whole, usable):
-        width = f"{whole.inputs[name].width:,} columns"
+        width = f"{whole.inputs[name].width:,} numbers per user"
         defects[name] = f"{width} are too many in a quick audit. Audit without --quick."
     usable = [name for name in usable if name not in defects]
     if usable and (why := _explain_no_truth(game, subjects)):
@@ -353,14 +353,15 @@ def _make_row(
     others = "" if is_alone else " and all users' other attributes"
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users. The interval covers these choices and users."
+        f"over {draws} random choices of known users. The confidence interval accounts for these "
+        "choices and for the sample of users."
     )
     if not part and any(read):
-        used = ", ".join(f"“{name}” in {count}" for name, count in read.most_common())
+        used = " and ".join(f"“{name}” in {count}" for name, count in read.most_common())
         note += (
-            " The attack uses the features of uploads that classify the known users best in cross-"
-            "validation. If no features help, the attack guesses without uploads. To guess "
-            f"{key}, the attack used these features in the {draws} random choices: {used}."
+            " For each choice, the attack uses the features of uploads that classify the known "
+            "users best in cross-validation; if no features help, it guesses without uploads. To "
+            f"guess {key}, it used the features {used} of the {draws} choices."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

@@ -28,8 +28,8 @@ MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_LEARNT_MESSAGE_NUMBERS = 1 << 22
 LOCAL_SCORE_TEXT = (
-    "statistics of each part of a message (its length, its largest entry, and how far the two "
-    "inputs differ in its means, squares, exact zeros and sent rows)"
+    "each part of a message: its length, its largest entry, and its entries, squares, exact zeros "
+    "and sent rows, weighted by how far these differ between the two inputs"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 SEARCH_END_DISTANCE = 1e3

@@ -607,7 +607,7 @@ def make_guess_witness(
     note = f"{right} of {n} draws of input a and {wrong} of {m} draws of input b gave this output."
     if -side in rule.guessed_worlds:
         note += (
-            f" The attack guesses '{worlds.names[unlikely]}' if {event(rule.describe(-side))}. "
+            f" The attack guesses input b if {event(rule.describe(-side))}. "
             f"In total, {counts.n_right} of {counts.n_right + counts.n_wrong} guesses are right."
         )
     chances = right / max(n, 1), wrong / max(m, 1)

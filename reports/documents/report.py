@@ -240,8 +240,9 @@ def build_claim_sections(
 def _describe_scope(finding: Finding) -> str:
     """Describes the scope of a finding, with its adjacency only if it differs from the claim's."""
     claim = finding.claim
+    about = "epsilon" if finding.verdict in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE) else "claim"
     same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
-    return f"for {(say.describe_scope if same else say.describe_full_scope)(finding.scope)}"
+    return f"{about} for {(say.describe_scope if same else say.describe_full_scope)(finding.scope)}"
 
 
 def _shorten_reason(finding: Finding) -> str:
@@ -310,7 +311,7 @@ def _format_value(leak: Leak) -> Quantity:
 _LEAK_COLUMNS: dict[str, Callable[[Leak], FactValue]] = {
     "Result of the attack": _format_result,
     "Value": _format_value,
-    "Same measure, guessed without uploads": lambda leak: metrics.format_baselines(leak.row),
+    "Guess without uploads": lambda leak: metrics.format_baselines(leak.row),
 }
 
 

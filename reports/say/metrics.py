@@ -63,7 +63,8 @@ def describe_baseline(row: UtilityRow) -> str:
         return "none"
     value, ends = format_short(row.baseline.value), describe_interval(row.baseline.difference)
     by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
-    return f"{by} reaches {value}; the system's value minus this value is {ends}"
+    better = "; lower is better" if row.metric in ERROR_METRICS else ""
+    return f"{row.metric} is {value} by {by}; the system's value minus this value is {ends}{better}"
 
 
 def describe_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
@@ -154,7 +155,7 @@ def describe_spread(row: AttackRow) -> str:
     at |= {"low": format_short(low.value), "least": format_short(lowest), "ends": format_ci(high)}
     most, sure = format_short(100 - highest), to_percent(row.confidence)
     at |= {"most": most, "sure": sure, "success": success, "attack": attack}
-    spread = say.fill_text("note", "spread", **at)
+    spread = say.fill_text("note", "spread", **at).replace("at least 1 ", "the maximum of 1 ")
     if users.sure is not None:
         spread += f" The {success} is at least 0.9 for {_to_text(users.sure.value)} of the users."
     chance = " With few tested items per user, some differences are due to chance."
@@ -170,7 +171,7 @@ def _describe_groups(users: UsersRow) -> str:
     if low[0].ci_high >= high[0].ci_low:
         return ""
     most, least = f"largest in the group {high[1]}", f"smallest in the group {low[1]}"
-    return f" The mean of the {users.success} is {most}, and {least}."
+    return f" The mean {users.success} is {most}, and {least}."
 
 
 def format_baselines(row: AttackRow) -> str:
@@ -313,7 +314,7 @@ def _judge_utility(section: Section) -> tuple[str, str]:
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
         so = "what it learned about single users does not improve the recommendations"
-        unsure = ". It is not shown that what it learned about users improves recommendations"
+        unsure = ". It is not shown that data of single users improve the recommendations"
     else:
         return "", ""
     on = "this measure" if len(rows) == 1 else f"any of {len(rows)} utility measures"
