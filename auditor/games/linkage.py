@@ -58,8 +58,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
         f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}. "
-        f"Among the {n} possible senders of a message in the last round, the true sender has rank "
-        f"{anonymity:.1f} on average (1: always named first; by chance: {(n + 1) / 2:.1f})."
+        f"On average, the attack finds {anonymity:.1f} of the {n} possible senders of a message in "
+        f"the last round at least as likely as the true one (best: 1; by chance: {(n + 1) / 2:.1f})."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),
