@@ -392,8 +392,8 @@ class ClonePair:
     def infinite_mass(self) -> float:
         """Probability, under the first distribution P, of an infinite privacy loss.
 
-        The numbers of clones that ``list_losses`` omits, because they are negligibly rare, count as
-        an infinite loss.
+        Clones are reports of other users that hide the user's own report. ``list_losses`` omits
+        numbers of clones that are negligibly rare; their loss counts as infinite.
         """
         return 4.0 * _TAIL
 
@@ -517,7 +517,8 @@ class PoissonSamplePair(_SampledPair):
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is computed from that of ``pair``.
+        most ``tail``, and above ``high`` likewise. The interval is computed from that of the pair
+        without sampling.
         """
         # Q mirrors P, and both distributions contribute to the upper tail: Q in full, and P with
         # the sampling rate.
@@ -699,8 +700,8 @@ class RevealedSamplingPair(_SampledPair):
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is that of ``pair``, extended to
-        contain 0.
+        most ``tail``, and above ``high`` likewise. The interval is that of a mechanism that always
+        runs, extended to contain 0, the loss if the mechanism does not run.
         """
         low, high = self.pair.find_loss_range(tail)
         return min(low, 0.0), max(high, 0.0)

@@ -312,7 +312,10 @@ class ModelMessages:
     def map_changes(
         self, users: NDArray[np.int64], function: Callable[[ChangeBlock], _Result]
     ) -> Iterator[_Result]:
-        """Yields ``function`` of each block of ``iter_user_changes``, computed in threads."""
+        """Yields the result of ``function`` for each block of model changes by ``users``.
+
+        The blocks are those of ``iter_user_changes``; ``function`` is called in threads.
+        """
         chosen, places = self.select(users)
         return map_message_blocks(
             chosen.component, lambda rows, sent: function((places[rows], *chosen._decode(sent)))

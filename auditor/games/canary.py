@@ -101,8 +101,9 @@ class CanarySet:
 
     @property
     def both_data_sets(self) -> tuple[Interactions, Interactions]:
-        """Two data sets: all other users with the first histories of all canaries (designed users),
-        and with their second histories.
+        """Two data sets: with the first history of every canary (designed user), or the second.
+
+        Each data set also contains all users who are not canaries.
         """
         every = np.ones(len(self), np.bool_)
         return self.make_data_set(every), self.make_data_set(~every)

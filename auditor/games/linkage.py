@@ -123,8 +123,9 @@ def remove_senders(
     ``vantage``: what the adversary sees; ``SHUFFLED`` if messages pass a shuffler.
     ``max_users``: maximum number of users whose messages remain.
 
-    Rounds before those that the attack reads are dropped. Returns None if fewer than two users sent
-    a message both in the last round and in an earlier round that the attack reads.
+    Only the last rounds with uploads remain: two if messages pass a shuffler, otherwise 1 +
+    ``MAX_EARLIER_ROUNDS``. Returns None if fewer than two users sent a message both in the last
+    round and in an earlier one that remains.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
     sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else MAX_EARLIER_ROUNDS) :]

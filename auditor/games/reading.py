@@ -340,9 +340,9 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
     ``stats``: statistics of each array, by name.
     ``shapes``: shape of each array, by name.
 
-    An array whose means do not differ may have the vector of another array of its shape
-    (``match_component``). An example is a message by which a client replaces the noise of its
-    earlier message, and so contains this noise.
+    If the mean of an array is the same in the two worlds, its vector is that of another array of
+    the same shape, if there is one (``match_component``). This helps if, for example, a client's
+    second message contains the noise of its first message.
     """
     shaped = {
         name: (each.mean_difference / each.message_variance).reshape(shapes[name])

@@ -455,8 +455,9 @@ def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
 
     Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
-    on the machine. Scores are rounded before a rule is chosen by them, and before they are compared
-    with its cuts. Infinite numbers and NaN are unchanged. Arrays broadcast.
+    on the machine. Scores are therefore rounded before a decision rule is chosen, and before the
+    rule compares scores with its thresholds. Infinite numbers and NaN are unchanged. Arrays
+    broadcast.
     """
     step = ROUNDING_STEP * np.exp2(
         np.ceil(np.log2(np.clip(np.asarray(size, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))

@@ -1,9 +1,9 @@
 """Builds the document of one system, and of a whole audit report, from the record of an audit.
 
 Conclusions precede evidence. The last part of a system's document answers regulators' questions
-from the record alone. The three risks are from the Article 29 Working Party (Opinion 05/2014, WP
-216); the questions about epsilon are from NIST SP 800-226 on evaluating promises of differential
-privacy.
+from the record alone: on the risks of singling out, linkability and inference (Article 29 Working
+Party, Opinion 05/2014, WP 216), and on epsilon (NIST SP 800-226, which is on evaluating promises of
+differential privacy).
 """
 
 from __future__ import annotations

@@ -152,9 +152,10 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
 
 
 def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
-    """Formats the upper bound of a judged claim, rounded up, but not above a proved claim.
+    """Formats the upper bound on epsilon of a judged claim, rounded up.
 
-    The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
+    Rounding never makes a bound look larger than a claimed epsilon that it does not exceed. The
+    text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
     """
     assert finding.accounted is not None
     beside = _list_epsilons(finding.claim, finding.measured)
@@ -162,9 +163,10 @@ def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
 
 
 def format_shown_epsilon(finding: Finding, *, exactly: bool = False) -> str:
-    """Formats the lower bound of a judged claim, rounded down.
+    """Formats the lower bound on epsilon of a judged claim.
 
-    A bound that equals the claimed epsilon or the upper bound is rounded in the same way as these.
+    The bound is rounded down, or to the nearest number if it equals the claimed epsilon or the
+    upper bound, so that equal numbers look equal.
     The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have a lower bound.
     """
     assert finding.measured is not None

@@ -181,7 +181,10 @@ def format_baselines(row: AttackRow) -> str:
 
 
 def format_further_metrics(row: AttackRow) -> str:
-    """Formats an attack's further metrics, after its metric if it reads the true interactions."""
+    """Formats an attack's further metrics.
+
+    If the attack was also run on the true interactions, the metric of that run comes first.
+    """
     further = [f"{name} = {format_value(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
         further.insert(0, f"{format_short(row.from_interactions)} from users' true interactions")
@@ -191,7 +194,8 @@ def format_further_metrics(row: AttackRow) -> str:
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
     """Whether at least one of a system's utility results is shown to be better than guessing.
 
-    This is so if its whole interval, corrected for the number of ``rows``, is on the better side.
+    A result is better if its whole confidence interval, corrected for the number of ``rows``, is
+    above the value of random guessing, or below it for an error metric.
     """
     return any(_is_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 

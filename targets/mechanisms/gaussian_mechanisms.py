@@ -402,16 +402,17 @@ class EmbeddingGaussian(NormalNoise):
     ``joint``: whether the output is the gradient in u and v together, instead of in v alone.
 
     The input is one rating x in [0, R] of this user and item, or -1 (any negative number) for no
-    rating: the paper's neighbouring inputs add or remove one rating. The output is the gradient of
-    (x - u.v)^2 plus N(0, sigma^2 I): of length p in v, or of length 2p jointly, [in u, in v].
+    rating: neighbouring inputs in the paper of Li et al. differ by one added rating. The output is
+    the gradient of (x - u.v)^2 plus N(0, sigma^2 I): of length p in v, or of length 2p jointly, [in
+    u, in v].
 
     Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The norm of the
     gradient -2u (x - u.v) in v, or -2v (x - u.v) in u, is then at most 2 R^(3/2), and at most 2
     sqrt(2) R^(3/2) jointly. Orthogonal u and v of norm sqrt(R) attain both bounds at x = R
     (``create_worst_case``). At given embeddings a rating may also be replaced by another rating.
-    The outputs without noise are then |w| 2R apart, with w = u or (u, v). The worst addition of a
-    rating moves this output as far, so that every pair of inputs has at most the paper's
-    sensitivity.
+    The outputs without noise are then at most 2R |w| apart, with w = u or (u, v). Adding a rating
+    moves the output without noise as far if u and v are orthogonal, so that every pair of inputs
+    has at most the paper's sensitivity.
 
     ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
     embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step.

@@ -200,8 +200,10 @@ class AllThresholds(base.Estimator):
 
         ``samples``: number of draws per input.
         ``rates``: probabilities of each event under the two inputs.
-        ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as a score
-        of 0 or 1, so its threshold is known in advance.
+        ``alpha``: error of the bound, 1 minus its confidence.
+
+        If there is one event only, scores are 1 if it occurs and otherwise 0, so that the threshold
+        1/2 is known in advance.
         """
         by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)

@@ -309,7 +309,9 @@ class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
         return gradient.user_vectors.astype(np.float64)
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the next item matrix by equations 6 and 7, from the sum of all gradients."""
+        """Returns the next item matrix, from the sum of all gradients (equations 6 and 7 of the
+        FMF-LDP paper).
+        """
         return self.take_ascent_steps(items, 2.0 * uploads.components["gradient"].sum_all())
 
 

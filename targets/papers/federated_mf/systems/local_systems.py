@@ -61,10 +61,10 @@ class LflLdp(PretrainedMf):
     noise_multiplier: float = 1.64
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism from one user's rating, or no user, to all messages of the user.
+        """Returns the mechanism that maps a user's rating, or no user, to the user's messages.
 
-        The broadcast item embeddings are those that reveal most. None for other changes than adding
-        or removing a user, for other adversaries than the server, and without noise.
+        The broadcast item embeddings are those that reveal most. None unless neighbouring inputs
+        differ by adding or removing a user, the adversary is the server, and messages have noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:

@@ -29,12 +29,12 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 class FedPerGnn(RatingGraphSystem):
     """FedPerGNN as released: a batch of users is one party, which sends the model after its step.
 
-    The gradient of the batch's mean loss is clipped by one L2 norm, and the model takes a step
-    along it. Then the item table gets normal noise. Its deviation is that of the entries of the
-    table's change, times sqrt(items / (``pseudo`` * ``batch``)). After that every weight gets
-    Laplace noise of scale ``noise``. In each epoch users are divided into new batches, and
-    neighbouring users (users of a common item) are determined again. Source: const.py, model.py,
-    run.py and generator.py at 9e77e2e.
+    The gradient of the batch's mean loss is scaled to an L2 norm of at most ``clip``, and the model
+    takes a step along it. Then the item table gets normal noise. The deviation of this noise is the
+    standard deviation of the entries by which the step changed the table, times sqrt(items /
+    (``pseudo`` * ``batch``)). After that every weight gets Laplace noise of scale ``noise``. In
+    each epoch users are divided into new batches, and neighbouring users (users of a common item)
+    are determined again. Source: const.py, model.py, run.py and generator.py at 9e77e2e.
 
     ``clip``: largest L2 norm of a batch's gradient.
     ``epsilon``: epsilon that the paper claims for one upload.

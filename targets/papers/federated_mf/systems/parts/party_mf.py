@@ -221,7 +221,7 @@ class PartyMf(System):
 
         By default the steps have neither noise nor clipping.
 
-        ``with_users``: whether the steps move user and item embeddings, instead of items alone.
+        ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
         """
         return GradientDescent(
             learning_rate=self.learning_rate,
