@@ -118,7 +118,7 @@ class Verdict(LabelEnum):
         "NO CLAIM",
         "no claim",
         "The authors claim no epsilon, so there is nothing to refute, even if a lower bound "
-        "exceeds an epsilon that the audit derived.",
+        "exceeds an epsilon that the audit derived from their text or code.",
     )
     UNSOUND = (
         "UNSOUND",
@@ -177,8 +177,8 @@ class FailOn(LabelEnum):
 
     @property
     def without_severities(self) -> FailOn:
-        """Level that replaces this one in a command without attacks, which has verdicts but no
-        severities.
+        """Level that replaces this one in commands that give verdicts but no severities, because
+        they run no attacks.
 
         A refuted claim fails at all levels except ``never``.
 

@@ -228,11 +228,12 @@ class AttributeTree(SupervisedAttack):
         return table.compute_values()
 
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
-        """Returns guessed classes; scores (m users, C classes) are class shares in leaves.
+        """Returns the guessed class of each of m users, and scores of all C classes, (m, C).
 
-        The users to guess are ``problem.unknown_users``. ``table`` is the result of
-        ``prepare_columns``, or None without uploads; ``seed`` determines scikit-learn's random
-        choices.
+        A score is the share of the class among the users of known class in the leaf of the tree
+        that the guessed user falls into. The users to guess are ``problem.unknown_users``.
+        ``table`` is the result of ``prepare_columns``, or None without uploads; ``seed`` determines
+        scikit-learn's random choices.
         """
         from sklearn.tree import DecisionTreeClassifier
 

@@ -213,7 +213,7 @@ class Linkage:
         The attack needs, in at least two rounds, messages that each hold all data one user sent.
         """
         if view.public.n_silos is not None:
-            return "The attack links messages of single users, but these come from parties."
+            return "The attack links users' messages, but these come from parties of many users."
         rounds = select_linkable_rounds(view)
         if len(rounds) > 1:
             return ""

@@ -681,7 +681,8 @@ class Reports(Component):
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def split_into_reports(self) -> Reports:
-        """Returns every report as a separate message: n k messages, each with one report.
+        """Returns every report as a separate message: n k messages for n clients with k reports
+        each.
 
         In the result, ``clean_messages`` is None.
         """

@@ -1,7 +1,7 @@
 """Compiled loops that clip the entries of messages and add Laplace noise.
 
-The noise comes from the clients' random streams, and equals that of ``Streams.draw_laplace`` up to
-the last two bits of the logarithm.
+The noise is minus the logarithm of a number of the client's random stream, times the scale and a
+random sign. It equals that of ``Streams.draw_laplace`` up to the last two bits of the logarithm.
 """
 
 # The loops are written so that compilers vectorize them: they contain no branch, no call and no

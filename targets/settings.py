@@ -137,7 +137,7 @@ class NoiseSetting:
     noiseless_value: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
-        """Returns the values of these settings with which ``system`` has ``factor`` times the
+        """Returns the noise and budget settings with which ``system`` has ``factor`` times as much
         noise.
 
         The result maps the attribute path of each setting to its new value.

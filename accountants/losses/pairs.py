@@ -379,10 +379,11 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """Probability that another user's report is a clone, which hides the report of the user
-        whose input changes.
+        """Probability that another user's report is a clone, which hides the report of the
+        protected user.
 
-        A clone is a draw from a component of the distribution of that user's report.
+        A clone is a draw from one of the two distributions of which the protected user's report is
+        a mixture (Q0 and Q1 in the description of the class).
         """
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
@@ -391,8 +392,8 @@ class ClonePair:
     def infinite_mass(self) -> float:
         """Probability, under the first distribution P, of an infinite privacy loss.
 
-        The numbers of clones that ``list_losses`` omits, because they are negligibly rare, count as
-        an infinite loss.
+        Clones are reports of other users that hide the user's own report. ``list_losses`` omits
+        numbers of clones that are negligibly rare; their loss counts as infinite.
         """
         return 4.0 * _TAIL
 
@@ -516,7 +517,8 @@ class PoissonSamplePair(_SampledPair):
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is computed from that of ``pair``.
+        most ``tail``, and above ``high`` likewise. The interval is computed from that of the pair
+        without sampling.
         """
         # Q mirrors P, and both distributions contribute to the upper tail: Q in full, and P with
         # the sampling rate.
@@ -598,16 +600,17 @@ class FixedSizeSamplePair(_SampledPair):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceOneGaussianPair:
-    """Pair P = (1 - q) N(0, 1) + q N(mu, 1) and Q = (1 - q) N(0, 1) + q N(-mu, 1), for Poisson
-    sampling under replacement.
+    """Pair of distributions P and Q for Poisson sampling, if one record replaces another.
+
+    P = (1 - q) N(0, 1) + q N(mu, 1), and Q = (1 - q) N(0, 1) + q N(-mu, 1).
 
     - ``mu``: largest contribution of a record, in standard deviations of the noise.
     - ``rate``: probability q < 1 that a record is sampled.
     - ``infinite_mass``: probability under P of an infinite privacy loss; always 0.
 
-    One record is replaced by another one. Each of the two adds at most mu standard deviations of
-    the noise, in any direction. Two records that add mu and -mu attain this pair, and it dominates
-    all other pairs of records (the proof is in a comment in the code).
+    Each of the two records adds at most mu standard deviations of the noise, in any direction. Two
+    records that add mu and -mu attain this pair, and it dominates all other pairs of records (the
+    proof is in a comment in the code).
     """
 
     # Proof: let the two records add x and x'. By advanced joint convexity (Balle, Barthe and
@@ -697,8 +700,8 @@ class RevealedSamplingPair(_SampledPair):
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. The interval is that of ``pair``, extended to
-        contain 0.
+        most ``tail``, and above ``high`` likewise. The interval is that of a mechanism that always
+        runs, extended to contain 0, the loss if the mechanism does not run.
         """
         low, high = self.pair.find_loss_range(tail)
         return min(low, 0.0), max(high, 0.0)
@@ -759,7 +762,7 @@ class GaussianMixturePair:
         its finite values.
 
         Under the pair's first distribution P, a finite loss is below ``low`` with probability at
-        most ``tail``, and above ``high`` likewise. P is a mixture of normal distributions. Components
+        most ``tail``, and above ``high`` likewise. P is a mixture of normal distributions. Those
         with the largest means are left out, as long as their total probability is at most ``tail``
         / 2; c is the largest remaining mean. The ends are the losses at a low quantile of N(0, 1)
         and at a high quantile of N(c, 1).

@@ -29,14 +29,14 @@ class ThreePointLoss:
     under the first input, likely under the second input, and uninformative.
 
     - ``p_own``: probability, under an input, of the output that this input makes likely.
-    - ``p_other``: probability, under the same input, of the output that the opposite input
+    - ``p_other``: probability, under the same input, of the output that the pair's other input
       makes likely.
 
     The remaining probability is that of the uninformative output. For randomized response, the pair
     is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q,
     ``p_other`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
-    code). The pair also covers a composition in which some bits are flipped in one direction and
-    some in the other.
+    code). The pair also covers a composition in which the change of the data turns some bits from 0
+    to 1 and others from 1 to 0.
     """
 
     # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
@@ -180,8 +180,8 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
         revealed = _reveal_probability(pair.p_own, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
-                f"With probability {revealed:.4g}, above delta, an output occurs that is possible "
-                f"under one input only and so reveals the input ({_describe(leaf)})."
+                f"With probability {revealed:.4g}, above delta ({delta:g}), the output is possible "
+                f"under one input only, and so reveals the input ({_describe(leaf)})."
             )
     if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (
@@ -193,7 +193,7 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
 
 def _describe(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
     if isinstance(leaf, dp.BitFlipDpEvent):
-        return f"a 1 is sent as 1 with probability {leaf.p:.4g}, a 0 with {leaf.q:.4g}"
+        return f"1 is sent for a 1 with probability {leaf.p:.4g}, for a 0 with {leaf.q:.4g}"
     return f"one of {leaf.num_buckets} values is sent as it is"
 
 

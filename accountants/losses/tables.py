@@ -178,11 +178,11 @@ class ProbabilityTable:
                 compute_lower_epsilon(((make_loss_pair(*pair), self.n_copies),), delta)
                 for pair in self._iter_pairs()
             )
-            source = f"lower bound of the hockey-stick divergence of {self.n_copies} copies"
+            source = f"lower bound of the hockey-stick divergence of all {self.n_copies} parts"
             return make_exact_bound(least, scope, delta, source)
         together, all_tried = self._list_joint_outputs()
         if not all_tried:
-            source = f"lower bound of the {source} of {self.n_copies} copies, over some pairs"
+            source = f"lower bound of the {source} of all {self.n_copies} parts, over some pairs"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -compute_log_ratios(joint.log_p, joint.log_q)
@@ -199,16 +199,16 @@ class ProbabilityTable:
         events = [event(joint) for joint in together]
         k = max(range(len(events)), key=lambda k: max(0.0, events[k].epsilon))
         worst, joint = events[k], together[k]
-        note = "the probabilities are those of all copies together" if self.n_copies > 1 else ""
+        note = "the probabilities are those of all parts together" if self.n_copies > 1 else ""
         if joint.n_exchanged:
             note += f"; the inputs are exchanged in {joint.n_exchanged} of {self.n_copies}"
         chosen = by_ratio(joint)[: worst.n_outputs]
-        n = len(chosen) if len(chosen) > 1 else "one"
-        text = f"the {n} of {len(joint.log_p)} outputs with the largest probability ratio"
+        n = f"one of the {len(chosen)} outputs" if len(chosen) > 1 else "the output"
+        text = f"{n} (of {len(joint.log_p)}) with the largest ratio of probabilities"
         if self.name_event is not None:
             text = self.name_event(chosen)
         elif self.n_copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
-            text += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
+            text = " or ".join(map(self.name_output, chosen.tolist()))
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
         witness = self._make_witness(joint.row_a, joint.row_b, text, *masses, note)
         return make_exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
@@ -381,13 +381,14 @@ _COARSE_WEIGHTS = _clenshaw_curtis(_ORDER // 2)[1]
 
 @dataclass(frozen=True, slots=True)
 class IntegrationCells:
-    """Disjoint intervals ("cells") of the line, with the masses of several densities on them.
+    """Disjoint intervals ("cells") into which ``integrate_cells`` divides given intervals of
+    numbers, with the masses of several densities.
 
-    - ``masses``: masses, (densities, cells).
-    - ``interval_index``: index of the given interval that contains each cell, (cells,).
+    - ``masses``: mass of each density in each cell, (densities, cells).
+    - ``interval_index``: for each cell, the index of the given interval that contains it, (cells,).
     - ``low``, ``high``: ends of the cells, (cells,).
-    - ``lost_mass``: estimate of the mass of each density in the cells that were omitted,
-      (densities,).
+    - ``lost_mass``: estimate of the mass of each density in the cells that ``integrate_cells``
+      omits because it cannot compute their mass precisely, (densities,).
     """
 
     masses: Array

@@ -326,13 +326,12 @@ class ViewWithInputs(View):
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
     def drop_uploads(self) -> View:
-        """Returns a view of the broadcast models only, without uploads and input tables."""
+        """Returns a view of the broadcast models only, without uploads and ``inputs``."""
         return self._drop_inputs().drop_uploads()
 
     def keep_group(self, group: str) -> View:
-        """Returns an adversary's view of one group of message components (such as "user") alone.
-
-        Input tables are omitted.
+        """Returns a view of one group of message components (such as "user") alone, without
+        ``inputs``.
         """
         return self._drop_inputs().keep_group(group)
 

@@ -54,7 +54,7 @@ def measure_profile_fit(view: View, profiles: sparse.csr_array) -> Floats:
 
     If the model has item rows, there are two features, or three if it also has user rows; if it has
     item similarities, there is one. ``has_readable_model`` must accept the view. Memory: some
-    arrays of n times the number of users in the model, and 32 MiB.
+    arrays of shape (n, number of users in the model), and 32 MiB.
     """
     model, items = uploads.get_last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)

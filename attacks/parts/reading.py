@@ -253,10 +253,11 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     histories: True if the user interacted with the item (n, M)
     items: log-odds that a user interacted with each item (M,)
 
-    One factor is of the ratios, and one of the term that each user's activity (general tendency to
-    interact) adds to the log-odds of all items. Large ratios are also limited. The result is
-    ``IDENTITY_CALIBRATION`` (factors 1, no limit) unless a factor below 1 is better by three
-    standard errors over users. Infinite ratios, whose entries are proved, do not count.
+    The log-odds of an interaction are a sum of three numbers: that of ``items``, the ratio, and the
+    user's activity (general tendency to interact). One factor multiplies ratios, and one multiplies
+    activity. Large ratios are also limited. The result is ``IDENTITY_CALIBRATION``, which changes
+    nothing, unless a factor below 1 is better by three standard errors over users. Infinite ratios,
+    which leave no doubt, do not count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)

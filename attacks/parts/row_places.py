@@ -499,13 +499,14 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
 def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
-    evidence: score of an interaction of each user with each row's item (n, R)
-    truth: true interactions (n, M)
-    order: guessed row of each item, or -1 (M,)
+    evidence: for n users and R rows, score of an interaction of the user with the row's item (n, R)
+    truth: true interactions of the users with M items (n, M)
+    order: guessed row of each item; -1 for an item without a guess (M,)
 
-    The support of an item is the sum of its row's scores over the users with the item, compared
-    with random histories of the same sizes: minus the mean, over the standard deviation. Returns
-    whether the support varies little between items, and the z-score of its sum over all items.
+    The support of an item is the sum of its row's scores over the users with the item. It is
+    standardized: random histories of the same sizes would give mean 0 and standard deviation 1.
+    Returns whether the support varies little between items, and the z-score of its sum over all
+    items.
     """
     here, share = np.flatnonzero(order >= 0), np.diff(truth.indptr)[:, None] / truth.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))

@@ -57,10 +57,10 @@ class ShadowReader:
     """Reader that learns from simulated users (shadows) how messages depend on interactions.
 
     A classifier of boosted trees, the same for all items, computes the log-odds of an interaction.
-    Its inputs are features of an item in the message (``ItemFeatures``), a ridge regression on the
-    item's numbers, and another on all numbers that belong to no item. The log-odds of several
-    rounds are added up. Held-out shadows calibrate the sum and weigh it against the log-ratios of
-    the other ``readers``, which are made for the form of the messages. Log-likelihood ratios are
+    Its inputs are features of an item in the message (``ItemFeatures``), and the predictions of two
+    ridge regressions: one on the item's numbers, one on all numbers that belong to no item. The
+    log-odds of several rounds are added up. Held-out shadows calibrate the sum and weigh it against
+    the log-ratios of the other ``readers``, which suit special messages. Log-likelihood ratios are
     limited to values that the number of held-out pairs can support. If the other ``readers`` make
     no error on a first group of shadows, nothing is learned and their result is returned.
 

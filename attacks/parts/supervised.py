@@ -301,9 +301,9 @@ class SupervisedAttack(ABC):
     known users, the accuracies are too uncertain to choose one table. A classifier that needs
     columns uses the table with the largest weight.
 
-    Uploads of noise mislead a classifier. If cross-validation on the known users rates a guess
-    without uploads better than the classifier, classes are therefore guessed without uploads. The
-    scores are then the sum of those of this guess and of the classifier. True classes of the users
+    Uploads that are mostly noise mislead a classifier. If cross-validation on the known users rates
+    a guess without uploads better than the classifier, classes are therefore guessed without
+    uploads. The scores of the guess and of the classifier are then added. True classes of the users
     to guess are never used.
 
     family: family of the attack, which is the kind of secret that it infers

@@ -204,7 +204,7 @@ def make_refusal(view: View, needed: str) -> str:
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
         rows = f"have one row per user (in {', '.join(aligned)}), which the attack cannot use"
         of = rows if aligned else "each cover several users"
-        return f"The attack needs {needed}. The messages come from parties and {of}."
+        return f"The attack needs {needed}. The messages come from parties, not users, and {of}."
     if not sent:
         return f"The attack needs {needed}. This adversary sees no message with a known sender."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
@@ -230,10 +230,10 @@ def assign_pseudonyms(view: View) -> View | None:
     """Returns a view in which each message of unknown sender has a user index of its own.
 
     The result is None if there are no such messages. Messages are shuffled anew in every round, so
-    that indices do not link the messages of two rounds. The result has the last rounds, as long as
-    their messages do not outnumber the users, and at least one round. Shuffled reports of single
-    coordinates are omitted because they are not whole messages. Messages of silos are omitted
-    because they are not messages of users.
+    that indices do not link the messages of two rounds. The result has as many of the last rounds
+    as together have at most one message per user, but at least one round. Shuffled reports of
+    single coordinates are omitted because they are not whole messages. Messages of silos are
+    omitted because they are not messages of users.
     """
     rounds: list[RoundView] = []
     count = 0
@@ -312,7 +312,10 @@ class ModelMessages:
     def map_changes(
         self, users: NDArray[np.int64], function: Callable[[ChangeBlock], _Result]
     ) -> Iterator[_Result]:
-        """Yields ``function`` of each block of ``iter_user_changes``, computed in threads."""
+        """Yields the result of ``function`` for each block of model changes by ``users``.
+
+        The blocks are those of ``iter_user_changes``; ``function`` is called in threads.
+        """
         chosen, places = self.select(users)
         return map_message_blocks(
             chosen.component, lambda rows, sent: function((places[rows], *chosen._decode(sent)))
@@ -598,10 +601,10 @@ def estimate_popularity(view: View) -> Floats:
     1. If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``),
        rows of more popular items move farther.
     2. Otherwise the vectors of users have much of one direction b in common, so that the sum of
-       their messages moves the row of an item along b in proportion to its popularity, and the rows
-       end up along b in that order. b is the top right singular vector of all changes (of the
-       model, if the adversary's view shows no changes), with the sign under which few items are far
-       out, because popularity is skewed.
+       their messages moves the row of an item along b in proportion to its popularity. How far it
+       moves is the estimate. b is the top right singular vector of all changes (of the model, if
+       the adversary's view shows no changes). Its sign is the one for which the estimates are
+       skewed to the right, because few items are very popular.
     3. A loss over all items (setting ``alpha``) adds -V X to the change of V, with X the sum of x
        x^T over user vectors x; this term is projected off: see step 1 in ``report_readers``.
 

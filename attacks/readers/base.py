@@ -198,13 +198,13 @@ def fit_prior(
 
 
 def estimate_shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
-    """Estimates the term that each user's activity adds to all items' prior log-odds, (n,).
+    """Estimates the number that each user's activity adds to the log-odds of all items, (n,).
 
     evidence: log-likelihood ratios of interactions of n users
 
-    Activity is a user's general tendency to interact. The estimated term is multiplied by a factor
-    from 0 to 1, which is smaller if it is more uncertain which items are the user's. This suits
-    ratios that may be too large, or too small, for all items of a user.
+    Activity is a user's general tendency to interact. The estimate is multiplied by a factor from 0
+    to 1, which is smaller if it is less certain with which items the user interacted. The factor
+    limits the error if the ratios of all items of a user are too large, or too small.
     """
     chance = compute_posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)

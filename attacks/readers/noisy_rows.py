@@ -158,9 +158,9 @@ _MIN_SHARE, _TINY = 1e-6, 1e-30
 class StepMixture:
     """Parameters of a mixture model of item-row positions that are the same for all messages.
 
-    A position is how far an item's row changed along the sender's direction, in standard deviations
-    of the noise. Positives are items with which the user interacted; negatives are drawn by the
-    device.
+    A position is how far an item's row changed along the sender's direction (the vector along which
+    training moves the user's rows), in standard deviations of the noise. Positives are items with
+    which the user interacted; negatives are drawn by the device.
 
     step_sign: sign of the positions of positives, +1 or -1; negatives have the opposite sign
     direction_flip_threshold: largest plausible mean position of a user's rows, in standard

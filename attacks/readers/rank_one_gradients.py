@@ -106,15 +106,14 @@ _WAYS: weakref.WeakKeyDictionary[ComponentView, float] = weakref.WeakKeyDictiona
 
 
 def find_gradient_sign(messages: uploads.ModelMessages) -> float:
-    """Returns the sign of gradients of a squared loss over all items; 0 for other messages.
+    """Returns the sign of messages that are gradients of a squared loss over all items.
 
-    The sign is 1 if the messages point downhill, and -1 if uphill. If it is not public, the result
-    is the sign that separates items with and without an interaction better.
-
-    Messages count as such gradients if they pass two tests:
+    The sign is 1 if a step along the messages makes the loss smaller, and -1 if larger. If the sign
+    is not public, the result is the sign that better separates items with and without an
+    interaction. The result is 0 unless the messages pass two tests:
 
     1. They change all rows.
-    2. Items without interaction agree with the closed form (``fit_rank_one``) within the noise. The
+    2. The rows of items without an interaction are as ``fit_rank_one`` predicts, up to noise. The
        size of the noise is the size of the message's entries after its main direction (top right
        singular vector) is removed.
 

@@ -104,7 +104,8 @@ class InputWeightsReader(MessageReader):
     required_messages = "weights of a layer with one input per item"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether messages leave some columns of a layer with one input per item unchanged.
+        """Checks for a layer with one column per item, some of whose columns messages leave
+        unchanged.
 
         The result is False if messages leave some rows of an item table unchanged, because the
         reader ``ItemRowsReader`` then serves better.
@@ -172,12 +173,12 @@ class ParticipationReader(MessageReader):
     required_messages = "sums of an item table over changing groups"
 
     def can_read(self, view: View) -> bool:
-        """Checks for sums of item tables over groups of users that differ between rounds."""
+        """Checks whether rounds have sums of item-table messages over different groups of users."""
         changes = uploads.iter_table_changes(view)
         return uploads.has_sums_over_changing_groups(view) and any(True for _ in changes)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions from the sums of all rounds.
+        """Returns log-likelihood ratios of interactions by the sums of messages of all rounds.
 
         The result includes the estimated popularity of items as prior. Memory: the sums of all
         rounds, and two tables of users by items.
@@ -325,10 +326,10 @@ _SHARE = 0.95  # minimum share of a message's squares along one direction, in mo
 class RankOneChangesReader(MessageReader):
     """Reader of changes of an item table by some local steps on a loss over all items.
 
-    Such changes affect every row, and their matrix has a rank of nearly one. Only each user's last
-    message is read. Other readers serve in two cases: ``item_rows`` if negatives are drawn or some
-    rows stay unchanged, and ``noisy_rows`` if noise hides the rank. Cost: O(M F^2 + M log M) per
-    user, for M items with F numbers each.
+    The steps change every row, and a message's matrix of changes has a rank of nearly one. Only
+    each user's last message is read. If the loss covers sampled items only, or if some rows stay
+    unchanged, the reader ``item_rows`` serves instead; if noise makes the rank higher,
+    ``noisy_rows`` does. Cost: O(M F^2 + M log M) per user, for M items with F numbers each.
     """
 
     reference = (
@@ -359,11 +360,12 @@ class RankOneChangesReader(MessageReader):
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-ratios of interactions from rows' changes along the message's main direction.
+        """Returns log-likelihood ratios of interactions, by how each message changes item rows.
 
-        A user's items are divided into two groups, by the rows' positions in this direction, or by
-        residuals as in ``RankOneGradientsReader``, whichever groups are clearer. The smaller group
-        is assumed to be the items with which the user interacted.
+        The rows of one message change nearly along one line. They are divided into two groups, by
+        the size of the change along this line, or by residuals as in ``RankOneGradientsReader``,
+        whichever separates the groups more clearly. The smaller group is assumed to be the items
+        with which the user interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in uploads.read_item_messages(view):

@@ -179,8 +179,10 @@ class OutputDistribution:
 
     @property
     def whole_worst_case(self) -> WorstCase | None:
-        """Worst-case inputs and outputs of the whole mechanism; None if they are unknown, or stated
-        only for one of several copies.
+        """Worst-case inputs and outputs of the whole mechanism; None if they are unknown.
+
+        They count as unknown if the mechanism repeats an inner mechanism, and only the worst case
+        of the inner mechanism is stated.
         """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.copy_mechanism is not None else worst_case

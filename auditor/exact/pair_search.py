@@ -167,8 +167,8 @@ class PairSearch(ABC):
 
     @abstractmethod
     def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the epsilon to report for the best pair, and the first words of the sentence that
-        describes the method.
+        """Returns the epsilon to report for the best pair of inputs, and the beginning of a text on
+        how it was found.
         """
 
     def refine_output(self, best: PairEpsilon) -> PairEpsilon:
@@ -305,8 +305,8 @@ class LogRatioSearch(PairSearch):
         """Returns the log-ratio of the best result, and the beginning of a text on how it was
         found.
 
-        The returned log-ratio is infinite if the mechanism states that it has no bound, and it
-        still grows at the limit of the search.
+        The returned log-ratio is infinite under two conditions: the mechanism states that
+        log-ratios have no bound, and the log-ratio still grows at the limit of the search.
         """
         if best.witness is None:
             return 0.0, "no ratio found,"

@@ -61,9 +61,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
 
     A known user is a user whose class (value of the attribute) the adversary knows. The metric is
     macro F1 over the other users who have a value of the attribute and whose messages the attack
-    reads. If each round samples users, these are the senders of the first and last rounds, at most
-    as many as fit into the attack's memory. All values are means over several draws of the known
-    users.
+    reads. If each round samples users, the attack reads only messages of the first and last rounds,
+    as many as may be in memory. All values are means over several draws of the known users.
 
     - An attack that learns from known users (``needs_known``) runs at several shares of known
       users, and selects the tables of the uploads that it uses by cross-validation. At the largest
@@ -179,7 +178,7 @@ def _score_learner(
     defects = {name: each.defect for name, each in whole.inputs.items() if each.defect}
     usable = [name for name in whole.inputs if name not in defects]
     for name in _list_wide_tables(game, whole, usable):
-        width = f"{whole.inputs[name].width:,} columns"
+        width = f"{whole.inputs[name].width:,} numbers per user"
         defects[name] = f"{width} are too many in a quick audit. Audit without --quick."
     usable = [name for name in usable if name not in defects]
     if usable and (why := _explain_no_truth(game, subjects)):
@@ -354,14 +353,15 @@ def _make_row(
     others = "" if is_alone else " and all users' other attributes"
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
-        f"over {draws} random choices of known users. The interval covers these choices and users."
+        f"over {draws} random choices of known users. The confidence interval accounts for these "
+        "choices and for the sample of users."
     )
     if not part and any(read):
-        used = ", ".join(f"“{name}” in {count}" for name, count in read.most_common())
+        used = " and ".join(f"“{name}” in {count}" for name, count in read.most_common())
         note += (
-            " The attack uses the features of uploads that classify the known users best in cross-"
-            "validation. If no features help, the attack guesses without uploads. To guess "
-            f"{key}, the attack used these features in the {draws} random choices: {used}."
+            " For each choice, the attack uses the features of uploads that classify the known "
+            "users best in cross-validation; if no features help, it guesses without uploads. To "
+            f"guess {key}, it used the features {used} of the {draws} choices."
         )
         if game.is_quick:
             note += " An audit without --quick also attacks with each set of features alone."

@@ -101,8 +101,9 @@ class CanarySet:
 
     @property
     def both_data_sets(self) -> tuple[Interactions, Interactions]:
-        """Two data sets: all other users with the first histories of all canaries (designed users),
-        and with their second histories.
+        """Two data sets: with the first history of every canary (designed user), or the second.
+
+        Each data set also contains all users who are not canaries.
         """
         every = np.ones(len(self), np.bool_)
         return self.make_data_set(every), self.make_data_set(~every)
@@ -407,9 +408,9 @@ def design_canaries(
 ) -> CanarySet | None:
     """Designs ``count`` canaries (users with two alternative histories) for one training.
 
-    The two histories of a canary differ in new items, by one change that ``scope`` (unit and
-    adjacency of a claim) hides. If ``scope`` adds or removes a user or an interaction, the second
-    history lacks the items that differ.
+    The two histories of a canary differ only in items that are new to the catalogue, by one change
+    of the kind that ``scope`` (unit and adjacency of a claim) protects. If the change adds or
+    removes a user or an interaction, the second history lacks the items that differ.
 
     - New items: each canary has its own, if these at most double the catalogue. Otherwise there are
       as many new items as existing items, each canary has at least two of them, and few canaries

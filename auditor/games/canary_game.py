@@ -161,11 +161,10 @@ class Simulation(Protocol):
 
     @property
     def n_standalone_features(self) -> int:
-        """Number of features at the end of a run's list of features, each of which may serve alone
-        as the adversary's score.
+        """Number of a run's features that the adversary may use alone as a score.
 
-        Features are numbers that the adversary computes from the messages of a run. All other
-        features are only used in combination.
+        Features are numbers that the adversary computes from the messages of a run. Those that may
+        be used alone are the last ones; all others are only used in combination.
         """
         ...
 

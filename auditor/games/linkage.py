@@ -58,8 +58,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
         f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}. "
-        f"On average, {anonymity:.1f} of the {n} possible senders of a message in the last round "
-        f"fit it at least as well as the true one (1: always named; by chance: {(n + 1) / 2:.1f})."
+        f"On average, the attack finds {anonymity:.1f} of the {n} possible senders of a message in "
+        f"the last round at least as likely as its sender (best: 1; by chance: {(n + 1) / 2:.1f})."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),
@@ -123,8 +123,9 @@ def remove_senders(
     ``vantage``: what the adversary sees; ``SHUFFLED`` if messages pass a shuffler.
     ``max_users``: maximum number of users whose messages remain.
 
-    Rounds before those that the attack reads are dropped. Returns None if fewer than two users sent
-    a message both in the last round and in an earlier round that the attack reads.
+    Only the last rounds with uploads remain: two if messages pass a shuffler, otherwise 1 +
+    ``MAX_EARLIER_ROUNDS``. Returns None if fewer than two users sent a message both in the last
+    round and in an earlier one that remains.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
     sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else MAX_EARLIER_ROUNDS) :]

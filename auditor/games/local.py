@@ -357,9 +357,8 @@ class LocalGame(canary_game.CanaryGame):
                 ),
                 run_description=(
                     f"the first message of a client of a system with {sizes.n_items} items"
-                    f"{pair.broadcast_text}. The game uses the most revealing of "
-                    f"{pair.n_tried_pairs} tried pairs of an invented user's "
-                    f"inputs{pair.refusal_text}"
+                    f"{pair.broadcast_text}. The game tried {pair.n_tried_pairs} pairs of a user's "
+                    f"inputs, and uses the pair that reveals most{pair.refusal_text}"
                 ),
                 size_description=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them "
                 "new (rated by no user)",

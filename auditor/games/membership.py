@@ -263,7 +263,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         f"The adversary knows the algorithm, the data of all users, and {len(views) - 1} trainings "
         "of its own, each of which includes each user with probability 1/2. This audit attacks "
-        f"{len(views)} trainings in turn. The confidence interval covers users and trainings."
+        f"{len(views)} trainings in turn. The confidence interval accounts for users and trainings."
     )
     if can_infer_participation(views[0], len(profiled)):
         note += " Clients draw nothing at random, so the adversary computes all users' messages."

@@ -28,8 +28,8 @@ MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_LEARNT_MESSAGE_NUMBERS = 1 << 22
 LOCAL_SCORE_TEXT = (
-    "statistics of each part of a message (its length, its largest entry, and how far the two "
-    "inputs differ in its means, squares, exact zeros and sent rows)"
+    "each part of a message: its length, its largest entry, and its entries, squares, exact zeros "
+    "and sent rows, weighted by how far these differ between the two inputs"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
 SEARCH_END_DISTANCE = 1e3
@@ -127,9 +127,9 @@ class MessageStats:
         ``has_noise``: whether messages are read with the noise that is added to them.
 
         Randomness with the same effect in the two worlds, such as added noise, cancels in the
-        difference of a pair. If the component adds noise, means are those of the messages before
-        noise is added. If ``has_noise`` is false, only messages without noise are read, and no
-        noise is drawn.
+        difference of a pair. If noise is added to the messages, their means are taken before noise
+        is added. If ``has_noise`` is false, only messages without noise are read, and no noise is
+        drawn.
         """
         moments, step, count = (_Moments(), _Moments()), _choose_step(parts[0]), len(parts[0])
         bodies = [
@@ -340,9 +340,9 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
     ``stats``: statistics of each array, by name.
     ``shapes``: shape of each array, by name.
 
-    An array whose means do not differ may have the vector of another array of its shape
-    (``match_component``). An example is a message by which a client replaces the noise of its
-    earlier message, and so contains this noise.
+    If the mean of an array is the same in the two worlds, its vector is that of another array of
+    the same shape, if there is one (``match_component``). This helps if, for example, a client's
+    second message contains the noise of its first message.
     """
     shaped = {
         name: (each.mean_difference / each.message_variance).reshape(shapes[name])

@@ -25,8 +25,8 @@ class Resources:
       more is refused.
     - ``cluster``: cluster of the workers, or None for processes of this machine.
 
-    Results do not depend on them, with one exception: the last bits of floating-point numbers may
-    depend on the device. Reports therefore name the device.
+    Results of an audit do not depend on its resources, with one exception: the last bits of
+    floating-point numbers may depend on the device. Reports therefore name the device.
 
     >>> make_resources(2).jobs
     2

@@ -178,10 +178,10 @@ class Audit:
 
         - ``plan``: the plan.
         - ``interactions``: data that are in memory; None to load the data of the plan.
-        - ``machine``: device and memory of the trainings.
-        - ``memory``: limit of the memory of a training, in bytes.
-        - ``systems``: the user's own systems, which the plan names. Wrapped systems are tried
-          first, and observations on their clients become notes.
+        - ``machine``: device of the trainings, and memory for the uploads that they store.
+        - ``memory``: largest number of bytes that a training may need in total.
+        - ``systems``: the user's own systems, which the plan names. Wrapped systems are first
+          called on trial, and observations on their clients are added to the notes.
         - ``label``: text that distinguishes one of several audits in progress reports.
 
         Raises InputError for an unknown name, an invalid setting, unreadable data, or a training

@@ -113,8 +113,8 @@ class Variant:
     def all_settings(self) -> Settings:
         """The settings by dotted name, such as "protection.epsilon".
 
-        If the setting ``learns`` is true, they include the values that ``add_tuned_settings`` adds,
-        with which the system's training converges.
+        If the settings contain ``learns`` with the value true, the result also has the settings
+        that ``add_tuned_settings`` adds so that the system's training converges.
         """
         return dict(walk_leaves(add_tuned_settings(self.target, self.settings)))
 

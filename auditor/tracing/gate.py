@@ -194,8 +194,9 @@ class CallGate(ABC):
             self.reads[id(value)] = value, _read_content(value)
 
     def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
-        """Stores the value of a name that is defined outside of the run, when the code first reads
-        the name.
+        """Stores the value that a name has when the traced code first reads it.
+
+        The name, such as a global variable, exists before the traced code runs.
 
         ``names``: mapping of names to values, such as the ``__dict__`` of a module or an object.
         ``name``: the name that is read.

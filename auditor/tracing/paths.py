@@ -413,11 +413,14 @@ class ExecutionPath:
             raise PathTooRare
 
     def merge_sum(self, total: Draw, *parts: tuple[Draw, float]) -> Draw:
-        """Replaces a weighted sum of random draws by the single draw ``total``, and returns this
-        draw.
+        """Replaces a weighted sum of random draws by a single draw, and returns the single draw.
 
+        ``total``: the single draw.
         ``parts``: the summed draws and their weights; no other operation may use these draws
-            afterwards. If the same sum was replaced before, the draw of that time is returned.
+            afterwards.
+
+        If an equal sum was replaced before, the draw that replaced it is returned instead of
+        ``total``.
         """
         for known, before in self.sums.items():
             if before == parts:

@@ -87,7 +87,7 @@ ZERO_MASS = OutputMass(Fraction(0), {})
 def to_log(mass: Probability) -> float:
     """Returns the natural logarithm of a probability; -inf for probability 0.
 
-    A fraction may be smaller than the range of doubles.
+    A probability that is a ``Fraction`` may be too small to be a double.
     """
     if not mass:
         return -math.inf

@@ -56,9 +56,9 @@ class TagOutputs:
     - ``probability``: probability of the tag.
     - ``cells``: the values of random draws that lead to the tag on one path, as a set per draw.
     - ``tables``: the distribution of each block, given the tag, by the positions of the block.
-    - ``atoms``: for each block, by its positions: the values that have a positive probability under
-      at least one input, if the block has densities; otherwise empty. At these values the
-      probability counts, and the density is ignored.
+    - ``atoms``: for each block with densities, by its positions: the values that have a positive
+      probability under at least one input; empty for a block without densities. Only the
+      probability of these values is used, and not the density at them.
     """
 
     probability: Probability

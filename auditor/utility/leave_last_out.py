@@ -25,7 +25,7 @@ from fedrec_auditor.targets.systems.base import Model, Target
 N_SAMPLED_NEGATIVES = 99
 SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
 NO_TIMES_NOTE = "This audit holds out a random item per user, because the data have no times."
-TIES_NOTE = "This audit holds out one of several equally late items, at random, for {} users."
+TIES_NOTE = "This audit holds out one of several items of the latest time, at random, for {} users."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

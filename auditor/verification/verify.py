@@ -103,7 +103,7 @@ class DrawBudget(Checked):
 
         ``sampler``, ``inputs``: the randomizer and the inputs for which it is called.
         ``limit``: maximum number of draws per input, which is the result if no time limit is set.
-        ``share``: share of the seconds that the draws may take.
+        ``share``: share of the requested time that the planned draws may take.
         ``min_draws``: minimum number of draws per input.
 
         Returns three values:
@@ -114,9 +114,10 @@ class DrawBudget(Checked):
         - A remark for the report on the number of draws and calls; "" if ``limit`` draws are made.
 
         A few calls for the first and the last input are timed, and the slower input determines the
-        plan. The planned time covers two measurements of two inputs each, draws of all inputs to
-        select these two, and the checks. The clock is not read again after planning, so that a busy
-        machine may reduce the number of draws, but does not change the distribution of outputs.
+        plan. The planned time covers draws for all inputs, by which two inputs are selected, two
+        measurements of the selected inputs, and the checks. The clock is not read again after
+        planning, so that a busy machine may reduce the number of draws, but does not change the
+        distribution of outputs.
 
         Raises InputError if the time suffices for fewer than ``min_draws`` draws, or for fewer than
         8 calls per input.

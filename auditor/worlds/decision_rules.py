@@ -323,14 +323,15 @@ def find_rule_by_model(
     """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
     by a fitted model.
 
-    halves: counts of the outputs that select a rule, by half of these outputs, world (input)
-        and interval, (2, 2, m).
+    halves: counts of the outputs that select a rule, by half of these outputs, world (input) and
+        interval, (2, 2, m).
     means: mean value of the outputs in each interval (m,).
-    budget: number of draws and error of the later test, from which the bound is predicted.
+    budget: settings of the later test of the rule on fresh draws. The best rule has the largest
+        lower bound on epsilon that is predicted for this test.
 
-    The model describes the log-ratio of the counts of the two worlds, and varies less by chance
-    than the counts in a tail. Each pair of cuts is rated by the counts or by the model, whichever
-    is less favourable. The result is None if no model fits.
+    The model describes how the log-ratio of the two worlds' counts depends on the value. Its counts
+    vary less by chance than the observed ones. Each pair of cuts is rated by the observed counts or
+    by the model, whichever is less favourable. The result is None if no model fits.
     """
     counts_of_both = halves.sum(axis=0)
     modelled = smooth_counts(counts_of_both, means)

@@ -279,19 +279,18 @@ THEOREMS: dict[str, _Theorem] = {
 
 @dataclass(frozen=True)
 class OneRun(Checked, base.Estimator):
-    """Estimator of a lower bound on epsilon from one training with many canaries, each included by
-    a fair coin.
+    """Estimator of a lower bound on epsilon from one training with many canaries.
 
-    A canary is a record put into the data. The bound holds at the stated confidence if a separate
-    fair coin decided on each canary. The scores of canaries may depend on one another in any way,
-    but they must be computed from the adversary's view (everything that the adversary sees) and not
-    from the coins. The worlds must have ``run_canaries``.
+    A canary is a record that is put into the data or left out. The bound holds at the stated
+    confidence if a separate fair coin decided on each canary. The scores of canaries may depend on
+    one another in any way, but they must be computed from the adversary's view (everything that the
+    adversary sees) and not from the coins. The worlds must have ``run_canaries``.
 
     One canary in five, drawn at random, selects how the others are guessed: the direction in the
-    space of their features, the number of guesses, and (with ``auto``) which of the two theorems
-    gives the bound. The coins of these canaries are then known to the guesser, and an (eps,
-    delta)-DP mechanism remains so given some of the coins. The selected number of other canaries is
-    guessed, "in" for the highest scores and "out" for the lowest; ties are broken at random.
+    space of their features, the number of guesses, and (with ``auto``) which theorem gives the
+    bound. The guesser may know the coins of these canaries, because a mechanism that is (eps,
+    delta)-DP is so even if some coins are known. The selected number of other canaries is guessed,
+    "in" for the highest scores and "out" for the lowest; ties are broken at random.
 
     method: name of the theorem, "guesses" or "trade-off"; "auto" selects one.
     """

@@ -258,7 +258,9 @@ class CanaryScores(_Scores):
 
     @property
     def default_estimator(self) -> str:
-        """Name of the default estimator of epsilon for these numbers of scores."""
+        """Name of the default estimator of epsilon, which depends on the numbers of scores with and
+        without the canary.
+        """
         fewer, total = self.n_scores_per_world, len(self.in_scores) + len(self.out_scores)
         uneven = total > (_UNEVEN + 1) * fewer
         return "all-thresholds" if fewer < _FEW and uneven else "joint-binomial"
@@ -294,11 +296,13 @@ class CanaryScores(_Scores):
         return member, self.make_worlds(scope, ordering), self.n_scores_per_world, rest
 
     def compute_limits(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdLimits:
-        """Returns limits that bound epsilon from below for every delta, jointly valid at
-        ``confidence``.
+        """Returns joint confidence limits of the probabilities that scores exceed thresholds.
 
-        ``seed``: seed of the order of the scores. The limits bound Renyi divergences too. The bound
-        of ``bound(estimator="all-thresholds")`` is one of them.
+        ``confidence``: probability with which all limits hold together.
+        ``seed``: seed of the order of the scores.
+
+        The limits give a lower bound on epsilon at every delta, and on Renyi divergences. The
+        method ``bound(estimator="all-thresholds")`` returns one of these lower bounds.
 
         >>> rng = np.random.default_rng(0)
         >>> scores = CanaryScores.build(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
@@ -392,10 +396,12 @@ class OneRunScores(_Scores):
         """Checks the scores of included and of excluded canaries of one training, given as two
         arrays.
 
-        ``in_ids``, ``out_ids``: identifiers of the canaries, if known. ``repeats``: whether to
-        accept equal scores that contradict separate canaries (``check_repeats``). Raises InputError
-        for the faults that ``build`` refuses, for one array of identifiers without the other, for
-        an identifier in both arrays, and for scores of different shapes.
+        ``in_ids``, ``out_ids``: identifiers of the canaries, if known.
+        ``repeats``: whether to accept scores that repeat as if one canary had been scored several
+            times (``check_repeats``).
+
+        Raises InputError for the faults that ``build`` refuses, for one array of identifiers
+        without the other, for an identifier in both arrays, and for scores of different shapes.
         """
         inside = as_array(in_scores, "the canary in")
         outside = as_array(out_scores, "the canary out")
@@ -435,14 +441,14 @@ def from_scores(
 ) -> Bound:
     """A lower bound on epsilon from scores with a canary in the training data, and without it.
 
-    A canary is a user or record whose presence is to be detected. Each score comes from a training
-    of its own. The bound holds at ``confidence`` if the trainings are independent, and does not
-    cover outputs that were not scored.
+    A canary is a user or record whose presence is to be detected. Each score comes from a separate
+    training, unless ``one_run`` is true. The bound holds at ``confidence`` if these trainings are
+    independent, and does not cover outputs that were not scored.
 
     in_scores, out_scores: scores with the canary in, (n, *shape), and out, (m, *shape).
     estimator: a name of ``auditor list estimators``; "joint-binomial" by default, but
-        "all-thresholds" if one array has fewer than 200 scores and the second has more than four
-        times as many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
+        "all-thresholds" if one array has fewer than 200 scores, and the larger array has more than
+        four times as many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
     in_ids, out_ids: identifiers of the canaries.
     one_run: whether all scores come from a single training, in which a separate fair coin decided
         whether to include each of the n + m canaries.

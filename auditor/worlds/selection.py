@@ -263,15 +263,16 @@ class SelectionDraws:
         budget: number of draws and error of the later test of the rules.
         worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
 
-        The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
-        in one of the two worlds only. Another candidate takes its place if its bound, predicted
-        from fresh draws without a margin for chance (``RuleTestPlan.margin``), exceeds the
-        predicted bounds of the first rule and of the rule on values. The second rule gets a tenth
-        of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule the remaining error.
-        The pair of worlds is that of the rule with the larger predicted bound.
+        The first rule is that of ``choose_rule``. The second rule guesses only at values that
+        occurred in one world and not in the other. A third candidate replaces the second rule if
+        the bound of the candidate, predicted from fresh draws without a margin for chance
+        (``RuleTestPlan.margin``), exceeds the predicted bounds of the first and the second rule.
+        The second rule gets a tenth of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule
+        the remaining error. All rules of the result guess between the same pair of worlds, at which
+        the largest bound was predicted.
 
-        If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
-        statistics on one set of outputs, the best rule is often best by chance.
+        Several candidates are compared on fresh draws, because among hundreds of candidates on one
+        set of outputs, the best one is often best by chance.
         """
         common = replace(budget, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * budget.alpha)
         rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
@@ -607,7 +608,7 @@ def make_guess_witness(
     note = f"{right} of {n} draws of input a and {wrong} of {m} draws of input b gave this output."
     if -side in rule.guessed_worlds:
         note += (
-            f" The attack guesses '{worlds.names[unlikely]}' if {event(rule.describe(-side))}. "
+            f" The attack guesses input b if {event(rule.describe(-side))}. "
             f"In total, {counts.n_right} of {counts.n_right + counts.n_wrong} guesses are right."
         )
     chances = right / max(n, 1), wrong / max(m, 1)

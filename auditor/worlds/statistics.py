@@ -312,11 +312,11 @@ def find_grid_step(values: Floats) -> float:
 
 
 def make_digits_score(sample: Floats) -> ScalarScore:
-    """Returns a statistic of the low digits of an output: the output modulo 240 grid steps.
+    """Returns a statistic of the low digits of an output: its index modulo 240 on a grid.
 
-    The grid of equally spaced numbers is that of ``sample`` (n,). Without a grid the statistic is
-    the fractional part. The low digits of an output may reveal the input although no interval of
-    outputs does.
+    The grid is equally spaced numbers, among them all numbers of ``sample`` (n,). If there is no
+    such grid, the statistic is the fractional part of the output. The low digits of an output may
+    reveal the input although no interval of outputs does.
     """
     step = find_grid_step(sample[:_SAMPLED])
     if step == 0:
@@ -455,8 +455,9 @@ def round_scaled(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
 
     Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
-    on the machine. Scores are rounded before a rule is chosen by them, and before they are compared
-    with its cuts. Infinite numbers and NaN are unchanged. Arrays broadcast.
+    on the machine. Scores are therefore rounded before a decision rule is chosen, and before the
+    rule compares scores with its thresholds. Infinite numbers and NaN are unchanged. Arrays
+    broadcast.
     """
     step = ROUNDING_STEP * np.exp2(
         np.ceil(np.log2(np.clip(np.asarray(size, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))

@@ -37,14 +37,14 @@ CatalogueSettingValue = bool | int | float | str
 class StatedNumber(Row):
     """A number that a paper states or relies on, with the correct number as computed here.
 
-    what: name of the quantity that the number is the value of, in words.
-    claimed: value in the paper.
-    right: correct value of the quantity, as computed here.
+    what: name of the quantity, in words.
+    claimed: value of the quantity in the paper.
+    right: correct value of the quantity, or a bound of it, as computed here.
     below: whether the paper states only that the value is below ``claimed``.
     word: label that judges the paper's value, such as "wrong".
     how: sentence that describes the computation of ``right``.
-    side: side of the bound, if ``right`` is a lower or upper bound of the correct value; None if
-        ``right`` is exact.
+    side: whether ``right`` is a lower or an upper bound of the correct value; None if ``right`` is
+        exact.
     """
 
     what: str
@@ -357,7 +357,7 @@ def describe_origin(row: CatalogueRow) -> str:
     """Names the origin of the number that an entry judges.
 
     The text is "as derived" if the audit derived the number because the authors do not state it,
-    and otherwise "by its statement".
+    and otherwise "by its statement", that is, by the statement in the paper.
     """
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 
@@ -445,8 +445,10 @@ def build_entry_section(row: CatalogueRow) -> DocSection:
 
 
 def build_table_section(tables: EpsilonTables) -> DocSection:
-    """Builds the section of a paper's printed epsilons: each with that by the authors' accounting,
-    and with bounds on the right one.
+    """Builds the section of the epsilons in a paper's tables.
+
+    Beside each printed epsilon are the epsilon by the authors' accounting, computed here, and
+    bounds of the correct epsilon.
     """
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"

@@ -125,12 +125,11 @@ def _select_curves(glance: Summary) -> tuple[AttackRow, ...]:
 
 
 def _make_roc_picture(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
-    sure, attack = say.to_percent(row.confidence), describe_attack(row)
+    of, attack = say.PHRASES["sought"].get(row.family, "cases"), describe_attack(row)
     return Picture(
         draw_roc_curve(roc, *_read(glance.section, row)),
-        f"ROC curve of the {attack} on {glance.section.target}: "
-        f"AUC = {say.format_short(row.value)}",
-        say.fill_text("caption", "roc", confidence=sure, attack=attack),
+        f"ROC curve of the {attack} on {glance.section.target}, AUC {say.format_short(row.value)}",
+        say.fill_text("caption", "roc", sure=say.to_percent(row.confidence), attack=attack, of=of),
         name=f"{glance.html_id}-roc-{row.attack}-{row.vantage}",
         kind="roc",
     )

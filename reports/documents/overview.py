@@ -104,7 +104,7 @@ class EpsilonRow:
 
     @property
     def row_text(self) -> str:
-        """Text with the whole content of the row, for readers who do not see the drawing."""
+        """Text with all that a drawing shows in this row, for readers who cannot see it."""
         unsigned = self.epsilons_text.translate(dict.fromkeys(map(ord, EPSILON_SIGNS)))
         numbers = " ".join(unsigned.split())
         scope = "" if self.finding is None else f"for {say.describe_judged_scope(self.finding)}"

@@ -1,9 +1,9 @@
 """Builds the document of one system, and of a whole audit report, from the record of an audit.
 
 Conclusions precede evidence. The last part of a system's document answers regulators' questions
-from the record alone. The three risks are from the Article 29 Working Party (Opinion 05/2014, WP
-216); the questions about epsilon are from NIST SP 800-226 on evaluating promises of differential
-privacy.
+from the record alone: on the risks of singling out, linkability and inference (Article 29 Working
+Party, Opinion 05/2014, WP 216), and on epsilon (NIST SP 800-226, which is on evaluating promises of
+differential privacy).
 """
 
 from __future__ import annotations
@@ -188,7 +188,8 @@ def build_claim_sections(
 
     placed: pairs of a finding and its HTML id in the page; "" without a page.
     plain: whether sentences state how often an adversary guesses right about one person.
-    page: whether to include the most revealing inputs also for findings that refute nothing.
+    page: whether to show the most revealing inputs of every finding, as the HTML page does; if
+        false, only findings that refute their claim show them.
 
     All findings except the most severe are folded.
     """
@@ -239,8 +240,9 @@ def build_claim_sections(
 def _describe_scope(finding: Finding) -> str:
     """Describes the scope of a finding, with its adjacency only if it differs from the claim's."""
     claim = finding.claim
+    about = "epsilon" if finding.verdict in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE) else "claim"
     same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
-    return f"for {(say.describe_scope if same else say.describe_full_scope)(finding.scope)}"
+    return f"{about} for {(say.describe_scope if same else say.describe_full_scope)(finding.scope)}"
 
 
 def _shorten_reason(finding: Finding) -> str:
@@ -309,7 +311,7 @@ def _format_value(leak: Leak) -> Quantity:
 _LEAK_COLUMNS: dict[str, Callable[[Leak], FactValue]] = {
     "Result of the attack": _format_result,
     "Value": _format_value,
-    "Same measure, guessed without uploads": lambda leak: metrics.format_baselines(leak.row),
+    "Guess without uploads": lambda leak: metrics.format_baselines(leak.row),
 }
 
 

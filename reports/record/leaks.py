@@ -283,7 +283,7 @@ def describe_max_gain(rows: Sequence[AttackRow], tried: int | None = None) -> st
     count = len(rows) if tried is None else tried
     figures = map(_Figure.from_gain, rows)
     advantage = max((each.widen_high(count) - each.guessed for each in figures), default=0.0)
-    verb = f"allow results up to {say.format_ceil(advantage)} above guessing"
+    verb = f"allow results up to {say.format_ceil(advantage)} above guessing, where 1 is certainty"
     verb = verb if advantage > 0.0 else "exclude that these attacks beat guessing"
     return f"the confidence intervals {verb}; other attacks may do better"
 
@@ -368,7 +368,9 @@ class SeverityAssessment:
 
     @property
     def unassessed_text(self) -> str:
-        """Text on the parts that were not assessed; empty if the severity is critical already."""
+        """Text on the parts of the system that were not assessed; empty if the severity is critical
+        already.
+        """
         return "" if self.known_severity is Severity.CRITICAL else self.unassessed_parts
 
     @property

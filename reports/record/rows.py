@@ -54,15 +54,16 @@ class Finding(Row):
     vacuous: whether the claim is vacuous (an epsilon of 6.91 or more).
     reason: reason of the verdict, in sentences.
     note: remark for the reader.
-    claimed_guess: success rate of guessing which of two equally likely inputs the system had, at
-        most, if the claim holds.
+    claimed_guess: largest success rate of guessing which of two equally likely inputs the system
+        had, if the claim holds.
     shown_guess: success rate e^eps / (1 + e^eps) of such guesses on the most revealing outputs,
         where eps is the lower bound. The average over all outputs may be far lower, because a rare
         output suffices for a large epsilon. None without a lower bound.
-    outside_model: condition of the judgement that no scope expresses and that the paper does not
-        mention, such as a budget that it does not print; empty if there is none.
-    untested: reason why the claim is untested, so that no measurement could have refuted it; empty
-        if a measurement could have, or if none was needed.
+    outside_model: condition of the judgement that the paper leaves open, such as a budget that it
+        does not print. With a condition, a lower bound above the claim does not refute it. Empty if
+        there is none.
+    untested: reason why no measurement could have refuted the claim; empty if a measurement could
+        have refuted it, or if none was needed.
     game: name of the game (simulated experiment) for whose users the claim is judged; empty if the
         claim is judged for the users of the data.
     holds_at: delta at which the claimed epsilon holds although it is refuted at the claim's delta;

@@ -152,9 +152,10 @@ def format_lower_bound(shown: Bound, beside: Iterable[float], *, exactly: bool =
 
 
 def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
-    """Formats the upper bound of a judged claim, rounded up, but not above a proved claim.
+    """Formats the upper bound on epsilon of a judged claim, rounded up.
 
-    The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
+    Rounding never makes a bound look larger than a claimed epsilon that it does not exceed. The
+    text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
     """
     assert finding.accounted is not None
     beside = _list_epsilons(finding.claim, finding.measured)
@@ -162,9 +163,10 @@ def format_proved_epsilon(finding: Finding, *, exactly: bool = False) -> str:
 
 
 def format_shown_epsilon(finding: Finding, *, exactly: bool = False) -> str:
-    """Formats the lower bound of a judged claim, rounded down.
+    """Formats the lower bound on epsilon of a judged claim.
 
-    A bound that equals the claimed epsilon or the upper bound is rounded in the same way as these.
+    The bound is rounded down, or to the nearest number if it equals the claimed epsilon or the
+    upper bound, so that equal numbers look equal.
     The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have a lower bound.
     """
     assert finding.measured is not None
@@ -263,14 +265,13 @@ def describe_game(finding: Finding) -> str:
     and the delta is that of the claim.
     """
     other = "" if finding.delta == finding.claim.delta else f"at {format_delta(finding.delta)}"
-    return join_texts(finding.game and f"in a simulation: {finding.game}", other, by="; ")
+    return join_texts(finding.game and f"simulated in the {finding.game}", other, by="; ")
 
 
 def describe_judged_scope(finding: Finding) -> str:
     """Describes how a claim was judged: scope, delta and, if any, game (experiment)."""
-    delta = format_delta(finding.delta) if finding.delta else ""
-    game = finding.game and f"in the {finding.game}"
-    return join_texts(describe_scope(finding.scope), game, delta)
+    scope, game = describe_scope(finding.scope), finding.game and f"in the {finding.game}"
+    return join_texts(scope, game, format_delta(finding.delta) if finding.delta else "")
 
 
 def describe_basis(claim: Claim) -> str:
@@ -338,7 +339,7 @@ def describe_shown_guess(measured: Bound) -> str:
     right = describe_guess_rate("at least", compute_guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    who = "an adversary who sees the most revealing output guesses which of two inputs produced it"
+    who = "an adversary guesses from the most revealing output which of two inputs produced it"
     return f"{how}, {who}, and is right {right}."
 
 
@@ -500,13 +501,14 @@ def describe_witness(measured: Bound) -> Iterator[tuple[str, str]]:
     if witness is None:
         return
     yield "inputs", f"Input a is “{witness.input_a}”, and input b is “{witness.input_b}”."
-    yield "output", f"The adversary looks for: {witness.output}."
+    guess = "ba"[measured.samples is not None or witness.probability_a >= witness.probability_b]
+    yield "output", f"The adversary guesses input {guess} from “{witness.output}”."
     a, b = (format_probability(measured, p) for p in (witness.probability_a, witness.probability_b))
     label = label_probability(measured).lower()
     yield label, f"The {label} of this output is {a} under input a and {b} under input b."
     yield "ratio of the larger to the smaller", describe_probability_ratio(measured)
     if witness.copies > 1:
-        yield "parts", f"This holds for each of {witness.copies:,} independent parts."
+        yield "parts", f"The output has {witness.copies:,} independent parts of this kind."
     if witness.note:
         yield "note", witness.note
 

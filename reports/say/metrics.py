@@ -63,11 +63,12 @@ def describe_baseline(row: UtilityRow) -> str:
         return "none"
     value, ends = format_short(row.baseline.value), describe_interval(row.baseline.difference)
     by = _RECOMMENDERS.get(row.baseline.name, row.baseline.name)
-    return f"{by} reaches {value}; the system's value minus this value is {ends}"
+    better = "; lower is better" if row.metric in ERROR_METRICS else ""
+    return f"{row.metric} is {value} by {by}; the system's value minus this value is {ends}{better}"
 
 
 def describe_trainings(rows: Iterable[AttackRow | UtilityRow]) -> str:
-    """Describes the number of trainings behind the rows, such as "over 3 trainings"."""
+    """Describes from how many trainings results (``rows``) come, such as "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
         return "in one training"
@@ -154,7 +155,7 @@ def describe_spread(row: AttackRow) -> str:
     at |= {"low": format_short(low.value), "least": format_short(lowest), "ends": format_ci(high)}
     most, sure = format_short(100 - highest), to_percent(row.confidence)
     at |= {"most": most, "sure": sure, "success": success, "attack": attack}
-    spread = say.fill_text("note", "spread", **at)
+    spread = say.fill_text("note", "spread", **at).replace("at least 1 ", "the maximum of 1 ")
     if users.sure is not None:
         spread += f" The {success} is at least 0.9 for {_to_text(users.sure.value)} of the users."
     chance = " With few tested items per user, some differences are due to chance."
@@ -170,7 +171,7 @@ def _describe_groups(users: UsersRow) -> str:
     if low[0].ci_high >= high[0].ci_low:
         return ""
     most, least = f"largest in the group {high[1]}", f"smallest in the group {low[1]}"
-    return f" The mean of the {users.success} is {most}, and {least}."
+    return f" The mean {users.success} is {most}, and {least}."
 
 
 def format_baselines(row: AttackRow) -> str:
@@ -180,7 +181,10 @@ def format_baselines(row: AttackRow) -> str:
 
 
 def format_further_metrics(row: AttackRow) -> str:
-    """Formats an attack's further metrics, after its metric if it reads the true interactions."""
+    """Formats an attack's further metrics.
+
+    If the attack was also run on the true interactions, the metric of that run comes first.
+    """
     further = [f"{name} = {format_value(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
         further.insert(0, f"{format_short(row.from_interactions)} from users' true interactions")
@@ -190,7 +194,8 @@ def format_further_metrics(row: AttackRow) -> str:
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
     """Whether at least one of a system's utility results is shown to be better than guessing.
 
-    This is so if its whole interval, corrected for the number of ``rows``, is on the better side.
+    A result is better if its whole confidence interval, corrected for the number of ``rows``, is
+    above the value of random guessing, or below it for an error metric.
     """
     return any(_is_better(row, *widen_limits(row, len(rows), row.confidence)) for row in rows)
 
@@ -313,7 +318,7 @@ def _judge_utility(section: Section) -> tuple[str, str]:
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
         so = "what it learned about single users does not improve the recommendations"
-        unsure = ". It is not shown that what it learned about users improves recommendations"
+        unsure = ". It is not shown that data of single users improve the recommendations"
     else:
         return "", ""
     on = "this measure" if len(rows) == 1 else f"any of {len(rows)} utility measures"

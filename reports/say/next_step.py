@@ -162,7 +162,7 @@ def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
         if reach.lower_bound is not None:
-            known = f"this epsilon is {say.describe_lower_bound(reach.lower_bound.epsilon)}"
+            known = f"there, epsilon is {say.describe_lower_bound(reach.lower_bound.epsilon)}"
         yield f"Do not claim any epsilon {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
@@ -173,7 +173,7 @@ def _warn_of_reach(section: Section, finding: Finding) -> Iterator[str]:
     known = f"{shown}proved to be at most {most}"
     known = f"{most} (lower bound and proved upper bound)" if least == most else known
     known = say.join_texts(known, say.describe_assumptions(proof), by=" ")
-    yield f"Do not use the claim {where}: this epsilon is {known}."
+    yield f"Do not use the claim {where}: there, epsilon is {known}."
 
 
 def _contrast(scope: Scope, other: Scope) -> str:

@@ -181,8 +181,7 @@ class Summary:
         counts = self.section.message_counts
         if counts is None or 2 * counts.n_unusable <= counts.sent:
             return ""
-        figures = self.section.utility
-        is_harmed = figures and not metrics.beats_guessing(figures)
+        is_harmed = self.section.utility and not metrics.beats_guessing(self.section.utility)
         harmed = "the training broke down: " if is_harmed else ""
         return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
@@ -208,7 +207,7 @@ class Summary:
             self.max_gain_text,
             by="; ",
         )
-        tested = "the system was hardly tested: " if self.leak_assessment.unassessed_text else ""
+        tested = "the system was hardly tested; " if self.leak_assessment.unassessed_text else ""
         if not self.small_leaks:
             return f"{tested}no attack is shown to beat guessing ({basis})"
         won = metrics.describe_result(self.small_leaks[0].row)

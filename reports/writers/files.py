@@ -40,8 +40,8 @@ def format_csv_table(record: record_rows.Contents, name: str) -> str:
     - "advantages" has one row per attack and one column per system.
     - An entry of a nested object has a column of the form ``claim.epsilon``.
     - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
-    - None is empty, and infinity is "inf".
-    - A verdict is the word for people, such as "false".
+    - A cell with None is empty; infinity is written as "inf".
+    - A verdict is written as its label in reports, not as its code in JSON.
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     if name == "attacks":

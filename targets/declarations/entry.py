@@ -141,8 +141,8 @@ class PaperEntry(TomlTable):
         there is a scope but neither ``epsilon`` nor ``of``, the claim follows from the system's
         parts
     curve: whether epsilon is a function of delta, which the method computes
-    of: numbers or names of other entries, whose claim this entry reuses in its own scope (and, if
-        ``curve`` is true, at its own delta). The claim is that of the first entry about the system
+    of: numbers or names of other entries. This entry reuses the claim of the first of them that is
+        about the system, in its own scope (and, if ``curve`` is true, at its own delta)
     when: settings of the system for which the claim holds, by name; a list allows any of its values
     note: reason why a reader would apply the claim to this scope
     statement: the statement in words

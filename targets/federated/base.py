@@ -234,11 +234,11 @@ class Protection(Protocol):
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:
-        """Values of system settings, by name, that replace those of ``Learner.tuned_values``.
+        """Values of system settings, by name, with which the protected model recommends well.
 
-        With these values the protected model recommends well. By default only
-        ``private_user`` may be replaced: by false, if the protection perturbs users' features,
-        because a model whose user vectors stay on the device does not use features.
+        They replace the values of the same settings in ``Learner.tuned_values``. By default the
+        only one is ``private_user``: false, if the protection perturbs users' features, because a
+        model whose user vectors stay on the device does not use features.
         """
         return {} if self.get_attribute_event() is None else {"private_user": False}
 

@@ -94,8 +94,9 @@ class DeviceTables(NamedTuple):
 class AdamMoments(NamedTuple):
     """First and second moments of Adam for the parameters of all n devices.
 
-    ``dense_moments``: moments of ``DeviceTables.dense_params``, shape (2, n, P).
-    ``row_moments``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d).
+    ``dense_moments``: moments of ``DeviceTables.dense_params``, shape (2, n, P), for P parameters.
+    ``row_moments``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d), for nnz rows of d
+        entries.
     ``epochs_done``: number of finished epochs.
 
     The first dimension is 0 instead of 2 if no moments are kept between calls.

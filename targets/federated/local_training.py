@@ -262,14 +262,15 @@ def train_devices(
     clients: the devices
     local: settings of the local training
     compute: number of threads
-    neighbours: whether and how the item rows of the user's own items enter the user's embedding
+    neighbours: use of the rows of the user's items in the computation of the user's embedding
     has_mlp: whether an MLP scores items, instead of a dot product
     has_squared_loss: whether the loss is the squared error, instead of the cross-entropy
 
-    A device trains the item rows of its examples and all other components. Memory: the result
-    (twice with a linear term, three times with Adam and noise between epochs), and the arrays of
-    one block of devices. Between epochs, ``local.epoch_noise`` is applied to all parameters and
-    trained rows. The noise of untrained rows is drawn again whenever they are read.
+    A device trains the item rows of its examples, and all arrays of the model except the item
+    table. Memory: the result (twice if the loss has a random linear term, three times with Adam and
+    noise between epochs), and the arrays of one block of devices. Between epochs,
+    ``local.epoch_noise`` is applied to all parameters and trained rows. The noise of untrained rows
+    is drawn again whenever they are read.
     """
     work = _make_job(model, clients, local, int(neighbours), has_mlp, has_squared_loss)
     if local.epoch_noise:

@@ -98,8 +98,8 @@ def get_first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 def design_pairs(system: ComposedSystem) -> tuple[DesignedPair, ...]:
     """Returns neighbouring users whose messages differ most, for a measurement of epsilon.
 
-    The learner's model must have the named arrays of a class in the module ``learners``, which
-    scores by an MLP or a dot product. The result is empty in three cases: no finite epsilon is
+    The learner's model must have the same named arrays as a model of the module ``learners``, and
+    score items by an MLP or a dot product. The result is empty in three cases: no finite epsilon is
     claimed, the learner has no setting ``dimension``, or no such users are known for the system.
     """
     promises = system.protection.make_claims(system.group_names)

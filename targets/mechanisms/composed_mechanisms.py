@@ -133,12 +133,12 @@ class Product(bases.Repetition):
         return values
 
     def worst_case(self) -> WorstCase | None:
-        """Returns inputs and outputs of one entry that attain its largest privacy loss.
+        """Returns inputs and outputs of one entry at which its privacy loss is largest.
 
-        The result is that of the inner mechanism, except that two fields are multiplied by
-        ``count``, the number of entries: ``n_copies`` (independent uses), and ``n_groups`` (groups
-        of uses with the same pair of inputs), because each entry may have its own pair. None if the
-        privacy loss of one entry is unbounded.
+        The result is that of the inner mechanism with two fields multiplied by ``count``, the
+        number of entries: ``n_copies``, the number of independent uses of the inner mechanism, and
+        ``n_groups``, the number of groups of uses with the same pair of inputs. Each entry may have
+        a different pair of inputs. None if the privacy loss of one entry is unbounded.
         """
         one = bases.Repetition.worst_case(self)
         return None if one is None else replace(one, n_groups=one.n_groups * self.count)
@@ -376,10 +376,12 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
     def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the output without noise: ``step`` times the average, then the unclipped share.
+        """Returns the output without noise: ``step`` times the average, then the share of unclipped
+        updates.
 
-        With M = ``batch`` the output is [step * clipped update / M, (M - 1 + b) / M], where b is 1
-        if clipping does not change the update ``value``, else 0.
+        With M = ``batch``, the other M - 1 updates are 0, which counts as unclipped. The output is
+        [step * clipped update / M, (M - 1 + b) / M], where b is 1 if clipping does not change the
+        update ``value``, else 0. With ``counts_clipped``, b is always 1.
         """
         clipped = bases.clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped

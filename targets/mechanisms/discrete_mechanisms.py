@@ -52,13 +52,13 @@ class DiscreteGaussian(GridNoise):
         """Returns the exact delta at ``epsilon``.
 
         The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
-        and Q are the output distributions for the two ends of the range. No term is negative, and
-        the omitted terms amount to less than rounding errors.
+        and Q are the output distributions for the inputs ``low`` and ``high``. No term is negative,
+        and the omitted terms amount to less than rounding errors.
 
-        Pairs of inputs with a smaller distance have smaller deltas. The outputs with P/Q above
-        e^epsilon are those below some k, so that the delta is the largest F(k) - e^epsilon F(k -
-        distance) over all k. This value grows with the distance. F is the cumulative distribution
-        function of the noise.
+        Inputs that are closer to each other have smaller deltas. The outputs with P/Q above
+        e^epsilon are those below some k. For inputs D grid steps apart the delta is therefore the
+        largest F(k) - e^epsilon F(k - D) over all k, where F is the cumulative distribution
+        function of the noise. This value grows with D.
         """
         sigma, width = self.sigma / self.step, self.sensitivity_steps
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1

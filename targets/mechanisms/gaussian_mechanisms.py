@@ -201,7 +201,7 @@ class RevealedGaussian(Checked):
         """Returns the exact delta at ``epsilon``: the mean of delta given K, over the distribution
         of K.
 
-        K is the number of sums that contain the data row.
+        K is the number of sums for which the data row is drawn.
 
         The delta given K is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
         sqrt(K)/noise_multiplier and the normal distribution function Phi.
@@ -301,7 +301,7 @@ class SampledGaussian(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the delta at ``epsilon`` for all rounds together.
 
-        The two inputs are the presence and the absence of the protected unit (a user or a row).
+        Delta compares the presence and the absence of the protected unit (a user or a row).
         """
         up, down, rate = 1.0 / self._sigma, self.opposite / self._sigma, self.sampling_probability
         return _compose_rounds(up, down, rate, self.local_steps, self.rounds).compute_delta(epsilon)
@@ -402,16 +402,17 @@ class EmbeddingGaussian(NormalNoise):
     ``joint``: whether the output is the gradient in u and v together, instead of in v alone.
 
     The input is one rating x in [0, R] of this user and item, or -1 (any negative number) for no
-    rating: the paper's neighbouring inputs add or remove one rating. The output is the gradient of
-    (x - u.v)^2 plus N(0, sigma^2 I): of length p in v, or of length 2p jointly, [in u, in v].
+    rating: neighbouring inputs in the paper of Li et al. differ by one added rating. The output is
+    the gradient of (x - u.v)^2 plus N(0, sigma^2 I): of length p in v, or of length 2p jointly, [in
+    u, in v].
 
     Embeddings are first projected (``clip_embedding``), so that 0 <= u.v <= R. The norm of the
     gradient -2u (x - u.v) in v, or -2v (x - u.v) in u, is then at most 2 R^(3/2), and at most 2
     sqrt(2) R^(3/2) jointly. Orthogonal u and v of norm sqrt(R) attain both bounds at x = R
     (``create_worst_case``). At given embeddings a rating may also be replaced by another rating.
-    The outputs without noise are then |w| 2R apart, with w = u or (u, v). The worst addition of a
-    rating moves this output as far, so that every pair of inputs has at most the paper's
-    sensitivity.
+    The outputs without noise are then at most 2R |w| apart, with w = u or (u, v). Adding a rating
+    moves the output without noise as far if u and v are orthogonal, so that every pair of inputs
+    has at most the paper's sensitivity.
 
     ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
     embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step.
@@ -507,8 +508,8 @@ class EmbeddingGaussian(NormalNoise):
 class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
     """Secure aggregation whose clients replace their Gaussian noise by smaller noise in round 2.
 
-    ``sigma``: scale of the noise; the noise of the two rounds has the variances zeta1 sigma^2 and
-        zeta2 sigma^2.
+    ``sigma``: scale of the noise, which has the variance ``round_1_variance`` sigma^2 in round 1,
+        and ``round_2_variance`` sigma^2 in round 2.
     ``sensitivity``: largest value of the input, a user's gradient along one direction.
 
     The base class ``TwoRoundNoise`` describes the other fields, the messages and their
@@ -524,13 +525,14 @@ class NoiseReplacement(TwoRoundNoise, bases.GaussianDpMechanism):
     (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
     1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop out. A
     server that announces too many survivors, and users who reveal their noise, make v smaller. In
-    the repaired protocol, v is ``claimed_variance``, which is at least 1 if all are honest.
+    the protocol with ``repaired``, v is ``claimed_variance``, at least 1 if all are honest.
 
     The input is one user's gradient along the direction in which it can change, in [0,
     sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or
     remove one rating, so that the sensitivity is 2 R^(3/2) for ratings up to R. The gradients of
-    the other users are fixed at 0. The noise across that direction is independent of all messages.
-    Source: Li et al. 2021, section 6.1, Theorem 5 and its proof.
+    the other users are fixed at 0. Messages are projected on that direction, because noise at right
+    angles to it is independent of the input. Source: Li et al. 2021, section 6.1, Theorem 5 and its
+    proof.
     """
 
     sigma: PositiveFloat

@@ -65,7 +65,7 @@ class Laplace(bases.IntervalMechanism, bases.LaplaceNoise):
         return WorstCase(inputs=ends, outputs=ends)
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``, for the two ends of the range as inputs.
+        """Returns the exact delta at ``epsilon``, for the inputs ``low`` and ``high``.
 
         The value is 1 - e^((epsilon - self.epsilon)/2), or 0 if epsilon is above self.epsilon. No
         pair of inputs has a larger delta.

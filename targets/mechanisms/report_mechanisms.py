@@ -77,8 +77,8 @@ class BitFlip(BitMechanism):
         """Draws the reported bits, bool of shape ``size``.
 
         One random byte per bit decides whether the bit is flipped. If the byte does not decide, a
-        random double does. The probability of an output differs from p or q by less than 4.4e-19,
-        because rates are rounded up to a multiple of 2^-61.
+        random double does. The probabilities of the outputs differ from those that ``p`` and ``q``
+        state by less than 4.4e-19, because rates are rounded up to a multiple of 2^-61.
         """
         bits = self._to_bits(value)
         shape = bits.shape if size is None else size
@@ -415,7 +415,8 @@ class Ternary(bases.NumberMechanism):
     def worst_case(self) -> WorstCase:
         """Returns inputs and outputs that attain the largest privacy loss.
 
-        The inputs are the two ends of the interval, and the outputs are all three reports.
+        The inputs are ``bound`` and -``bound``. The outputs are all that are possible: ``size``, 0
+        and -``size``.
         """
         inputs, outputs = [self.bound, -self.bound], [self.size, 0.0, -self.size]
         return WorstCase(inputs=np.array(inputs), outputs=np.array(outputs), exhaustive=True)

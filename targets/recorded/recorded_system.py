@@ -94,9 +94,10 @@ class RecordedMessages(Component):
         return out
 
     def flag_sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the table rows in some messages, bool (len(clients), rows of the table).
+        """Returns which rows of the component's table some clients sent, bool (len(clients), rows).
 
-        A flag is True if the client sent this row. ``clients`` holds the indices of the messages.
+        ``clients`` are the indices of these clients' messages. A client that sent the whole table
+        sent all rows.
         """
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
         if all(each.layouts[self.name].form is not PartForm.SENT_ROWS for each in self.files):

@@ -499,9 +499,12 @@ class MessageFile:
         return sum(each.nbytes for each in loaded)
 
     def count_read_elements(self, name: str) -> int:
-        """Returns the number of array elements that reading one message's part ``name`` requires.
+        """Returns the number of array elements that are in memory at once while one message's part
+        ``name`` is read.
 
-        This number of elements is in memory at the same time, even if messages are read singly.
+        This is the number of elements of the part in its largest message. If the file has a larger
+        array in Fortran order, it is the number of elements of that array, which can only be read
+        as a whole.
         """
         rows = np.diff(self.row_starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.arrays.n_fortran_elements)

@@ -397,7 +397,7 @@ class Target(Claimant, Protocol):
 
     @property
     def unprotected_name(self) -> str:
-        """Name of the same system without protection on the command line; "" if there is none."""
+        """Command-line name of the same system without protection; "" if there is none."""
         ...
 
     @property

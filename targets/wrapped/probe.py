@@ -79,7 +79,7 @@ def probe_client(
         structure.
     interactions : data from which the histories are taken.
     kinds : meaning of the numbers of a message's arrays, by name, as far as the caller states it;
-        the key "" stands for all other arrays.
+        the key "" stands for all arrays that are not named.
     is_averaged : whether the server's next model is the mean of the messages.
     is_fixed : whether the model only fits the number of items in these data, so that a larger
         catalogue is not tried.
@@ -90,8 +90,8 @@ def probe_client(
 
     - the client raises an error;
     - a message has numbers that are not finite, or another shape than the first message;
-    - a second call with the same seed gives another message, and the client cannot be sent to
-      another process, in which the cause would be examined;
+    - a second call with the same seed gives another message, and the cause cannot be examined,
+      because the client cannot be sent to another process;
     - a message depends on earlier calls for other devices.
     """
     sizes = np.diff(interactions.ratings.indptr)

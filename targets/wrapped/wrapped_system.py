@@ -307,10 +307,11 @@ class WrappedSystem(System):
     def get_event(self, scope: Scope, population: systems.Population) -> DpEvent:
         """Returns the caller's accounting event for ``scope``; ``population`` is not used.
 
-        The caller may give one event for a round and one for the training. The result is the event
-        of the shorter of these periods that includes the horizon of ``scope``. It refers to the
-        adjacency of the claims, which covers that of ``scope``. The result is ``NonPrivateDpEvent``
-        if no claim covers the scope, or if the caller gave no event of such a period.
+        The caller may have given one event for a round and one for the whole training. The result
+        is the event for the round if it was given, ``scope`` lasts at most a round, and a claim
+        covers ``scope`` extended to a round. Otherwise it is the event for the training under the
+        same conditions, or else ``NonPrivateDpEvent``. It is converted to the adjacency of that
+        claim.
         """
         for horizon in PROOF_HORIZONS:
             wider = replace(scope, horizon=horizon)

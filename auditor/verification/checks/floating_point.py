@@ -58,17 +58,17 @@ class MonotoneSampler:
     def recognise(
         cls, sampler: Sampler, inputs: list[Any], shape: tuple[int, ...], rng: np.random.Generator
     ) -> MonotoneSampler | None:
-        """Returns ``sampler`` as a ``MonotoneSampler`` if its outputs have this form, otherwise
+        """Returns ``sampler`` as a ``MonotoneSampler`` if it satisfies four conditions, otherwise
         None.
 
         ``inputs``: inputs whose outputs are examined.
         ``shape``: shape of one output, with at most 32 numbers.
         ``rng``: generator of the uniforms with which the sampler is run.
 
-        A sampler must satisfy four conditions:
+        The conditions are:
 
         - Each output number takes two words of a Mersenne twister, as a uniform double does.
-        - The outputs do not depend on the bits that the double drops.
+        - The outputs do not depend on the bits of these words that a uniform double does not use.
         - If uniforms are permuted, output numbers are permuted in the same way.
         - The output numbers increase (or decrease) with the uniforms throughout.
         """

@@ -229,15 +229,14 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
     that agree at every position. Independent outputs do so by chance with probability [n!/prod(c!)]
     / [(2n)!/prod((2c)!)], where c is the number of times that a distinct output occurs per batch.
     The check fails if this probability is below 1e-6 (``MAX_FALSE_ALARM_PROB``) divided by the
-    number of inputs. If the batches of two inputs repeat in this way but differ from each other, an
+    number of inputs. If two inputs fail, and the batches of one differ from those of the other, an
     adversary who knows the noise recognises the input, and no finite epsilon holds.
 
     If outputs are constant for one input, and differ for another input, the check fails if the
     counts of the constant output refute the claim. The constant output is learned with one seed and
     counted with another.
 
-    A randomizer that gives different outputs with the same seed has its own source of randomness,
-    which is not a fault.
+    A randomizer that gives different outputs even with the same seed passes the check.
     """
     inputs, claim = evidence.inputs, evidence.claim
     max_draws = _MAX_BATCH if evidence.sampler.takes_size else _MAX_SINGLE

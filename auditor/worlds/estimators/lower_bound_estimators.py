@@ -104,9 +104,10 @@ class JointBinomial(base.Estimator):
         ``samples``: number of draws per input.
         ``delta``, ``alpha``: delta and error (1 minus confidence) of the bound.
 
-        The number of test draws is assumed to be the usual share of ``samples``. A real measurement
-        may have a slightly different number: more if outputs have very many entries, because memory
-        limits the draws that select the rule; fewer if several rules are compared on further draws.
+        Some draws select the rule, and the rule guesses the input of the others. The number of
+        guesses is assumed to be that which ``samples`` usually leaves. In a real measurement it may
+        be slightly larger if outputs have very many entries, because memory limits the draws that
+        select the rule. It may be slightly smaller if further draws serve to compare several rules.
         """
         alpha = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
         return super().bound_perfect_guesses(samples, delta=delta, alpha=alpha)
@@ -199,8 +200,10 @@ class AllThresholds(base.Estimator):
 
         ``samples``: number of draws per input.
         ``rates``: probabilities of each event under the two inputs.
-        ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as a score
-        of 0 or 1, so its threshold is known in advance.
+        ``alpha``: error of the bound, 1 minus its confidence.
+
+        If there is one event only, scores are 1 if it occurs and otherwise 0, so that the threshold
+        1/2 is known in advance.
         """
         by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)

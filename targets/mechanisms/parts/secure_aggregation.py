@@ -130,9 +130,10 @@ class TwoRoundNoise(Checked):
 
     @property
     def variance(self) -> float:
-        """Variance of the noise that hides one honest user's gradient, in units of sigma^2.
+        """Variance of the noise that hides one honest user's gradient from the server.
 
-        The server sees the sum of round 1 and all messages of round 2.
+        The unit is sigma^2, where sigma is the protocol's scale of the noise. The server sees the
+        sum of the messages of round 1, and every message of round 2.
         """
         own = self.round_2_variance if self.repaired else 1.0 / (self.min_masked + self.n_announced)
         return self._sum_over_honest(own)

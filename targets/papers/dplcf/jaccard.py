@@ -28,8 +28,8 @@ def make_flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Returns matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
 
     For two items, the counts are the numbers of users whose bits for these items are 00, 01, 10 and
-    11. A 1 is uploaded with probability p for a true 1, and q for a true 0. A is equation 6 with
-    its entries (2,1) and (3,1) corrected to (1-q) q.
+    11. A 1 is uploaded with probability p for a true 1, and q for a true 0. The matrix is that of
+    equation 6 of the DPLCF paper, with the entries (2,1) and (3,1) corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
@@ -65,11 +65,11 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
 
 
 def make_printed_inverse(q: float) -> NDArray[np.float64]:
-    """Returns the inverse (4, 4) of matrix A as the paper's equation 11 prints it, with misprints.
+    """Returns the inverse (4, 4) of ``make_flip_matrix`` as equation 11 of the paper prints it.
 
-    Equation 11 is for p = 1: a true 1 is always uploaded as a 1. q is the probability of uploading
-    a 1 for a true 0. Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong
-    sign. ``invert_flip_matrix`` has the right inverse.
+    The equation has misprints, and is for p = 1: a true 1 is always uploaded as a 1. q is the
+    probability of uploading a 1 for a true 0. Entries (2,1), (3,1) and (4,2) are printed as 0, and
+    entry (4,1) has the wrong sign. ``invert_flip_matrix`` has the right inverse.
     """
     c = 1 / (1 - q)
     return np.array(

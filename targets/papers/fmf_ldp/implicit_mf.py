@@ -184,9 +184,9 @@ class ImplicitMf(System):
     ``server_steps``: number of steps of the server on V per round.
     ``init_scale``: standard deviation of the initial V.
 
-    ``alpha`` and ``init_scale`` are not in the paper; the other defaults are those of its section
-    4.3. The two were chosen by HR@10 on MovieLens-100K, on the split on which utility is reported,
-    so the reported utility is somewhat optimistic.
+    The paper does not print ``alpha`` and ``init_scale``. They were chosen by HR@10 on
+    MovieLens-100K, on the split on which utility is reported, so the reported utility is somewhat
+    optimistic. All other defaults are those of the paper's section 4.3.
     """
 
     factors: Annotated[Count, "entries of a user's and of an item's vector"] = 5

@@ -49,10 +49,10 @@ def compare_expected_average() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_loss_change_sign() -> Iterator[ClaimedAndComputed]:
-    """Yields a pair: -1, and the sign of the change of the loss in one step of the server.
+    """Yields a pair: -1, and the sign of the change of the loss in one small step of the server.
 
-    By the paper's claim the loss falls. The step is a small one by line 12 of Algorithm 2, with the
-    exact gradients of equation 5.
+    The paper claims that the loss falls. The step is that of line 12 of Algorithm 2, with the
+    gradients of equation 5 without noise.
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
@@ -158,14 +158,16 @@ def compare_interaction_epsilon() -> Iterator[ClaimedAndComputed]:
 
 
 def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
-    """Yields two pairs of accuracies of a guess between two histories: claimed, and computed.
+    """Yields two pairs of accuracies of guessing a user's history from two candidates: claimed, and
+    computed.
 
     The claimed accuracy is 0.5 (no information). The guess uses the shuffled reports of a whole
-    training, of T rounds with k reports per user. All other users are at the opposite corner of the
-    gradient's range, which the server's item matrix can cause. In each of the k T shuffles, the
-    number of positive reports is a sum over users, with a distribution that is normal up to the
-    third decimal; one user moves its mean by (e^eps - 1)/(e^eps + 1). The pairs are for 1,000 and
-    50,000 users.
+    training, of T rounds with k reports per user. The user's gradient is at one corner of its range
+    for the first history, and at the opposite corner for the second. The gradients of all other
+    users are at one of these two corners. The server can choose an item matrix for which this is
+    so. In each of the k T shuffles, the number of positive reports is a sum over users, with a
+    distribution that is normal up to the third decimal; one user moves its mean by (e^eps -
+    1)/(e^eps + 1). The pairs are for 1,000 and 50,000 users.
     """
     system = FmfLdp()
     for users in (1_000, 50_000):

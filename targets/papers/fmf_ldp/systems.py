@@ -229,8 +229,8 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         """Returns the next item matrix, after a step along the mean of all reports of the round.
 
         The mean is taken over all k N reports of the N users, whereas equation 9 divides by N
-        alone. The step is that of line 12 of Algorithm 2 with the opposite sign of the gradient,
-        because equation 5 points uphill.
+        alone. Line 12 of Algorithm 2 subtracts the mean. Here it is added, because equation 5 gives
+        the direction in which the loss falls.
         """
         mean = uploads.components["reports"].sum_all() / len(uploads.users)
         return self.take_ascent_steps(items, mean)
@@ -309,7 +309,9 @@ class Fcf(system.NoiselessSystem, implicit_mf.ImplicitMf):
         return gradient.user_vectors.astype(np.float64)
 
     def update_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Returns the next item matrix by equations 6 and 7, from the sum of all gradients."""
+        """Returns the next item matrix, from the sum of all gradients (equations 6 and 7 of the
+        FMF-LDP paper).
+        """
         return self.take_ascent_steps(items, 2.0 * uploads.components["gradient"].sum_all())
 
 

@@ -354,8 +354,8 @@ class MetaLearnedSystem(system.NoiselessSystem):
         return True
 
     def train(self, interactions: Interactions, rng: Generator, compute: Machine) -> TrainingRounds:
-        """Runs Algorithm 1; yields every broadcast together with the change of each drawn
-        client.
+        """Runs Algorithm 1; yields each round's broadcast with the model changes that the drawn
+        clients upload.
         """
         model: Broadcast = self.init_model(interactions, rng)
         n = interactions.n_users

@@ -232,9 +232,9 @@ def compare_epsilons_by_sampling() -> Iterator[ClaimedAndComputed]:
     """Yields one pair of epsilons per data set: with Poisson sampling, and with a fixed number of
     clients per round.
 
-    The paper assumes Poisson sampling, but draws a fixed number of clients. The second epsilon is a
-    proved upper bound. The first is attained by two neighbouring data sets also if the number is
-    fixed, so that it is a lower bound in that case.
+    The paper assumes Poisson sampling, but draws a fixed number of clients. The first epsilon is a
+    lower bound also for a fixed number, because two neighbouring data sets attain it. The second
+    epsilon is a proved upper bound for a fixed number.
     """
     for n, m in _DATA_SIZES:
         of = {"clients": m, "n_users": n}

@@ -221,8 +221,9 @@ class DpPrivrec(Privrec):
 
         If M of N clients are drawn, the mechanism is that of a worst-case training: all other
         clients' changes lie at one end of the clipping ball, and the replaced client moves from
-        that end to the opposite end. The output of a round is then N(0, z^2), or with probability
-        M/N N(1, z^2), for the joint noise multiplier z (``losses.pairs.FixedSizeSamplePair``).
+        that end to the opposite end. The output of a round is then distributed as N(1, z^2) with
+        probability M/N, and otherwise as N(0, z^2), where z is ``compute_joint_multiplier``
+        (``losses.pairs.FixedSizeSamplePair``).
 
         None for the published model as the only view, and for other units than a user. None also
         for an added or removed user, who moves the averages by less than a replaced user.
@@ -241,16 +242,19 @@ class DpPrivrec(Privrec):
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the server's Gaussian noise in all rounds of ``scope``.
 
-        The event depends on the change of the data; M of N clients are sampled without replacement:
+        In each round M of N clients are drawn without replacement. The event of a round depends on
+        how the neighbouring inputs differ:
 
-        - a replaced user: the sampled Gaussian, because sampling amplifies privacy;
-        - an added or removed user: Poisson sampling, with the noise multiplier for a replaced user
-          (proved in ``losses.pairs.FixedSizeSamplePair``);
-        - any other change: the Gaussian without sampling, which bounds it.
+        - A user is replaced: the Gaussian mechanism on the drawn clients, because drawing them
+          amplifies privacy.
+        - A user is added or removed: the Gaussian mechanism with Poisson sampling, and with the
+          noise multiplier for a replaced user (proved in ``losses.pairs.FixedSizeSamplePair``).
+        - Otherwise: the Gaussian mechanism without sampling, whose epsilon is an upper bound.
 
-        The adversary must not know the sample. Another client knows whether it is itself drawn, so
-        that in each round M, or M - 1, clients are drawn from the N - 1 other clients.
-        ``NonPrivateDpEvent`` against an adversary who sees messages without the server's noise.
+        The adversary must not know which clients are drawn. Another client knows whether it is
+        itself drawn, so that in each round M, or M - 1, clients are drawn from the N - 1 other
+        clients. The result is ``NonPrivateDpEvent`` against an adversary who sees messages without
+        the server's noise.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()

@@ -475,7 +475,10 @@ class RecordUploads:
         )
 
     def close(self) -> None:
-        """Ends the recording; the last model of a watched strategy becomes the published model."""
+        """Ends the recording.
+
+        The last model of a strategy that was given to ``watch`` is recorded as the published model.
+        """
         self._writer.close(self._release)
 
     def __getstate__(self) -> dict[str, Any]:

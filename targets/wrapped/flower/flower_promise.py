@@ -163,9 +163,9 @@ class FlowerPromise:
     proof_gap: str = ""
 
     def iter_claims(self, rounds: int) -> Iterator[ScopedClaim]:
-        """Yields the promise as claims in up to three scopes.
+        """Yields claims that state this promise in up to three scopes.
 
-        - The scope of the promise.
+        - The promise's own scope.
         - One message of a client (``Unit.REPORT``), against any other message that the client might
           have sent in its place; only if the client itself adds the noise.
         - The whole training, if the promise covers one round and the training has several

@@ -146,10 +146,11 @@ class FlowerSystem(WrappedSystem):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumptions of the proofs, one sentence each; empty if no promise is proved.
+        """Assumptions of proved promises, one sentence each; empty if no promise is proved.
 
-        The first assumption is that clients send only the arrays that the app's mods and strategy
-        make. The others are the conditions of each proof.
+        A promise is a claim that a mod or the strategy of the app implies. The first assumption is
+        that clients send only the arrays that the mods and the strategy make. The others are the
+        conditions of the proof of each promise.
         """
         proved = [each for each in self.promises if each.sensitivities and not each.proof_gap]
         conditions = (each for promise in proved for each in promise.assumptions)

@@ -58,7 +58,7 @@ def test_noise_is_solved_for_a_target_epsilon() -> None:
     code, out, _ = cli("account", *words)
     assert code == 0
     assert out.startswith("Laplace noise, b = 5, 10 rounds\n  Claim of epsilon 2\n")
-    assert "≤ proved: for all data of one user" in out
+    assert "≤ proved: claim for all data of one user" in out
     assert json.loads(cli("account", *words, "--json")[1])["solved"] == {"b": 5.0}
 
 

@@ -98,7 +98,7 @@ def test_no_output_labels_unassessed_systems_low(
         gap = "leak (1 of 2 attacks could not run here)"
         assert gap in glance.assessment.unassessed_text or critical
         assert glance.leak_assessment.severity_text == "Not assessed"
-        assert glance.attack_result.startswith("the system was hardly tested: ")
+        assert glance.attack_result.startswith("the system was hardly tested; ")
         page = html.render_html(result)
         assert "Leak: not assessed" in page
         assert ">Low<" not in page

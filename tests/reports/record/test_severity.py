@@ -161,8 +161,8 @@ def test_noise_is_not_a_leak_whatever_its_largest_value(record: Record) -> None:
     glance = assess(record, judge(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaks) == (Severity.LOW, ())
     told = (
-        "no attack is shown to beat guessing (300 results; the confidence intervals "
-        "allow results up to 0.15 above guessing; other attacks may do better)"
+        "no attack is shown to beat guessing (300 results; the confidence intervals allow results "
+        "up to 0.15 above guessing, where 1 is certainty; other attacks may do better)"
     )
     assert glance.attack_result == told  # the interval ends at the figure, .65
     assert told[3:] in glance.log_line
@@ -179,7 +179,7 @@ def test_no_leak_states_the_largest_upper_limit(record: Record) -> None:
         "other attacks may do better)" in by["sure"].attack_result
     )
     limit = leaks.widen_upper_limit(vary(win(record, 0.0), **wide), 2) - 0.5
-    assert f"up to {format_ceil(limit)} above guessing;" in by["open"].attack_result
+    assert f"up to {format_ceil(limit)} above guessing," in by["open"].attack_result
     assert by["open"].max_gain_text == leaks.describe_max_gain([sure, open_])
 
 
@@ -191,12 +191,12 @@ def test_attacks_that_could_not_run_are_counted(record: Record) -> None:
     claimed = judge(record, 1.0, 1.0, None)
     glance = assess(record, claimed, row, skipped=skipped)
     assert glance.section.attacks_not_run == ("linkage",)
-    assert glance.attack_result.startswith("the system was hardly tested: no attack is shown")
+    assert glance.attack_result.startswith("the system was hardly tested; no attack is shown")
     second = vary(row, attack="interaction-reconstruction")
     glance = assess(record, claimed, row, second, skipped=skipped)
     assert glance.attack_result == (
-        "no attack is shown to beat guessing (2 results; 1 attack could not run; the confidence "
-        "intervals allow results up to 0.15 above guessing; other attacks may do better)"
+        "no attack is shown to beat guessing (2 results; 1 attack could not run; "
+        f"{glance.max_gain_text})"
     )
 
 
@@ -326,8 +326,8 @@ def test_a_paired_gain_decides_if_there_is_one(record: Record) -> None:
     (leak,) = leaks.find_leaks(vary(record, attacks=(one,)))
     assert leak.low_limit == pytest.approx(0.79)
     assert leaks.describe_max_gain([same]) == (
-        "the confidence intervals allow results up to 0.01 above guessing; other attacks may do "
-        "better"
+        "the confidence intervals allow results up to 0.01 above guessing, where 1 is certainty; "
+        "other attacks may do better"
     )
 
 

@@ -249,7 +249,7 @@ NOTHING = "what it learned about single users does not improve the recommendatio
 NOT = "The system is not"
 ONE, TWO = "on this measure", "on any of 2 utility measures"
 HR = "HR@10 (share of tests with the right item among the first 10)"
-MAYBE = "It is not shown that what it learned about users improves recommendations."
+MAYBE = "It is not shown that data of single users improve the recommendations."
 POPULAR = "recommending popular items"
 
 

@@ -136,7 +136,7 @@ class DpSgld(NoisyMf):
         """Returns the gradient steps of a party, whose noise is at least that of Langevin dynamics.
 
         ``n_users``: number of the party's users.
-        ``with_users``: whether the steps move user and item embeddings, instead of items alone.
+        ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
         """
         return replace(super().make_descent(n_users, with_users), is_langevin=True)
 

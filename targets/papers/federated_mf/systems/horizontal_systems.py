@@ -101,14 +101,14 @@ class HflSgdmf(NoisyMf):
 
     ``learning_rate``: initial learning rate g; the paper does not print it.
     ``noise_multiplier``: z, deviation of the noise divided by the claimed sensitivity; 1.7 makes
-        epsilon about 0.85 over T T' steps by the authors' package.
+        epsilon about 0.85 over T T' steps by the authors' package, TensorFlow Privacy.
     ``tuning``: number of fine-tuning steps (last stage); assumed, as the paper does not print it.
     ``tuning_rate``: learning rate of the fine-tuning steps; assumed.
     ``fitting``: number of steps that fit user embeddings (first stage); assumed, as the paper does
         not print it.
-    ``train_both``: whether the training is the vanilla variant of Figure 8. There, user embeddings
-        begin at random, and take a step without noise whenever item embeddings do (equation 5). The
-        claim of the variant is that of HFL-SGDMF.
+    ``train_both``: whether user embeddings are not fitted, but begin at random and take a step
+        without noise whenever item embeddings do (equation 5). Figure 8 calls this variant vanilla;
+        its claim is that of HFL-SGDMF.
     """
 
     learning_rate: float = 0.1
@@ -149,9 +149,9 @@ class HflSgdmf(NoisyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.
 
-        z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings are
-        fitted before the noisy steps, or move in these steps (``train_both``). ``n_users`` and
-        ``with_users`` are not used.
+        z is ``noise_multiplier``, and Delta the sensitivity in section 5.2 of the paper. User
+        embeddings are fitted before the noisy steps, or move in these steps (``train_both``).
+        ``n_users`` and ``with_users`` are not used.
         """
         return ItemNoise.for_system(self, self.noise_multiplier, moves=self.train_both)
 
@@ -179,9 +179,9 @@ class HflSgdmf(NoisyMf):
         two changes: adding or removing a user, or adding or removing a rating that changes the
         direction of its user's embedding.
 
-        None if no such mechanism is known: for other changes, for other adversaries than the
-        server, without noise, in the repaired version (``as_published`` false), and if steps also
-        move user embeddings (``train_both``).
+        None if no such mechanism is known: for neighbouring inputs that differ in any other way,
+        for other adversaries than the server, without noise, if units are sampled independently
+        (``as_published`` false), and if steps also move user embeddings (``train_both``).
         """
         noise = self.make_noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.trains_users and noise.sigma > 0
@@ -243,8 +243,8 @@ class HflSynsgd(NoisyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> ItemNoise:
         """Returns the Gaussian noise on item gradients, of deviation z Delta.
 
-        z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings move in
-        every step, without noise. ``n_users`` and ``with_users`` are not used.
+        z is ``noise_multiplier``, and Delta the sensitivity in section 5.2 of the paper. User
+        embeddings move in every step, without noise. ``n_users`` and ``with_users`` are not used.
         """
         return ItemNoise.for_system(self, self.noise_multiplier, moves=True)
 

@@ -61,10 +61,10 @@ class LflLdp(PretrainedMf):
     noise_multiplier: float = 1.64
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism from one user's rating, or no user, to all messages of the user.
+        """Returns the mechanism that maps a user's rating, or no user, to the user's messages.
 
-        The broadcast item embeddings are those that reveal most. None for other changes than adding
-        or removing a user, for other adversaries than the server, and without noise.
+        The broadcast item embeddings are those that reveal most. None unless neighbouring inputs
+        differ by adding or removing a user, the adversary is the server, and messages have noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -278,9 +278,9 @@ class LflSgdmf(PretrainedMf):
     def run_devices(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Runs one round on all devices; returns two messages each, and unchanged user embeddings.
+        """Runs one round; returns two messages per device, and the unchanged user embeddings.
 
-        The messages are the arrays "update" (first) and "replacement" (second).
+        Every device sends the array "update", then the array "replacement".
         """
         shares = self.compute_noise_variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)

@@ -30,14 +30,14 @@ class FmfVfl(NoiselessSystem, PartyMf):
     embeddings are sent as they are.
 
     The embedding of a user without ratings at a party does not change in the party's steps. A
-    message therefore reveals to the server which users have ratings at the party (the naive leakage
-    of section 4).
+    message therefore reveals to the server which users have ratings at the party ("naive leakage"
+    in section 4 of the paper).
 
     ``unit``: "user" to use at most ``trim`` ratings of each user; it has no other effect.
     ``trim``: maximum number of ratings of a user per party, if the unit is the user.
     ``split``: rule that divides items among parties, "random" or "category" (by genre).
     ``tuning``: kappa, number of steps after the last round, which move item embeddings alone; 0 in
-        the vanilla paradigm.
+        what the paper calls the vanilla paradigm.
     """
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
@@ -134,10 +134,10 @@ class VflSgdmf(NoisyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> UserItemNoise:
         """Returns the Gaussian noise on user and item gradients, of deviation z Delta.
 
-        z is ``noise_multiplier``, and Delta the sensitivity of section 4.2 for a rating or a user
-        (``unit``). ``n_users`` is not used.
+        z is ``noise_multiplier``, and Delta the sensitivity to a rating or a user (``unit``) in
+        section 4.2 of the paper. ``n_users`` is not used.
 
-        ``with_users``: whether steps move user and item embeddings, instead of items alone.
+        ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
         """
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if with_users else 1.0)
         z, clipping = self.noise_multiplier, Clipping.make_projection(self.bound)

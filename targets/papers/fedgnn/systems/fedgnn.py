@@ -129,13 +129,14 @@ class FedGnn(RatingGraphSystem):
         return self.pseudo < population.n_items and not numbers
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the random choice of sent rows as a mechanism, or else the Laplace noise.
+        """Returns the choice of sent item rows as a mechanism if it reveals protected data, else
+        the Laplace noise.
 
-        The choice is returned if it depends on the data that ``scope`` protects. For an
-        interaction, it is the choice of one item's row: the row is sent for certain with the
-        interaction, and otherwise with the probability of a pseudo item. For a user, it is the
-        identity, which protects nothing, because the number of sent rows reveals how many items the
-        user has. None for attributes, and for adversaries other than the server.
+        For an interaction, the mechanism is the choice of one item's row: the row is sent for
+        certain with the interaction, and otherwise with the probability of a pseudo item. For a
+        user, the mechanism is the identity, which protects nothing, because the number of sent rows
+        reveals how many items the user has. If the choice reveals protected data, the result is
+        None for attributes, and for adversaries other than the server.
         """
         if not self.has_revealing_rows(scope, population):
             return super().get_mechanism(scope, population)

@@ -29,12 +29,12 @@ from fedrec_auditor.targets.transcript import Broadcast, PublicInfo, Round, Uplo
 class FedPerGnn(RatingGraphSystem):
     """FedPerGNN as released: a batch of users is one party, which sends the model after its step.
 
-    The gradient of the batch's mean loss is clipped by one L2 norm, and the model takes a step
-    along it. Then the item table gets normal noise. Its deviation is that of the entries of the
-    table's change, times sqrt(items / (``pseudo`` * ``batch``)). After that every weight gets
-    Laplace noise of scale ``noise``. In each epoch users are divided into new batches, and
-    neighbouring users (users of a common item) are determined again. Source: const.py, model.py,
-    run.py and generator.py at 9e77e2e.
+    The gradient of the batch's mean loss is scaled to an L2 norm of at most ``clip``, and the model
+    takes a step along it. Then the item table gets normal noise. The deviation of this noise is the
+    standard deviation of the entries by which the step changed the table, times sqrt(items /
+    (``pseudo`` * ``batch``)). After that every weight gets Laplace noise of scale ``noise``. In
+    each epoch users are divided into new batches, and neighbouring users (users of a common item)
+    are determined again. Source: const.py, model.py, run.py and generator.py at 9e77e2e.
 
     ``clip``: largest L2 norm of a batch's gradient.
     ``epsilon``: epsilon that the paper claims for one upload.
@@ -88,9 +88,11 @@ class FedPerGnn(RatingGraphSystem):
 
     @property
     def extra_epsilon(self) -> float:
-        """Largest increase of the epsilon of one entry of the item table by the normal noise.
+        """Largest amount by which normal noise increases the epsilon of one entry of the item
+        table.
 
-        The normal noise costs epsilon because its deviation depends on the data.
+        Normal noise is added before the Laplace noise. It costs epsilon because its deviation
+        depends on the data.
         """
         # The deviation of the normal noise is at most t = ``widest`` Laplace scales. Its
         # distribution under one input is that under the other input with N(0, <= t^2) added.
@@ -150,8 +152,8 @@ class FedPerGnn(RatingGraphSystem):
     def make_messages(self, request: UploadRequest) -> Messages:
         """Returns the requested messages, as arrays by name.
 
-        A user's message is that of a whole batch, because the system's senders are batches; the
-        other users of the batch have no ratings.
+        Messages are those of batches, because batches are the system's senders. For each requested
+        user, a batch is simulated in which only this user has ratings.
         """
         profiles, streams = request.profiles, request.streams
         model = self.get_model_arrays(request.broadcast, profiles)

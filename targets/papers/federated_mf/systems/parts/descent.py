@@ -24,12 +24,13 @@ class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
     If a system's ``split`` is "random", items are divided at random in equal shares. If it is
-    "category", there is one party per genre that has items (section 4.3). An item then goes to the
-    smallest of its genres or, without a genre, to the smallest genre of all.
+    "category", there is one party per genre that has items (section 4.3). An item then goes to that
+    of its genres which has the fewest items. An item without a genre goes to the genre with the
+    fewest items of all.
 
     The members of a party are the items that it holds.
 
-    ``is_by_user``: whether the data are divided by users instead; false here.
+    ``is_by_user``: whether the data are divided by users; false, because they are divided by items.
     """
 
     is_by_user: ClassVar[bool] = False
@@ -79,9 +80,10 @@ class ItemSplit:
     def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
-        In the paper this is 1/(m_k tau). ``ratings`` is the party's number of ratings, or an array
-        of such numbers. The mean is taken to be at least one rating, because steps would otherwise
-        be too long.
+        In the paper the factor is 1/(m_k tau), for m_k items of the party and the share tau of all
+        pairs of a user and an item that have a rating. ``ratings`` is the party's number of
+        ratings, or an array of such numbers. The mean is taken to be at least one rating, because
+        steps would otherwise be too long.
         """
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
@@ -353,7 +355,7 @@ def sum_gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientDescent:
-    """Noisy gradient steps on sampled ratings: their settings, and the training by them.
+    """Settings of noisy gradient steps on sampled ratings, and methods that train by these steps.
 
     ``learning_rate``: initial learning rate, which falls over ``n_steps``.
     ``n_steps``: number of steps of the whole training; if infinite, the learning rate is constant.
@@ -363,8 +365,8 @@ class GradientDescent:
         rating or user is drawn independently.
     ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums with respect
         to user and to item embeddings.
-    ``is_langevin``: whether noise is raised to that of Langevin dynamics, if it is smaller. That
-        noise has the variance h r, for steps of length h and the sampling rate r.
+    ``is_langevin``: whether noise is raised to that of Langevin dynamics, if it is smaller.
+        Langevin noise on a step of length h has the variance h r, for the sampling rate r.
     """
 
     learning_rate: float

@@ -93,11 +93,12 @@ class AveragedExchange(party_mf.Exchange):
     def collect_uploads(
         self, mf: PartyMf, parties: list[Party], shared: Floats, number: int
     ) -> Component:
-        """Runs the local steps of every party (equations 4 and 5); returns the parties' uploads.
+        """Runs the local steps of every party; returns the parties' uploads.
 
-        The result has one table of shared embeddings per party; the parties' own tables are updated
-        in place. A step on the own table is multiplied by the party's share of all users or items,
-        or by 0 unless ``trains_own_table``. ``number`` is the index of the round.
+        The steps are those of the paper's equations 4 and 5. The result has one table of shared
+        embeddings per party; the parties' own tables are updated in place. A step on a party's own
+        table is multiplied by the party's share of all users or items; without
+        ``trains_own_table``, it is left out. ``number`` is the index of the round.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
@@ -459,8 +460,9 @@ class DropoutMechanism(Checked):
     def output_shape(self) -> tuple[int, ...]:
         """Shape (n_rounds, 4) of an output: one row [m, r, S, sum of R_i] per round.
 
-        m and r are the numbers of devices that sent the first and the second message, S is the sum
-        of the first messages, and R_i is the second message of an honest device.
+        m and r are the numbers of devices that sent the first and the second message. S is the sum
+        of the first messages. R_i is the second message of device i, and the sum is over honest
+        devices.
         """
         return (self.n_rounds, 4)
 
@@ -514,9 +516,9 @@ class DropoutMechanism(Checked):
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Float64Array:
         """Returns the log-density of outputs, summed over rounds.
 
-        An output has, per round, two numbers of surviving devices and two sums of messages
-        (``output_shape``). The log-density of a round is that of the numbers, plus that of the sums
-        given the numbers.
+        An output has four numbers per round: how many devices sent the first message and how many
+        the second, and the sums of these messages (``output_shape``). The log-density of a round is
+        that of the numbers of devices, plus that of the sums given the numbers of devices.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.tabulate_survivors()
@@ -544,11 +546,12 @@ class DropoutMechanism(Checked):
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Returns a lower bound of delta at ``epsilon``, averaged over the numbers of survivors.
+        """Returns a lower bound of delta at ``epsilon``.
 
-        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, with Phi the
-        normal distribution function. mu is the signal-to-noise ratio of all rounds, given the
-        numbers of survivors.
+        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, with eps =
+        ``epsilon`` and Phi the normal distribution function. mu is the largest size of the device's
+        gradient in standard deviations of the noise, for all rounds together. It depends on how
+        many devices drop out, which is random.
         """
         squares, probability = _sum_mu_squared(self)
         mu = np.sqrt(squares)

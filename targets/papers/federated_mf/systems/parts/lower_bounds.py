@@ -25,20 +25,18 @@ from fedrec_auditor.targets.settings import Checked, Probability, check_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBoundMechanism(Checked):
-    """Lower bound of a system's privacy curve: that of a mechanism, lowered by the runs that
-    deviate.
+    """Lower bound of a system's privacy curve, from a mechanism that most regular runs follow.
 
-    The neighbouring inputs are data with a value, such as a rating, and data without it. In some
-    runs of the system, which the adversary can recognize, its view is meant to follow the
-    mechanism. With a small probability such a run deviates from the mechanism after all.
+    The neighbouring inputs are data with a value, such as a rating, and data without it. Some runs
+    of the system are regular, and the adversary can recognize them. In a regular run the
+    adversary's view is an output of the mechanism, except with a small probability.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows``: probability that a run is one that is meant to follow the mechanism; the same
-        with and without the value.
-    ``p_deviates_present``: largest probability that such a run deviates from the mechanism, for
+    ``p_follows``: probability that a run is regular; the same with and without the value.
+    ``p_deviates_present``: largest probability that a regular run deviates from the mechanism, for
         data with the value.
-    ``p_deviates_absent``: largest probability that such a run deviates from the mechanism, for data
-        without the value.
+    ``p_deviates_absent``: largest probability that a regular run deviates from the mechanism, for
+        data without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
     set S, that of the system is at least

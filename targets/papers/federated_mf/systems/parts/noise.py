@@ -56,23 +56,23 @@ class GradientNoise(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyMf(party_mf.PartyMf):
-    """Base class of systems with noisy gradient steps, each of which the accounting covers.
+    """Base class of systems with noisy gradient steps, whose accounting covers every noisy step.
 
     ``unit``: unit of the claimed epsilon, "rating" or "user".
     ``trim``: theta, maximum number of ratings of a user; further ratings are left out. Not used if
         the unit is the rating.
     ``delta``: delta of the claim; the paper prints none.
     ``density``: public guess of tau, the share of all pairs of a user and an item that have a
-        rating; used in the repaired version.
-    ``as_published``: whether ratings are sampled as printed; otherwise in the repaired version.
+        rating; not used if ``as_published``.
+    ``as_published``: whether ratings are sampled as printed; otherwise as in the repair below.
     ``is_single_party``: whether the system is central, with a single party.
 
     As printed, a fixed number of rows (users) is sampled, and the gradient sum is divided by the
     party's own number of ratings. Sampling rows does not amplify privacy for one rating, because
     the user's other ratings show whether the row was sampled. With a fixed number of rows, an added
-    user takes another user's place, which the moments accountant does not consider. In the repaired
-    version every unit (each rating, or each user) is sampled independently, as that accountant
-    assumes, and the divisor follows from ``density``.
+    user takes another user's place, which the moments accountant does not consider. The repair
+    (``as_published`` false) samples every unit (each rating, or each user) independently, as the
+    moments accountant assumes, and derives the divisor from ``density``.
 
     Subclasses have a ``noise_multiplier`` z, the deviation of the noise divided by the sensitivity,
     or a ``clip`` C, the largest norm of a gradient.
@@ -102,7 +102,7 @@ class NoisyMf(party_mf.PartyMf):
     def make_noise(self, n_users: int, with_users: bool = True) -> GradientNoise:
         """Returns the noise on the gradient sums of a party of ``n_users`` users.
 
-        ``with_users``: whether steps move user and item embeddings, instead of items alone.
+        ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
         """
 
     @property
@@ -132,7 +132,7 @@ class NoisyMf(party_mf.PartyMf):
     def make_descent(self, n_users: int, with_users: bool = True) -> GradientDescent:
         """Returns the gradient steps of a party of ``n_users`` users, with clipping and noise.
 
-        ``with_users``: whether the steps move user and item embeddings, instead of items alone.
+        ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
         """
         noise = self.make_noise(n_users, with_users)
         return replace(
@@ -275,8 +275,8 @@ class ItemNoise(GradientNoise):
 
         ``z``: noise multiplier.
         ``moves``: whether noisy steps update user embeddings. Ignored if ratings are sampled
-            independently (the repair): user embeddings then keep their random initial values until
-            the last stage.
+            independently, as in the repaired version: user embeddings then keep their random
+            initial values until all noisy steps are done.
 
         Delta is the sensitivity of section 5.2: 2 R^(3/2) per rating, for the largest rating R, and
         theta times that per user of at most theta ratings.

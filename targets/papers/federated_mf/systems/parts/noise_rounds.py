@@ -18,12 +18,11 @@ _TAIL = 9.0  # bound on the draws of ``draw_normals``, in standard deviations
 
 @dataclass(frozen=True, slots=True)
 class NoiseAdder:
-    """Randomizer that makes a device's first message of a round: it adds normal noise to the
-    gradient.
+    """Randomizer of a device's first message of a round, which is its gradient plus normal noise.
 
     ``noise_sigma``: standard deviation of the noise on every entry.
-    ``item_table_offset``: position in the flattened item table at which the messages begin; one
-        number, or one per client.
+    ``item_table_offset``: number of entries at the start of the flattened item table that the
+        messages leave out; one number, or one per client.
     """
 
     noise_sigma: float
@@ -132,7 +131,10 @@ class NoiseReplacer:
 def sum_messages(
     first: RandomizedMessages, first_users: Ints, second: RandomizedMessages, second_users: Ints
 ) -> NDArray[np.float64]:
-    """Returns the sum of all messages of a round, without drawing the noise that cancels out.
+    """Returns the sum of all messages of a round, without drawing noise that cancels out.
+
+    A device's first message is its gradient plus noise; its second message removes this noise and
+    adds new noise.
 
     ``first``, ``first_users``: first messages that arrived, and the indices of their senders.
     ``second``, ``second_users``: second messages that arrived, and the indices of their senders.

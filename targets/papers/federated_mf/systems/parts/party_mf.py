@@ -46,7 +46,7 @@ class Party:
     ``rng``: the party's random generator.
     ``member_share``: the party's share of all users (horizontal) or items (vertical).
     ``step_scale``: factor on the learning rate: one over the mean number of trimmed ratings per
-        user, 1/(m tau) in the paper.
+        user. In the paper this is 1/(m tau), with m items of which a user rated the share tau.
     """
 
     member_ids: Ints
@@ -221,7 +221,7 @@ class PartyMf(System):
 
         By default the steps have neither noise nor clipping.
 
-        ``with_users``: whether the steps move user and item embeddings, instead of items alone.
+        ``with_users``: whether the steps move user embeddings too, not item embeddings alone.
         """
         return GradientDescent(
             learning_rate=self.learning_rate,
@@ -234,9 +234,9 @@ class PartyMf(System):
         """Returns the factor on a party's steps: one over the mean number of ratings per user.
 
         ``n_users``, ``n_items``: numbers of users and items of the party.
-        ``ratings``: the party's own number of ratings, or an array of such numbers. They are not
-            used if the sampling has a public ``guessed_rated_share``, from which the mean is then
-            computed.
+        ``ratings``: number of ratings of the party, or an array of such numbers. Not used if
+            ``sampling.guessed_rated_share`` is set: this public guess of the share of items that a
+            user rated then gives the mean.
         """
         if self.sampling.guessed_rated_share is None:
             return self.division.get_step_scale(n_users, ratings)

@@ -273,8 +273,9 @@ def predict_ratings(interactions: Interactions, items: Floats, bound: float, ste
 def fit_neighbouring_users(
     bound: float, factors: int, n_fit_steps: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns a user's fitted embedding with one more rating and without it; the two directions
-    differ.
+    """Returns a user's embeddings, fitted with one additional rating and without it.
+
+    The two embeddings have different directions.
 
     ``bound``: the largest rating; all ratings have this value.
     ``factors``: number of entries of an embedding.
@@ -282,9 +283,9 @@ def fit_neighbouring_users(
     ``count``: number of the user's other ratings.
 
     The embedding is fitted to initial item embeddings that a malicious server chooses. Those of the
-    ``count`` items are short and have only entry 1; that of the additional item is long and has
-    only entry 0. With the additional rating, the user embedding is pulled towards entry 0; without
-    it, the user embedding is turned to entry 1.
+    ``count`` items are short and nonzero in entry 1 alone; that of the additional item is long and
+    nonzero in entry 0 alone. With the additional rating, the user embedding is pulled towards entry
+    0; without it, the user embedding is turned to entry 1.
     """
     first = np.zeros((count + 1, factors))
     first[:count, 1] = SHORT_EMBEDDING_NORM * math.sqrt(bound) / count
