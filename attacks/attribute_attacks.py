@@ -50,7 +50,7 @@ class AttributeKnn(SupervisedAttack):
 
         The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
         """
-        _, far = problem.gram_blocks.compute_distances()
+        _, far = problem.gram_blocks.compute_squared_distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.n_classes)[problem.class_codes[nearest]].mean(axis=1)
         return ClassGuess(votes.argmax(axis=1), votes)
@@ -202,7 +202,7 @@ class AttributeSvc(SupervisedAttack):
         products = problem.gram_blocks
         spread = products.width * products.variance
         gamma = 1.0 / spread if spread > 0 else 1.0
-        near, far = products.compute_distances()
+        near, far = products.compute_squared_distances()
         machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")
         machine.fit(np.exp(-gamma * near), problem.class_codes)
         kernel = np.exp(-gamma * far)
@@ -237,7 +237,7 @@ class AttributeTree(SupervisedAttack):
         from sklearn.tree import DecisionTreeClassifier
 
         assert table is None or isinstance(table, np.ndarray)
-        known, others = problem.make_input_rows(table)
+        known, others = problem.make_train_and_test_rows(table)
         tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.class_codes)
         shares = tree.predict_proba(others)
         return ClassGuess(shares.argmax(axis=1), shares)

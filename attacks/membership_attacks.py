@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, MemberScores
 from fedrec_auditor.attacks.parts import profile_fit, reading
-from fedrec_auditor.attacks.parts.reading import read_calibrated
+from fedrec_auditor.attacks.parts.reading import read_calibrated_evidence
 from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, compute_sender_probs
 from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, compute_posterior, fit_prior
 from fedrec_auditor.targets.transcript import View
@@ -74,7 +74,7 @@ class InteractionMembership:
             odds = odds.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
             ratio = odds - fit_prior(evidence)[0][pairs[:, 1]]
         else:
-            evidence = read_calibrated(view, users)
+            evidence = read_calibrated_evidence(view, users)
             assert evidence.log_ratio is not None
             ratio = evidence.log_ratio[rows, pairs[:, 1]].astype(np.float64)
         known = background.prior_log_odds

@@ -42,12 +42,12 @@ class Payload(StrEnum):
     BITS = "bits"  # one bit per item, randomized or not
     RATINGS = "ratings"  # one rating per item
     ITEMS = "items"  # a list of item positions in the catalogue, padded with -1
-    CODES = "codes"  # a list of codes that stand for items, padded with -1
+    ITEM_CODES = "codes"  # a list of codes that stand for items, padded with -1
     VECTOR = "vector"  # the sender's own state between rounds, such as a user vector
 
 
 # Kinds of messages that are lists. The order of a list's entries may reveal something.
-LIST_KINDS = (Payload.ITEMS, Payload.CODES)
+LIST_KINDS = (Payload.ITEMS, Payload.ITEM_CODES)
 # Kinds of messages that describe the sender's data, about which each round may reveal more.
 USER_DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
 # Value that fills the empty places at the end of a list.

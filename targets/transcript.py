@@ -91,7 +91,7 @@ class DeviceCode(Protocol):
     """
 
     @property
-    def call_seconds(self) -> float:
+    def seconds_per_message(self) -> float:
         """Estimated time in seconds to compute the message of one client; 0 if negligible."""
         ...
 
@@ -311,7 +311,7 @@ class RoundView:
     uploads: Uploads | None = None
     shuffled: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
-    sum_senders: Ints | None = None
+    senders_in_sum: Ints | None = None
     cleartext: Uploads | None = None
 
     def __post_init__(self) -> None:
@@ -500,7 +500,7 @@ class Transcript:
     max_vantage: Vantage = Vantage.SERVER
 
     @property
-    def has_clear_data(self) -> bool:
+    def has_cleartext_user_data(self) -> bool:
         """Whether clients send user data, such as ratings, in the clear and linked to senders."""
         return any(r.cleartext is not None and bool(_select_data(r.cleartext)) for r in self.rounds)
 

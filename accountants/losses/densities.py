@@ -85,7 +85,7 @@ class ExpTerm:
     high: float
     anchor: float
     log_max: float
-    mean_or_rate: float = 0.0
+    normal_mean_or_exp_rate: float = 0.0
     curvature: float = 0.0
     step: float = 0.0
 
@@ -125,7 +125,7 @@ class ExpTerm:
         """Slope of the logarithm of the term at ``anchor``, the point at which the term is
         largest.
         """
-        value = self.mean_or_rate
+        value = self.normal_mean_or_exp_rate
         return (value - self.anchor) * self.curvature if self.curvature else value
 
     def compute_log(self, y: Floats) -> Floats:
@@ -136,7 +136,7 @@ class ExpTerm:
         away = y - self.anchor
         return self.log_max + self.slope * away - self.curvature / 2.0 * away * away
 
-    def find_lattice_points(self, y: Floats) -> tuple[Floats, Floats]:
+    def snap_to_lattice(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
         units of the lattice step.
         """
@@ -149,7 +149,7 @@ class ExpTerm:
         """The pair (centre, curvature). Terms for which it is equal differ only by a constant
         factor.
         """
-        return self.mean_or_rate, self.curvature
+        return self.normal_mean_or_exp_rate, self.curvature
 
 
 def compute_log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
@@ -246,7 +246,7 @@ class Mixture:
             mass = np.where(near, masses[nearest], mass)
         for term in map(ExpTerm.from_part, self.pieces):
             if term.step:
-                place, off = term.find_lattice_points(y)
+                place, off = term.snap_to_lattice(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
                 mass = np.where(on, np.logaddexp(mass, term.compute_log(place)), mass)

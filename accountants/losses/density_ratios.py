@@ -61,8 +61,8 @@ class DistinguishingEvent(NamedTuple):
 
     low: float
     high: float
-    log_p: float
-    log_q: float
+    log_prob_p: float
+    log_prob_q: float
     max_log_ratio: float
 
 
@@ -77,8 +77,8 @@ class DivergenceRange(NamedTuple):
 
     lower: float
     upper: float
-    mass_p: float
-    mass_q: float
+    event_prob_p: float
+    event_prob_q: float
 
 
 def bound_log_ratio(p: Mixture, q: Mixture) -> Enclosure:

@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.events import dp, leaves
 from fedrec_auditor.accountants.statements import check_delta
 
 # Event classes that ``ThreePointLoss`` supports.
-THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
+THREE_POINT_LOSS_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 # Event classes that have a pure epsilon, without any composition.
-PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
+PURE_EVENTS = (*THREE_POINT_LOSS_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
 # Different pure epsilons above 0 in ascending order, each with its number of uses.
 EpsilonCounts = tuple[tuple[float, int], ...]
 
@@ -46,16 +46,16 @@ class ThreePointLoss:
     # H(1/a) of the divergence H mirrors this. Composing each direction separately and taking the
     # larger result would not cover a composition of bits flipped in different directions.
 
-    p_own: float
-    p_other: float
+    own_output_prob: float
+    other_output_prob: float
 
     @classmethod
     def from_event(cls, event: dp.DpEvent) -> ThreePointLoss:
         """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
         a pure epsilon. Raises InputError for any other event.
         """
-        if not isinstance(event, THREE_POINT_EVENTS):
-            kinds = " or ".join(kind.__name__ for kind in THREE_POINT_EVENTS)
+        if not isinstance(event, THREE_POINT_LOSS_EVENTS):
+            kinds = " or ".join(kind.__name__ for kind in THREE_POINT_LOSS_EVENTS)
             raise InputError(f"Expected {kinds}, got {event}. Give an event of such a class.")
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
@@ -77,14 +77,14 @@ class ThreePointLoss:
         """The largest privacy loss L, which is the pure epsilon of one use; 0 if no output is
         informative.
         """
-        if self.p_own == self.p_other:
+        if self.own_output_prob == self.other_output_prob:
             return 0.0
-        return math.log(self.p_own) - math.log(self.p_other) if self.p_other > 0 else math.inf
+        return math.log(self.own_output_prob) - math.log(self.other_output_prob) if self.other_output_prob > 0 else math.inf
 
     @property
     def p_uninformative(self) -> float:
         """Probability of an output with privacy loss 0, which is the same under either input."""
-        return max(0.0, 1.0 - self.p_own - self.p_other)
+        return max(0.0, 1.0 - self.own_output_prob - self.other_output_prob)
 
 
 def get_pure_epsilon(leaf: dp.DpEvent) -> float:
@@ -176,7 +176,7 @@ def _explain_leaf(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0)
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
         pair = ThreePointLoss.from_event(leaf)
-        revealed = _reveal_probability(pair.p_own, rate, count)
+        revealed = _reveal_probability(pair.own_output_prob, rate, count)
         if math.isinf(pair.max_loss) and revealed > delta:
             return (
                 f"With probability {revealed:.4g}, above delta, an output occurs that is possible "

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.losses.divergences import (
     compute_log_ratios,
     find_worst_event,
 )
-from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, Pair
+from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, DominatingPair
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 
 ROUNDING_ERROR = 2.0**-46
@@ -234,7 +234,7 @@ def make_exact_bound(
     )
 
 
-def make_loss_pair(log_p: Array, log_q: Array) -> Pair:
+def make_loss_pair(log_p: Array, log_q: Array) -> DominatingPair:
     """Builds the pair of distributions of one use of a mechanism from the log-probabilities of its
     outputs under two inputs, (outputs,).
 

@@ -124,7 +124,7 @@ class GramBlocks:
         mean_square = float(np.trace(self.known_gram)) / entries
         return max(0.0, mean_square - (self.entry_sum / entries) ** 2)
 
-    def compute_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def compute_squared_distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns squared distances of rows to the rows of users with known class, as two arrays.
 
         The first array is for users with known class (k, k), the second for all others (m, k).
@@ -175,7 +175,7 @@ _Writer = Callable[[Floats32, NDArray[Any]], NDArray[np.intp]]
 _Part = tuple[int, _Writer]
 
 
-def get_max_table_size(users: int) -> tuple[int, int]:
+def get_max_entries_and_rows(users: int) -> tuple[int, int]:
     """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
     If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. This saves
@@ -437,7 +437,7 @@ def _size(view: View, name: str) -> int:
 def _choose_users(view: View, width: int) -> NDArray[np.integer[Any]]:
     """Returns the users of the input tables, ascending: all senders, or the last that fit."""
     users = uploads.find_senders(view)
-    numbers, most = get_max_table_size(view.public.n_users)
+    numbers, most = get_max_entries_and_rows(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
     if len(users) <= remaining:
         return users

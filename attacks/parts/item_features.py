@@ -58,9 +58,9 @@ class ItemMarks:
 
     codes: NDArray[Any]
     positions: NDArray[np.intp] | None
-    values_without_mark: NDArray[Any]
-    weights_by_half: tuple[Floats32, Floats32]
-    signatures: NDArray[Any] | None
+    unmarked_message_values: NDArray[Any]
+    weights_by_message_half: tuple[Floats32, Floats32]
+    minhash_signatures: NDArray[Any] | None
 
     @classmethod
     def fit(
@@ -106,8 +106,8 @@ class ItemMarks:
         if self.positions is None:
             present = _flag_codes(messages, self.codes)
         else:
-            present = (messages[:, self.positions] != self.values_without_mark).astype(np.float32)
-        return present @ self.weights_by_half[0], present @ self.weights_by_half[1]
+            present = (messages[:, self.positions] != self.unmarked_message_values).astype(np.float32)
+        return present @ self.weights_by_message_half[0], present @ self.weights_by_message_half[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
         """Counts the positions at which a message equals each item's signature, (n, M).
@@ -115,10 +115,10 @@ class ItemMarks:
         The signature of an item is the message of a device with this item only. The result is None
         if there are no signatures.
         """
-        if self.signatures is None:
+        if self.minhash_signatures is None:
             return None
-        count = np.zeros((len(messages), len(self.signatures)), np.float32)
-        for sent_column, signature_column in zip(messages.T, self.signatures.T, strict=True):
+        count = np.zeros((len(messages), len(self.minhash_signatures)), np.float32)
+        for sent_column, signature_column in zip(messages.T, self.minhash_signatures.T, strict=True):
             count += sent_column[:, None] == signature_column
         return count
 

@@ -15,7 +15,7 @@ from scipy import linalg, sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted
+from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted_histories
 from fedrec_auditor.targets.transcript import Component, Payload, RoundView, View
 
 # Fit of models to whole profiles, which reveals whether a known user was in the training.
@@ -155,7 +155,7 @@ def can_infer_participation(view: View, n_profiles: int = 1) -> bool:
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
         return False
-    seconds = n_profiles * public.device_code.call_seconds
+    seconds = n_profiles * public.device_code.seconds_per_message
     if n_profiles > MAX_PROFILES or seconds > MAX_EMULATION_SECONDS:
         return False
     if _MEMO not in view.cache:
@@ -177,7 +177,7 @@ def _is_exact(view: View) -> bool:
         return [_emulate(view, place, histories, seed) for seed in (1, 2)]
 
     try:
-        taken, (one, two), _ = run_on_accepted(met, twice, 1)
+        taken, (one, two), _ = run_on_accepted_histories(met, twice, 1)
     except InputError:
         return False
     every = np.arange(len(taken))

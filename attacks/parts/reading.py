@@ -163,7 +163,7 @@ class Calibration(NamedTuple):
     """
 
     ratio_factor: float
-    activity_factor: float
+    activity_log_odds_factor: float
     saturation: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
@@ -177,7 +177,7 @@ _NOTHING = Calibration(0.0, 0.0, 0.0)
 _DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
 
 
-def read_calibrated(view: View, users: NDArray[np.int64]) -> Evidence:
+def read_calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     """Returns the log-likelihood ratios of users' interactions, weakened where overconfident.
 
     view: messages and public parameters that the adversary sees
@@ -298,15 +298,15 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
     read = uploads.select_rounds(view, uploads.list_linked_components(view)[0])
     odds, rng = uploads.get_item_log_odds(view), np.random.default_rng(0)
     of_data = all(part.kind in USER_DATA_KINDS for _, _, part in read)
-    rounds = [seen for seen, _, _ in read] if of_data else shadow_reader.choose_rounds(view)
-    if MIN_SHADOWS * len(rounds) * client.call_seconds > shadow_reader.MAX_SHADOW_SECONDS:
+    rounds = [seen for seen, _, _ in read] if of_data else shadow_reader.choose_compared_rounds(view)
+    if MIN_SHADOWS * len(rounds) * client.seconds_per_message > shadow_reader.MAX_SHADOW_SECONDS:
         return IDENTITY_CALIBRATION
     items = fit_prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
     drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.n_items_range, rng)
     known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
-        taken, sent, _ = shadow_reader.run_on_accepted(
+        taken, sent, _ = shadow_reader.run_on_accepted_histories(
             drawn, lambda some: [client(drawn[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
@@ -331,7 +331,7 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     finite = np.isfinite(ratio)
     weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
-    activity = by.activity_factor * activity
+    activity = by.activity_log_odds_factor * activity
     return replace(evidence, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)
 
 

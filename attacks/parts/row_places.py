@@ -57,7 +57,7 @@ class RowPositions:
     senders: NDArray[np.int64]
     positions: NDArray[np.float32]
     has_common_direction: bool
-    is_common_part_larger: bool
+    is_common_part_dominant: bool
     is_sign_known: bool
 
     def select(self, users: NDArray[np.int64]) -> RowPositions:
@@ -495,7 +495,7 @@ def score_row_order(evidence: Floats, truth: csr_array, order: Ints) -> float:
     return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
 
 
-def check_uniform_support(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
+def check_items_support_order(evidence: Floats, truth: csr_array, order: Ints) -> tuple[bool, float]:
     """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
     evidence: score of an interaction of each user with each row's item (n, R)

@@ -75,7 +75,7 @@ def get_macro_auc(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDAr
     return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
-def get_auc_influences(
+def get_aucs_and_influences(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
     """Returns for each class its area under the ROC curve, and each user's influence on it (n,).
@@ -193,7 +193,7 @@ class AttributeProblem:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
 
-    def make_input_rows(
+    def make_train_and_test_rows(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """Returns the input rows of users with known class (k, d), and of users to guess (m, d).

@@ -163,7 +163,7 @@ def find_senders(view: View) -> NDArray[np.integer[Any]]:
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
-def find_subjects(view: View) -> NDArray[np.integer[Any]]:
+def find_attackable_users(view: View) -> NDArray[np.integer[Any]]:
     """Returns the indices of the users about whom an attack can infer something.
 
     If the adversary's view links messages to users, these are the senders. Otherwise they are the
@@ -185,7 +185,7 @@ def _list_groups(view: View) -> list[NDArray[np.integer[Any]]]:
     """Returns the participants of each sum of messages; empty if the senders are silos."""
     if view.public.n_silos is not None:
         return []
-    return [seen.sum_senders for seen in view.rounds if seen.sum_senders is not None]
+    return [seen.senders_in_sum for seen in view.rounds if seen.senders_in_sum is not None]
 
 
 def make_refusal(view: View, needed: str) -> str:
@@ -540,7 +540,7 @@ def _sort_parts(parts: Mapping[str, _Part]) -> list[_Part]:
 def _list_changes(seen: RoundView, table: Floats) -> list[Floats]:
     """Returns the changes of the item table in a round: one per linked sender, or their sum."""
     if seen.aggregate is not None:
-        senders = seen.sum_senders
+        senders = seen.senders_in_sum
         return _find_sum_change(seen.aggregate, table, 0 if senders is None else len(senders))
     parts = seen.shuffled if seen.uploads is None else seen.uploads.components
     for part in _sort_parts(parts or {}):

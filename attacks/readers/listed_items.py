@@ -123,7 +123,7 @@ def _list_names(view: View) -> list[str]:
     kinds = {name: uploads.get_last_messages(view, name).kind for name in names}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None
-    for wanted, able in ((Payload.ITEMS, True), (Payload.CODES, known or guessed)):
+    for wanted, able in ((Payload.ITEMS, True), (Payload.ITEM_CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
         lists = [name for name in lists if len(uploads.get_last_messages(view, name).shape) == 1]
         if able and lists:

@@ -185,8 +185,8 @@ class ParticipationReader(MessageReader):
         groups, sums = [], []
         for seen in view.rounds:
             for _, sources in uploads.iter_table_changes(view, only=seen):
-                assert seen.sum_senders is not None
-                groups.append(np.isin(users, seen.sum_senders))
+                assert seen.senders_in_sum is not None
+                groups.append(np.isin(users, seen.senders_in_sum))
                 sums.append(sources[0])
         there, moves = np.array(groups, dtype=np.float64), np.array(sums)
         sizes = np.abs(moves).max(axis=2)

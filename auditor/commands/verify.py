@@ -179,10 +179,10 @@ def _verify_target(
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # warnings of the callable, because errors are one line
     from fedrec_auditor.auditor.verification import verify_ldp
-    from fedrec_auditor.targets.wrapped.client import convert_errors
+    from fedrec_auditor.targets.wrapped.client import convert_to_input_error
 
     folders = tempfile.TemporaryDirectory(prefix="auditor-")
-    with folders as folder, convert_errors(target):
+    with folders as folder, convert_to_input_error(target):
         # Hypothesis writes files, which must not be in the user's working directory.
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
         tested = load_mechanism(target, settings)

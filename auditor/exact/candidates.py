@@ -306,7 +306,7 @@ _MAX_INTEGER = 2.0**62
 # Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
 # Text on the probability of the outputs that a list of "all outputs" may lack.
-RARE_TEXT = f" but for {_WHOLE:g} of probability"
+MISSING_PROB_TEXT = f" but for {_WHOLE:g} of probability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,7 +377,7 @@ class CandidateOutputs:
         return replace(found, all_outputs=every)
 
     def __str__(self) -> str:
-        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{RARE_TEXT}"
+        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{MISSING_PROB_TEXT}"
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -257,7 +257,7 @@ def _search_all(
         witness = pick_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.is_user_given else "inputs"
     source = (
-        f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.RARE_TEXT}"
+        f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.MISSING_PROB_TEXT}"
     )
     return replace(best, source=source, witness=witness, tight=inputs.is_complete)
 

@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts.uploads import find_senders
 from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
-    GAIN_METRIC,
+    MACRO_F1_GAIN_METRIC,
     MACRO_F1,
     NOT_GUESSED_CODE,
     Guesses,
@@ -134,7 +134,7 @@ def get_max_attack_bytes(n_users: int, n_numbers: int) -> float:
     one at a time, with one row per user. In memory are one table, a copy of its rows of users whose
     class is known, and the inner products of the rows of each table.
     """
-    numbers, max_users = inputs.get_max_table_size(n_users)
+    numbers, max_users = inputs.get_max_entries_and_rows(n_users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, n_users * n_numbers)
     return size + (4.0 * _N_TABLES + 12.0) * min(n_users, max_users) ** 2
 
@@ -387,7 +387,7 @@ def _make_gain_row(
         figures.pop(MACRO_F1),
         means,
         note,
-        gain=figures.pop(GAIN_METRIC),
+        gain=figures.pop(MACRO_F1_GAIN_METRIC),
         from_interactions=from_interactions,
         further=figures,
     )

@@ -52,7 +52,7 @@ _MARGIN = 1.1, 0.05  # largest bound for one removal: this factor times the clai
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemovalEstimator(estimators_base.Estimator):
+class UserRemovalEstimator(estimators_base.Estimator):
     """Lower bounds for removing one user, derived by group privacy from bounds for removing two
     users.
 
@@ -454,7 +454,7 @@ class GameSetup:
         by_scope = self.deltas_by_scope.items()
         return [(scope, delta) for scope, deltas in by_scope for delta in deltas]
 
-    def split_tested_claims(
+    def get_tested_and_other_claims(
         self, scope: Scope, delta: float
     ) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """Returns the claims that a lower bound tests, and further claims that are reported only if
@@ -643,11 +643,11 @@ class CanaryGame(ABC):
         the measured bound, the proofs of the ``accountants``, and an exact bound if the client's
         code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
-        claims, wider = setup.split_tested_claims(scope, delta)
+        claims, wider = setup.get_tested_and_other_claims(scope, delta)
         if setup.has_two_user_removals:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = RemovalEstimator(estimator=estimator, max_claimed=claimed)
+            estimator = UserRemovalEstimator(estimator=estimator, max_claimed=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
         once = not (self.is_parallel or len(setup.scope_deltas) > 1 or is_external(setup.target))
         draws = RunSampler(

@@ -181,7 +181,7 @@ def get_first_broadcast(transcript: Transcript) -> Broadcast | None:
     return transcript.rounds[0].broadcast if transcript.rounds else None
 
 
-def find_best_canary(
+def find_canary_and_broadcast(
     target: Target,
     population: Interactions,
     scope: Scope,
@@ -331,7 +331,7 @@ class CrowdGame(CanaryGame):
         halved = any(can_absent_user_send(target, population, scope, s, rng) for s in sent.values())
         if halved:
             scope = replace(scope, adjacency=Adjacency.REPLACE)
-        choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
+        choice = find_canary_and_broadcast(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
             return Skip(scopes=tuple(scopes), reason=canary_game.NO_CHANGE_TEXT)
         canary, number, left_out = choice

@@ -120,9 +120,9 @@ class Trial:
     view: View
     interactions: Interactions
     user_vectors: Floats | None = None
-    half_trainings: HalfTrainings | None = None
+    trainings_on_user_halves: HalfTrainings | None = None
     is_quick: bool
-    is_per_user: bool = False
+    is_reported_per_user: bool = False
     attributes: tuple[str, ...] | None = None
     confidence: float
     rng: np.random.Generator
@@ -315,7 +315,7 @@ def summarize_users(
         },
         sure=make_further_figure(game.estimate_share(success >= MIN_EXPOSED_USER_SUCCESS)),
         groups=groups,
-        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_per_user else (),
+        each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.is_reported_per_user else (),
     )
 
 

@@ -169,12 +169,12 @@ class _PairTrial:
         self.noise = {
             name: np.mean([each[name].message_variance for each in readings], axis=0)
             for name, first in (readings[0] if readings else {}).items()
-            if first.squared_mean_distance is None
+            if first.squared_distance_of_means is None
         }
 
     def measure(self, readings: reading.StatisticsMap) -> float:
         noise = self.noise
-        far = math.hypot(*(each.compute_distance(noise.get(n)) for n, each in readings.items()))
+        far = math.hypot(*(each.compute_world_distance(noise.get(n)) for n, each in readings.items()))
         return far if math.isfinite(far) else 0.0
 
     def __call__(self, canary: CanarySet, broadcast: Broadcast | None) -> float:

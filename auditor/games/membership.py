@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, MemberScores
 from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_infer_participation
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_subjects
+from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, find_attackable_users
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Trial, make_further_figure, summarize_users
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
@@ -55,7 +55,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
             return (game.make_skipped_row(game.unlinked_view_refusal),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
-    among = find_subjects(game.view)
+    among = find_attackable_users(game.view)
     pairs, members = draw_candidates(interactions, among, game.max_users, game.rng)
     if known_items is not None:
         is_known = np.asarray(known_items[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
@@ -109,7 +109,7 @@ def _make_rows(
     ``pairs``: number of candidates.
     """
     figures = [("AUC", curve.auc, curve.auc_gain, 0.5, curve.baseline_auc)] + [
-        (f"TPR at FPR {fpr:.2g}", curve.tpr[fpr], curve.tpr_gain[fpr], fpr, curve.baseline_tpr[fpr])
+        (f"TPR at FPR {fpr:.2g}", curve.tpr[fpr], curve.tpr_gain_by_fpr[fpr], fpr, curve.baseline_tpr[fpr])
         for fpr in fprs
     ]
     area, *others = (
@@ -232,9 +232,9 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     The result is empty if the attack cannot read the messages, or if there are no trainings on
     halves of the users.
     """
-    if game.attack.refusal(game.view) or game.half_trainings is None:
+    if game.attack.refusal(game.view) or game.trainings_on_user_halves is None:
         return ()
-    halves, client = game.half_trainings, game.view.public.device_code
+    halves, client = game.trainings_on_user_halves, game.view.public.device_code
     views = tuple(
         replace(view, public=replace(view.public, device_code=client))
         for view in halves.views[game.view.vantage]

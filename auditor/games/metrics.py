@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
-from fedrec_auditor.attacks.parts.supervised import get_auc_influences, get_class_f1, get_macro_f1
+from fedrec_auditor.attacks.parts.supervised import get_aucs_and_influences, get_class_f1, get_macro_f1
 from fedrec_auditor.attacks.parts.uploads import divide_or_zero
 from fedrec_auditor.targets.compiled import jit_compile
 
@@ -132,7 +132,7 @@ class Roc:
     baseline_auc: float
     baseline_tpr: Mapping[float, float]
     auc_gain: Estimate
-    tpr_gain: Mapping[float, Estimate]
+    tpr_gain_by_fpr: Mapping[float, Estimate]
 
 
 def get_auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
@@ -227,7 +227,7 @@ def make_roc(
         baseline_auc=float(below[0]),
         baseline_tpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
         auc_gain=gains[0],
-        tpr_gain=dict(zip(resolved, gains[1:], strict=True)),
+        tpr_gain_by_fpr=dict(zip(resolved, gains[1:], strict=True)),
     )
 
 
@@ -440,7 +440,7 @@ def _fill_rocs(
 # Class code that stands for: the adversary knows the user's class, so that it is not guessed.
 NOT_GUESSED_CODE = -1
 MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
-GAIN_METRIC = "gain"
+MACRO_F1_GAIN_METRIC = "gain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -551,7 +551,7 @@ def estimate_metrics(
             below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
             gain = float(gained.mean())
-            out[GAIN_METRIC] = _join_intervals(gain, drawn, gained, subjects, confidence, -1.0)
+            out[MACRO_F1_GAIN_METRIC] = _join_intervals(gain, drawn, gained, subjects, confidence, -1.0)
     if guess.scores is not None:
         out[AUC] = _estimate_auc(guess, subjects, confidence)
     return out
@@ -630,7 +630,7 @@ def _estimate_auc(guesses: Guesses, subjects: int, confidence: float) -> Estimat
     areas = np.full(len(guesses.class_guesses), 0.5)
     for draw, guessed in enumerate(guesses.class_guesses):
         unknown = np.flatnonzero(guessed != NOT_GUESSED_CODE)
-        placed = get_auc_influences(guesses.true_classes[unknown], guesses.scores[draw][unknown])
+        placed = get_aucs_and_influences(guesses.true_classes[unknown], guesses.scores[draw][unknown])
         if not placed:
             continue
         areas[draw] = np.mean([area for area, _ in placed])

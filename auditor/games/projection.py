@@ -237,7 +237,7 @@ def compute_features(
     if view.vantage is Vantage.AGGREGATE:
         sums, clear = [], []
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
-            count = 0 if seen.sum_senders is None else len(seen.sum_senders)
+            count = 0 if seen.senders_in_sum is None else len(seen.senders_in_sum)
             moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_compute_ratios(moved, expected.world_gap, expected.message_sum))
             if seen.cleartext is not None:

@@ -100,16 +100,16 @@ class MessageStats:
     ``squared_other_distance``: squared distance due to squares, zeros and rows.
     """
 
-    subtracted_value: Array
+    subtracted_model: Array
     mean_of_worlds: Array
-    mean_difference: Array
+    world_mean_difference: Array
     difference_variance: Array
     message_variance: Array
-    value_weight: Array
+    message_value_weight: Array
     squared_deviation_weight: Array
     exact_zero_weight: Array
     sent_row_weight: Array
-    squared_mean_distance: float | None
+    squared_distance_of_means: float | None
     squared_other_distance: float
 
     @classmethod
@@ -182,17 +182,17 @@ class MessageStats:
             squared_other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
         )
 
-    def compute_distance(self, variance: Array | None = None) -> float:
+    def compute_world_distance(self, variance: Array | None = None) -> float:
         """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
         within a world.
 
         ``variance``: variance of the noise per entry, which replaces the measured variance; None to
             keep the measured variance.
         """
-        means = self.squared_mean_distance
+        means = self.squared_distance_of_means
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
-            squares = self.mean_difference**2 - self.difference_variance
+            squares = self.world_mean_difference**2 - self.difference_variance
             means = max(0.0, float(np.sum(squares / within)))
         return math.sqrt(means + self.squared_other_distance)
 
@@ -204,8 +204,8 @@ class MessageStats:
         compared. Messages that are stored before noise is added are compared in this form.
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
-        random = self.squared_mean_distance is not None and varies
-        return bool(self.mean_difference.any()) or self.squared_other_distance > 0.0 or random
+        random = self.squared_distance_of_means is not None and varies
+        return bool(self.world_mean_difference.any()) or self.squared_other_distance > 0.0 or random
 
     def compute_features(self, part: Component, along: Array) -> Array:
         """Computes nine numbers per message (n, 9), from which a decision rule infers the world
@@ -232,18 +232,18 @@ class MessageStats:
         """
         out = np.empty((len(part), 9))
         step = _choose_step(part)
-        differ = np.flatnonzero(self.mean_difference)
-        difference = self.mean_difference[differ]
+        differ = np.flatnonzero(self.world_mean_difference)
+        difference = self.world_mean_difference[differ]
         half = np.abs(difference) / 2
         signs = np.sign(difference) / np.sqrt(self.message_variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
-            x, sent = _read_changes(part, block, self.subtracted_value), _flag_sent(part, block)
+            x, sent = _read_changes(part, block, self.subtracted_model), _flag_sent(part, block)
             moved = (x - self.mean_of_worlds) ** 2
             columns = out[at : at + len(block)]
             columns[:, 0] = x @ along
             columns[:, 1] = np.clip(x[:, differ] - self.mean_of_worlds[differ], -half, half) @ signs
-            columns[:, 2] = x @ self.value_weight
+            columns[:, 2] = x @ self.message_value_weight
             columns[:, 3] = moved @ self.squared_deviation_weight
             zero = x == 0.0
             columns[:, 4] = zero @ self.exact_zero_weight
@@ -263,8 +263,8 @@ class MessageStats:
         return np.array(
             [
                 np.abs(along) @ size,
-                (np.abs(self.mean_difference) / np.sqrt(self.message_variance)).sum(),
-                np.abs(self.value_weight) @ size,
+                (np.abs(self.world_mean_difference) / np.sqrt(self.message_variance)).sum(),
+                np.abs(self.message_value_weight) @ size,
                 np.abs(self.squared_deviation_weight) @ self.message_variance,
                 np.abs(self.exact_zero_weight).sum(),
                 np.abs(self.sent_row_weight).sum(),
@@ -343,7 +343,7 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
     earlier message, and so contains this noise.
     """
     shaped = {
-        name: (each.mean_difference / each.message_variance).reshape(shapes[name])
+        name: (each.world_mean_difference / each.message_variance).reshape(shapes[name])
         for name, each in stats.items()
     }
     keys = {name: projection.match_component(name, shape, shaped) for name, shape in shapes.items()}

@@ -187,9 +187,9 @@ class AuditedTarget:
                     view=view,
                     interactions=held_out.training_data,
                     user_vectors=run.user_vectors,
-                    half_trainings=halves,
+                    trainings_on_user_halves=halves,
                     is_quick=audit.plan.quick,
-                    is_per_user=audit.plan.per_user,
+                    is_reported_per_user=audit.plan.per_user,
                     attributes=audit.plan.attributes,
                     confidence=audit.plan.confidence,
                     rng=rng,
@@ -233,7 +233,7 @@ class AuditedTarget:
         shuffled again for each attack.
         """
         transcript = self.held_out_and_run[1].transcript
-        clear = is_of_senders and transcript.has_clear_data  # else all attacks have the same view
+        clear = is_of_senders and transcript.has_cleartext_user_data  # else all attacks have the same view
         key = vantage, clear, is_of_senders and bool(self._order.item_rows)
         if key in self._views:
             return self._views[key]

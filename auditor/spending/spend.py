@@ -33,7 +33,7 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.writers.paragraph import NON_TERMINAL_WIDTH, wrap_paragraph
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
-from fedrec_auditor.targets.wrapped.client import convert_errors
+from fedrec_auditor.targets.wrapped.client import convert_to_input_error
 
 # Significant digits of noise and rates, rounded to the side that meets the target; three digits if
 # they are close enough.
@@ -308,7 +308,7 @@ def _resolve(
                 f"Expected claimed_epsilon to take only the given settings {', '.join(settings)}, "
                 f"got its parameter {missing[0]}. Give the setting {missing[0]} too."
             )
-        with convert_errors("the accountant"):
+        with convert_to_input_error("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
         if not isinstance(claimed, numbers.Real):
             raise InputError(

@@ -261,7 +261,7 @@ class TargetContract:
         """Checks that a change of one user's data changes no other user's first-round message."""
         self.subject.get_round_inputs(0)
         first = self.subject.rounds[0]
-        run = train(self.subject.short_target, change_user(make_interactions(), 4))
+        run = train(self.subject.short_target, change_all_user_data(make_interactions(), 4))
         second = run.transcript.rounds[0]
         np.testing.assert_array_equal(first.uploads.users, second.uploads.users)
         others = np.flatnonzero(first.uploads.users != 4)
@@ -379,7 +379,7 @@ def _iter_events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
         yield events[scopes[0]], scopes
 
 
-def change_user(interactions: Interactions, user: int) -> Interactions:
+def change_all_user_data(interactions: Interactions, user: int) -> Interactions:
     """Returns a copy of the data in which all ratings and attributes of one user are changed."""
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)

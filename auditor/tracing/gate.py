@@ -281,7 +281,7 @@ class CallGate(ABC):
         args = tuple(self._admit(value, name, arguments, orderless) for value in args)
         kwargs = {key: self._admit(v, name, arguments, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self.check_length(self.run_code(lambda: size(*map(self.fix_value, args), **kwargs)))
+            self.check_length(self.run_code(lambda: size(*map(self.make_value_concrete, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
@@ -347,7 +347,7 @@ class CallGate(ABC):
         if kind in _SERIES or kind in DICT_VIEW_TYPES or kind in DICTS:
             self.check_length(len(value))
             if kind in SET_TYPES and not orderless:
-                self.check_set_order(value)
+                self.check_set_order_stable(value)
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
                 if type(entry) is TracedIterator:
@@ -370,7 +370,7 @@ class CallGate(ABC):
             self.refuse(f"the code uses {_describe(value)} in {name}, which may run untraced code")
         return value
 
-    def check_set_order(self, value: Any) -> None:
+    def check_set_order_stable(self, value: Any) -> None:
         """Raises NotTraced for a set whose iteration order may differ between runs.
 
         The order must depend on the values of the entries alone.
@@ -445,10 +445,10 @@ class CallGate(ABC):
         needs plain arrays.
         """
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
-            return type(value)(map(self.fix_value, value))
-        return self.fix_value(value) if type(value) in _OPEN_ARRAYS else value
+            return type(value)(map(self.make_value_concrete, value))
+        return self.make_value_concrete(value) if type(value) in _OPEN_ARRAYS else value
 
-    def fix_value(self, value: Any) -> Any:
+    def make_value_concrete(self, value: Any) -> Any:
         """Returns the constant that ``value`` has on the present execution path.
 
         The path fixes the random draws on which the value depends.

@@ -227,7 +227,7 @@ class TracedGenerator(np.random.Generator):
         values = a.list_values() if isinstance(a, Symbol) else []
         noise = values[0][1] if len(values) == 1 else None
         if isinstance(noise, AffineNoise) and noise.function is math.floor:
-            noise = noise.inner_noise
+            noise = noise.function_input
         source = noise.source if isinstance(noise, AffineNoise) else None
         if isinstance(noise, AffineNoise) and source is not None:
             many = source.n_values or (source.family == "uniform") * noise.coefficient

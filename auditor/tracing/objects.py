@@ -239,7 +239,7 @@ class ObjectReader(CallGate):
             pieces = value.list_values() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
-            return self.fix_value(apply_to_values(type, value))
+            return self.make_value_concrete(apply_to_values(type, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.look_up(kind, "__getattribute__")
         if kind not in known.ALLOWED_ATTRS and (

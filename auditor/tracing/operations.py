@@ -239,7 +239,7 @@ class OperationTracer(objects.ObjectBuilder):
             self.check_input(index, "an index")
             if type(index) is slice:
                 value = list(self.iterate(value))
-            index = self.fix_value(index)
+            index = self.make_value_concrete(index)
         else:
             self.call_compiled(operator.setitem, (owner, index, value), {}, "[]=")
             return
@@ -328,7 +328,7 @@ class OperationTracer(objects.ObjectBuilder):
         if kind in CONTAINER_TYPES or kind in gate.DICT_VIEW_TYPES or kind in SET_TYPES:
             self.record_content(value)
             if kind in SET_TYPES:
-                self.check_set_order(value)
+                self.check_set_order_stable(value)
             return self.charge_steps(value)
         if kind in (Symbol, MaskedEntries):
             return self._iter_entries(value.to_concrete())

@@ -385,7 +385,7 @@ class ExecutionPath:
         self._decided += 1
         return taken
 
-    def fix_draw(self, source: RealDraw) -> None:
+    def choose_draw_value(self, source: RealDraw) -> None:
         """Makes this path take one value of the geometric draw ``source``; other paths take the
         other values.
 

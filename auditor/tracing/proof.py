@@ -49,7 +49,7 @@ class DistributionPair:
       paths of the second input were too rare to trace.
     """
 
-    tag_pairs: list[_TagPair]
+    output_tag_pairs: list[_TagPair]
     max_lost_prob: float
 
     @classmethod
@@ -86,7 +86,7 @@ class DistributionPair:
         return lower, upper
 
     def _sum_excess(self, epsilon: float) -> NDArray[np.float64]:
-        return np.asarray(np.sum([part.excess(epsilon) for part in self.tag_pairs], axis=0))
+        return np.asarray(np.sum([part.excess(epsilon) for part in self.output_tag_pairs], axis=0))
 
     def bound_epsilon(self, delta: float) -> tuple[float, float]:
         """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most
@@ -145,7 +145,7 @@ class _TagPair:
         """
         other_log = to_log(other.probability) if other else -math.inf
         logs = np.array([[to_log(group.probability)], [other_log]])
-        pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
+        pairs = [(t, other.tables_by_positions[block]) for block, t in group.tables_by_positions.items()] if other else []
         pairs = [pair for pair in pairs if not _are_equal(*pair)]
         if lost and len(pairs) > 1:
             raise NotTraced("the output has independent parts, and some paths are too rare")
@@ -419,8 +419,8 @@ def _bound_tag(p: TracedDist, q: TracedDist, tag: OutputTag) -> _Ratio:
         return _Ratio(math.inf, math.inf, lambda: _make_event(p, q, tag, {}))
     lower = upper = _log_ratio(group.probability, other.probability)
     chosen: dict[tuple[int, ...], OutputKey] = {}
-    for block, table in group.tables.items():
-        ratios = {key: _bound_entry(key, table[key], other.tables[block].get(key)) for key in table}
+    for block, table in group.tables_by_positions.items():
+        ratios = {key: _bound_entry(key, table[key], other.tables_by_positions[block].get(key)) for key in table}
         low, high = map(max, zip(*ratios.values(), strict=True))
         lower, upper = lower + low, upper + high
         if low > 0.0:  # else the block has one distribution under both inputs
@@ -466,15 +466,15 @@ def _make_event(
     """
     group, other = p.tag_outputs[tag], q.tag_outputs.get(tag)
     structure, fixed = tag
-    words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
+    words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables_by_positions))), _ANY)
     if max(len(p.tag_outputs), len(q.tag_outputs)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.fixed_positions[structure], fixed, strict=True)
         words.update((place, _name_value(structure, value)) for place, value in known)
     logs = np.array([to_log(group.probability), to_log(other.probability) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
-        entries = group.tables[block][key], other.tables[block].get(key) if other else None
-        leaves, masses, note = _describe_key(structure, key, *entries, group.atoms[block])
+        entries = group.tables_by_positions[block][key], other.tables_by_positions[block].get(key) if other else None
+        leaves, masses, note = _describe_key(structure, key, *entries, group.atoms_by_positions[block])
         words.update(zip(block, leaves, strict=True))
         logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
@@ -511,7 +511,7 @@ def _describe_key(
         low, high = sorted((slope * event.low + shift, slope * event.high + shift))
         words.append(_format(low) if low == high else f"in ({_format(low)}, {_format(high)})")
     note = _ENDLESS if math.isinf(event.max_log_ratio) else ""
-    return words, (event.log_p, event.log_q), note if event.log_q > -math.inf else _IMPOSSIBLE
+    return words, (event.log_prob_p, event.log_prob_q), note if event.log_prob_q > -math.inf else _IMPOSSIBLE
 
 
 def _format(value: float) -> str:

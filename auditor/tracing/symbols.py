@@ -143,7 +143,7 @@ def apply_to_values(function: Callable[..., Any], *arguments: Any) -> Any:
             try:
                 results += apply_to_noise(path, function, cells, values)
             except UnfixedDrawError as noise:
-                path.fix_draw(noise.source)
+                path.choose_draw_value(noise.source)
                 return apply_to_values(function, *arguments)
             continue
         try:

@@ -324,8 +324,8 @@ def make_noise_mixture(noise: AffineNoise, cell: Any) -> Mixture:
     rounded in a way whose probabilities are not known, or is too small relative to its location.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
-    if noise.inner_noise is not None and noise.function is math.floor:
-        bare = _round_down(make_noise_mixture(noise.inner_noise, cell))
+    if noise.function_input is not None and noise.function is math.floor:
+        bare = _round_down(make_noise_mixture(noise.function_input, cell))
     else:
         bare = Mixture(tuple(_iter_bare_parts(noise, cell)))
     pieces = tuple(_transform(piece, scale, shift) for piece in bare.pieces)
@@ -345,7 +345,7 @@ def _iter_bare_parts(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
             a, b = max(low, start), min(high, end)
             if not a < b or not (weight := float(source.compute_interval_mass(a, b))) > 0.0:
                 continue
-            if noise.inner_noise is not None:
+            if noise.function_input is not None:
                 ends = sorted((variable.evaluate(float(a)), variable.evaluate(float(b))))
                 yield MixturePart(weight, ends[0], ends[1], rate=1.0)
             elif source.is_integer:

@@ -536,7 +536,7 @@ def _find_clocks(
     """Finds output columns that follow the order of calls; none if outputs are incomparable."""
     with suppress(InputError):
         if sampler.takes_size:
-            return repeated_calls.detect_clocks(sampler, inputs, seed, draws)
+            return repeated_calls.find_noiseless_columns(sampler, inputs, seed, draws)
     return repeated_calls.ColumnsWithoutNoise()
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_delta_guesses
+from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_guesses_from_delta
 from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
 
 Floats = NDArray[np.float64]
@@ -113,7 +113,7 @@ class RuleTestPlan:
         unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         delta, alpha = self.delta, self.alpha
-        revealed, alpha = limit_delta_guesses(self.n_draws, both=both, delta=delta, alpha=alpha)
+        revealed, alpha = limit_guesses_from_delta(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
@@ -273,7 +273,7 @@ def propose_rules(
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
     counts = [[count_in_intervals(each, cuts) for each in half] for half in parts]
     halves = np.array(counts, np.float64)
-    chosen = find_rule_by_cuts(halves, budget)
+    chosen = find_guesses_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
         options.append(find_rule_by_ratio(halves, budget))
@@ -296,7 +296,7 @@ def propose_rules(
     ]
 
 
-def find_rule_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
+def find_guesses_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)

@@ -143,7 +143,7 @@ class GuessCounts:
         counts.
         """
         share, both = self.first_probability, self.is_two_sided
-        revealed, error = limit_delta_guesses(
+        revealed, error = limit_guesses_from_delta(
             self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
         if share == 0.5:
@@ -210,7 +210,7 @@ def plan_stored_draws(*available: int) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def limit_delta_guesses(
+def limit_guesses_from_delta(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
     """Returns a limit of the number of right guesses that are due to delta alone, and the part of
@@ -269,7 +269,7 @@ def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float
 
     The bound is that of ``bound_epsilon_by_guesses``.
     """
-    revealed, left = limit_delta_guesses(draws, both=True, delta=delta, alpha=alpha)
+    revealed, left = limit_guesses_from_delta(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(bound_epsilon_by_guesses(draws * right, draws * wrong, revealed, left).max())
 
@@ -340,8 +340,8 @@ class ThresholdLimits:
     limits, of two probabilities, share the error.
     """
 
-    p_lower: Floats
-    q_upper: Floats
+    prob_p_lower: Floats
+    prob_q_upper: Floats
     thresholds: Floats
     is_above: NDArray[np.bool_]
     is_p_in_first_world: NDArray[np.bool_]
@@ -385,18 +385,18 @@ class ThresholdLimits:
 
     def find_best_event(self, delta: float) -> int:
         """Returns the index of the event with the largest lower bound on epsilon at ``delta``."""
-        return int(np.argmax((self.p_lower - delta) / self.q_upper))
+        return int(np.argmax((self.prob_p_lower - delta) / self.prob_q_upper))
 
     def bound_epsilon(self, delta: float) -> float:
         """Returns a lower bound on epsilon at ``delta``."""
         k = self.find_best_event(delta)
-        sure = self.p_lower[k] - delta
-        return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0
+        sure = self.prob_p_lower[k] - delta
+        return float(np.log(sure / self.prob_q_upper[k])) if sure > self.prob_q_upper[k] else 0.0
 
     def bound_delta(self, epsilon: ArrayLike) -> Floats:
         """Returns a lower bound on delta at each ``epsilon``; all bounds hold together."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
-        return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
+        return np.asarray(np.maximum((self.prob_p_lower - ratio * self.prob_q_upper).max(axis=-1), 0.0))
 
     def bound_renyi(self, order: float) -> float:
         """Returns a lower bound on the larger of the two Renyi divergences of this ``order``.
@@ -408,10 +408,10 @@ class ThresholdLimits:
         """
         if not 1 < order < math.inf:
             raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
-        above = self.p_lower > self.q_upper
+        above = self.prob_p_lower > self.prob_q_upper
         if not above.any():
             return 0.0
-        p, q = self.p_lower[above], self.q_upper[above]
+        p, q = self.prob_p_lower[above], self.prob_q_upper[above]
         of_event = order * np.log(p) + (1 - order) * np.log(q)
         of_rest = order * np.log1p(-p) + (1 - order) * np.log1p(-q)
         total = special.logsumexp(np.stack([of_event, of_rest]), axis=0)

@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.worlds.statistics import (
     make_bit_scores,
     make_cuts,
     make_digits_score,
-    make_fixed_scores,
+    make_predefined_scores,
 )
 from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
 
@@ -424,7 +424,7 @@ class SelectionDraws:
         whole = outcomes_of(max_outcomes) if kind != "f" or width > 1 else []
         if whole and len(whole[0].keys) <= _ALL:
             return [*whole]
-        numbers = make_fixed_scores(width)
+        numbers = make_predefined_scores(width)
         if width == 1:
             numbers += [make_digits_score(as_floats(sample)[:, 0])]
             numbers += make_bit_scores(sample) if kind in "iu" else []

@@ -355,7 +355,7 @@ def _read_bit(x: Values, place: int) -> Values:
     return x[:, 0].astype(np.int64) >> place & 1
 
 
-def make_fixed_scores(width: int) -> list[ScalarScore]:
+def make_predefined_scores(width: int) -> list[ScalarScore]:
     """Returns functions from outputs to numbers (statistics) that are fixed in advance.
 
     ``width``: number of entries of an output. A single entry is itself the number; for more entries

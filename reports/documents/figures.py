@@ -56,7 +56,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
             name=f"{glance.html_id}-ladder",
             kind="ladder",
         )
-    hit = select_quantile_row(glance)
+    hit = select_per_user_attack(glance)
     if hit is not None and hit.users is not None:
         yield _draw_spread(glance, hit, hit.users)
     for row in _select_curves(glance):
@@ -64,7 +64,7 @@ def draw_system_figures(glance: Summary) -> Iterator[Picture]:
             yield _make_roc_picture(glance, row, row.roc)
 
 
-def select_quantile_row(glance: Summary) -> AttackRow | None:
+def select_per_user_attack(glance: Summary) -> AttackRow | None:
     """Selects the attack result whose success per user is drawn.
 
     The result is the most harmful attack result that beats guessing and has quantiles over users;

@@ -35,7 +35,7 @@ from fedrec_auditor.reports.documents.document import (
     move_repeats_to_notes,
     split_sentences,
 )
-from fedrec_auditor.reports.documents.figures import draw_system_figures, select_quantile_row
+from fedrec_auditor.reports.documents.figures import draw_system_figures, select_per_user_attack
 from fedrec_auditor.reports.documents.overview import draw_overview
 from fedrec_auditor.reports.record.leaks import Leak, describe_max_gain, list_rows_with_baseline
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
@@ -149,7 +149,7 @@ def build_system_document(
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
-    hit = select_quantile_row(glance)
+    hit = select_per_user_attack(glance)
     main = make_facts(
         ("What to do", glance.advice),
         ("In plain words", say.describe_guesses(headline) if headline else ""),

@@ -149,7 +149,7 @@ def _find_range(system: Frontier) -> tuple[float, float]:
     errors = system.utility_metric in ERROR_METRICS
     low, high = (min(values) if errors else 0.0), max(values)
     span = high - low or abs(high) or 1.0
-    ends = [end for point in system.points for end in point.utility.interval]
+    ends = [end for point in system.points for end in point.utility.confidence_interval]
     high = max(high, *(min(end, high + span) for end in ends))
     low = min(low, *(max(end, low - span) for end in ends)) if errors else low
     rim = 0.06 * (high - low)
@@ -158,8 +158,8 @@ def _find_range(system: Frontier) -> tuple[float, float]:
 
 def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
     """Returns the SVG elements of the left panel: utility against the attack's gain."""
-    gains = [(point, point.gain) for point in system.points if point.gain is not None]
-    ends = [end for _, gain in gains for end in gain.interval]
+    gains = [(point, point.attack_gain) for point in system.points if point.attack_gain is not None]
+    ends = [end for _, gain in gains for end in gain.confidence_interval]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
     place = drawing.make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
@@ -169,7 +169,7 @@ def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
     marks, lines = list[tuple[float, float]](), list[BoxEdges]()
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
-        (west, east), ends = map(place, gain.interval), sorted(map(height, point.utility.interval))
+        (west, east), ends = map(place, gain.confidence_interval), sorted(map(height, point.utility.confidence_interval))
         drawn.append(_draw_point((west, x, east), (ends[0], y, ends[1]), point.is_noiseless))
         marks.append((x, y))
         lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]

@@ -103,7 +103,7 @@ class AllTrainingsRow(NumberRow):
     trainings: int = Field(ge=1)
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def confidence_interval(self) -> tuple[float, float]:
         """Lower and upper end of the confidence interval; the value twice if it has none."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
@@ -159,7 +159,7 @@ class SweepPoint:
 
     name: str
     utility: AllTrainingsRow
-    gain: AllTrainingsRow | None
+    attack_gain: AllTrainingsRow | None
     epsilons: dict[str, float]
     user_epsilons: dict[str, float] = field(default_factory=dict)
     is_noiseless: bool = False
@@ -275,7 +275,7 @@ def format_baseline_utility(level: BaselineUtility) -> str:
     return " to ".join(map(format_short, level.distinct_values))
 
 
-def describe_unmeasured(swept: SweepContents) -> str:
+def describe_missing_utility(swept: SweepContents) -> str:
     """Returns a sentence that names the systems without measured utility; "" if there are none."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
@@ -328,7 +328,7 @@ def _make_frontier(
             SweepPoint(
                 name=_make_label(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
-                gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
+                attack_gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
                 epsilons=epsilons(place, scope),
                 user_epsilons=epsilons(place, wider or scope),
                 is_noiseless=place in beside,

@@ -244,7 +244,7 @@ class Sweep(SweepContents):
 
     def figure(self) -> Picture:
         """Draws the sweep: utility against the gain of attacks over guessing, and epsilon."""
-        systems, note = frontier.make_frontiers(self), frontier.describe_unmeasured(self)
+        systems, note = frontier.make_frontiers(self), frontier.describe_missing_utility(self)
         return Picture(
             sweep_figure.draw_sweep(systems, note),
             "Utility, leakage and epsilon by setting",
@@ -268,7 +268,7 @@ class Sweep(SweepContents):
             systems=frontier.make_frontiers(self),
             notes=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR not in note],
             unplayed=[note for note in self.notes if frontier.NOT_RUN_SEPARATOR in note],
-            missing=frontier.describe_unmeasured(self),
+            missing=frontier.describe_missing_utility(self),
             filters=filters,
             frontier=frontier,
             tables=[(kind, self._list_numbers(kind)) for kind in filters["kind"]],

@@ -185,7 +185,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         for point in system.points:
             epsilons = [point.describe_epsilon(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.describe_epsilon(kind, whole=True) for kind in wider]
-            rows.append((point.name, *map(_format_figure, (point.utility, point.gain)), *epsilons))
+            rows.append((point.name, *map(_format_figure, (point.utility, point.attack_gain)), *epsilons))
         heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for text in heads:
             table.add_column(text, overflow="fold")
@@ -201,7 +201,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
         )
         console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
-    for line in filter(None, (frontier.describe_unmeasured(swept), *errors)):
+    for line in filter(None, (frontier.describe_missing_utility(swept), *errors)):
         console.print(Text(say.make_printable(line)))
 
 

@@ -17,7 +17,7 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     REPAIR_FILE_ADVICE,
     NumberColumn,
     TimeColumn,
-    to_unix_seconds,
+    to_unix_seconds_and_notes,
 )
 from fedrec_auditor.targets.datasets.parts.joined import InteractionRows
 from fedrec_auditor.targets.tables import is_table_path
@@ -132,7 +132,7 @@ class Table:
             raise table_file.make_header_error(file, HEADER_IS_ROW_ADVICE)
         notes = [*_note_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
-            times, read = to_unix_seconds(pairs.timestamps, path.name)
+            times, read = to_unix_seconds_and_notes(pairs.timestamps, path.name)
             pairs, notes = replace(pairs, timestamps=times), [*notes, *read]
         pairs, read = _drop_zeros(pairs, zeros, path)
         notes += read

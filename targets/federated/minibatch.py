@@ -94,7 +94,7 @@ class ScratchArrays(NamedTuple):
     logits: F32
     mean_row: F32
     own_vector: F32
-    inner_vector: F32
+    embedding_hidden_layer: F32
     user_embedding: F32
     own_vector_gradient: F32
     mean_row_gradient: F32

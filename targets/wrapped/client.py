@@ -154,7 +154,7 @@ def _copy_std_streams() -> dict[str, tuple[int, int]]:
 
 
 @contextmanager
-def convert_errors(name: str) -> Iterator[None]:
+def convert_to_input_error(name: str) -> Iterator[None]:
     """Context that converts errors of foreign code to an InputError that names the failing line.
 
     ``name`` is the name of the foreign code in the message. An error is converted if its traceback

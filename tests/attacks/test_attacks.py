@@ -275,7 +275,7 @@ def run_game(
         attack=UserMembership(),
         view=replace(view, public=replace(view.public, device_code=client)),
         interactions=HALVED,
-        half_trainings=made,
+        trainings_on_user_halves=made,
         is_quick=True,
         confidence=0.95,
         rng=np.random.default_rng(4),

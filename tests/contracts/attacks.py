@@ -218,8 +218,8 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
             broadcast=one.broadcast and {k: mixed(v) for k, v in one.broadcast.items()},
             aggregate=one.aggregate and {k: mixed(v) for k, v in one.aggregate.items()},
             sum_senders=None
-            if one.sum_senders is None
-            else np.sort(rng.permutation(n)[: len(one.sum_senders)]),
+            if one.senders_in_sum is None
+            else np.sort(rng.permutation(n)[: len(one.senders_in_sum)]),
             cleartext=None,
         )
         for one in rewritten(view, renamed).rounds

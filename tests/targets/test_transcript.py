@@ -164,7 +164,7 @@ def test_the_aggregate_shows_participants_and_no_message() -> None:
     public = PublicInfo(algorithm="any", n_users=5, n_items=9)
     made = Transcript(public=public, rounds=(Round(None, uploads),))
     (one,) = made.view(Vantage.AGGREGATE).rounds
-    np.testing.assert_array_equal(one.sum_senders, [0, 2, 4])
+    np.testing.assert_array_equal(one.senders_in_sum, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
     assert one.uploads is one.shuffled is one.cleartext is None
 
@@ -215,7 +215,7 @@ def test_cleartext_beside_a_sum_is_linked() -> None:
         "bits": ComponentView.create(np.eye(5), Payload.BITS),
         "noise": ComponentView.create(np.eye(5), Payload.CHANGE),
     }
-    summed = RoundView(broadcast=None, sum_senders=USERS, cleartext=Uploads(USERS, parts))
+    summed = RoundView(broadcast=None, senders_in_sum=USERS, cleartext=Uploads(USERS, parts))
     single = replace(summed, uploads=Uploads(USERS, {"noise": parts["noise"]}))
     public = PublicInfo(algorithm="any", n_users=5, n_items=5)
     view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).add_cleartext()

@@ -53,7 +53,7 @@ class ColumnsWithoutNoise(NamedTuple):
     has_clocks: bool = False
 
 
-def detect_clocks(
+def find_noiseless_columns(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> ColumnsWithoutNoise:
     """Finds output columns that are clocks, counters or constants, by calls for two inputs in

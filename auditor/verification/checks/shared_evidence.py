@@ -46,16 +46,16 @@ class CountedEvent:
 
     name: str
     inputs: tuple[Any, Any]
-    first_hits: int
-    second_hits: int
+    first_input_hits: int
+    second_input_hits: int
     trials: int
 
     def __str__(self) -> str:
         """Describes the event and its counts, as the beginning of a sentence."""
         one, other = map(quote_value, self.inputs)
         return (
-            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_hits} times in "
-            f"{self.trials} draws for the input {one}, and {self.second_hits} times for {other}"
+            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_input_hits} times in "
+            f"{self.trials} draws for the input {one}, and {self.second_input_hits} times for {other}"
         )
 
 
@@ -100,7 +100,7 @@ class ClaimUnderTest:
 
     def is_refuted_by(self, event: CountedEvent) -> bool:
         """Checks whether the counts of ``event`` refute the claim."""
-        return self.is_refuted(event.first_hits, event.trials, event.second_hits, event.trials)
+        return self.is_refuted(event.first_input_hits, event.trials, event.second_input_hits, event.trials)
 
     def is_any_epsilon_refuted(self, hits: int, trials: int) -> bool:
         """Checks whether an event that is impossible for another input is so frequent that it
@@ -125,7 +125,7 @@ class ClaimUnderTest:
         ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
             follows from the counts, by two Clopper-Pearson limits.
         """
-        hits, hits_b, trials = event.first_hits, event.second_hits, event.trials
+        hits, hits_b, trials = event.first_input_hits, event.second_input_hits, event.trials
         one, other = map(quote_value, event.inputs)
         return Bound(
             epsilon=self.compute_lower_epsilon(hits, trials, hits_b, trials)
@@ -205,7 +205,7 @@ def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None
     alpha = MAX_FALSE_ALARM_PROB / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
-            found = check_call_pairs(each, value, alpha, within_calls=inside)
+            found = check_calls_share_noise(each, value, alpha, within_calls=inside)
             if found.status is CheckStatus.FAILED:
                 return found
         if shares := _find_exact_share(each, alpha):
@@ -223,7 +223,7 @@ def _check_sharing(calls: NDArray[Any], inputs: list[Any]) -> CheckResult | None
     return None
 
 
-def check_call_pairs(
+def check_calls_share_noise(
     calls: NDArray[Any], value: Any, alpha: float, *, within_calls: bool = False
 ) -> CheckResult:
     """Checks that successive calls for one input do not share noise, with equal or opposite sign.
@@ -365,7 +365,7 @@ def _has_repeats(calls: NDArray[Any], alpha: float) -> bool:
 
 
 # Maximum number of outputs that the checks draw, relative to the draws of the measurement.
-MAX_CHECK_SHARE = 0.5
+MAX_CHECK_DRAW_SHARE = 0.5
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
 # single checks. The order determines which child of the seed each purpose uses.
 DRAW_SHARES = {
@@ -423,7 +423,7 @@ class CheckEvidence:
 
         ``sampler``: the sampler to limit; None for the sampler of this object.
         """
-        most = max(2, int(share * MAX_CHECK_SHARE * self.n_measurement_draws * len(self.inputs)))
+        most = max(2, int(share * MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * len(self.inputs)))
         return (sampler or self.sampler).limit_draws(most)
 
     def make_check_sampler(self, check: str) -> Sampler:
@@ -437,7 +437,7 @@ class CheckEvidence:
             ``DRAW_SHARES``.
         """
         n = len(self.inputs)
-        return DRAW_SHARES[part] * (MAX_CHECK_SHARE * self.n_measurement_draws * n) / n
+        return DRAW_SHARES[part] * (MAX_CHECK_DRAW_SHARE * self.n_measurement_draws * n) / n
 
     @cached_property
     def output_size(self) -> int:

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     MAX_FALSE_ALARM_PROB,
     CheckEvidence,
     CountedEvent,
-    check_call_pairs,
+    check_calls_share_noise,
 )
 from fedrec_auditor.auditor.worlds.sampler import plan_call_order
 
@@ -66,7 +66,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
     def worst(rows: NDArray[Any]) -> CheckResult:
         alpha = MAX_FALSE_ALARM_PROB / len(inputs)
-        check = [check_call_pairs(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
+        check = [check_calls_share_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""

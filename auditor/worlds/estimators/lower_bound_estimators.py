@@ -184,7 +184,7 @@ class AllThresholds(base.Estimator):
                 witness=worlds.make_witness(
                     pair if band.is_p_in_first_world[k] else pair[::-1],
                     worlds.name_event(words),
-                    (band.p_lower[k], band.q_upper[k]),
+                    (band.prob_p_lower[k], band.prob_q_upper[k]),
                     "the probabilities are confidence limits that hold at all thresholds together",
                 ),
             )

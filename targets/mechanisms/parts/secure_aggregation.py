@@ -71,9 +71,9 @@ class TwoRoundNoise(Checked):
                 "Expected replaced <= masked <= n_users, because users only drop out, got "
                 f"{self.replaced!r}, {self.masked!r}, {self.n_users!r}. Lower replaced or masked."
             )
-        if self.masked < self.min_masked * (1.0 - 1e-12):
+        if self.masked < self.min_round_1_survivors * (1.0 - 1e-12):
             raise InputError(
-                f"Expected masked >= (1 - omega) n_users = {self.min_masked:g}, as the protocol "
+                f"Expected masked >= (1 - omega) n_users = {self.min_round_1_survivors:g}, as the protocol "
                 f"halts with fewer survivors, got masked={self.masked!r}. Raise masked or omega."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
@@ -86,14 +86,14 @@ class TwoRoundNoise(Checked):
                 "Expected finite announced >= masked, as a server gains only by a larger number, "
                 f"got announced={self.announced!r}, masked={self.masked!r}. Raise announced."
             )
-        if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
+        if self.repaired and self.n_announced <= self.min_round_1_survivors * (1.0 + 1e-12):
             raise InputError(
-                f"Expected announced above {self.min_masked:g} = (1 - omega) n_users if repaired, "
+                f"Expected announced above {self.min_round_1_survivors:g} = (1 - omega) n_users if repaired, "
                 f"to replace noise, got announced={self.n_announced!r}. Raise announced."
             )
 
     @property
-    def min_masked(self) -> float:
+    def min_round_1_survivors(self) -> float:
         """Smallest number of survivors of round 1 with which the protocol continues.
 
         The number is (1 - omega) n_users.
@@ -108,7 +108,7 @@ class TwoRoundNoise(Checked):
     @property
     def round_1_variance(self) -> float:
         """Variance of the noise that one user adds in round 1, in units of sigma^2."""
-        return 1.0 / self.min_masked
+        return 1.0 / self.min_round_1_survivors
 
     @property
     def round_2_variance(self) -> float:
@@ -133,7 +133,7 @@ class TwoRoundNoise(Checked):
 
         The server sees the sum of round 1 and all messages of round 2.
         """
-        own = self.round_2_variance if self.repaired else 1.0 / (self.min_masked + self.n_announced)
+        own = self.round_2_variance if self.repaired else 1.0 / (self.min_round_1_survivors + self.n_announced)
         return self._sum_over_honest(own)
 
     @property

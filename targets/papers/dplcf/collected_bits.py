@@ -209,7 +209,7 @@ class ItemKnn(BitUploadSystem):
     """Whether similarities are corrected for the flips by A^-1 (equations 7, 9 and 10)."""
 
     @property
-    def misprinted_inverse(self) -> NDArray[np.float64] | None:
+    def misprinted_flip_inverse(self) -> NDArray[np.float64] | None:
         """Misprinted inverse (4, 4) of matrix A, by which the system estimates similarities.
 
         Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs; the paper
@@ -236,7 +236,7 @@ class ItemKnn(BitUploadSystem):
         flip = self.randomizer if self.has_flip_correction else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = count_pairs(uploads.components["bits"])
-        n_users, inverse = len(uploads.users), self.misprinted_inverse
+        n_users, inverse = len(uploads.users), self.misprinted_flip_inverse
         nearest = find_neighbourhoods(both, n_users, p, q, self.neighbours, inverse)
         release = {"neighbours": nearest.item_ids, "similarity": nearest.similarities}
         return TrainingResult(release, {"nearest": nearest.to_matrix()})

@@ -86,7 +86,7 @@ class DplcfSp(FlippedItemKnn):
     has_flip_correction = True
 
     @property
-    def misprinted_inverse(self) -> NDArray[np.float64] | None:
+    def misprinted_flip_inverse(self) -> NDArray[np.float64] | None:
         """Inverse (4, 4) of matrix A as equation 6 misprints A; None unless ``as_printed`` is set.
 
         A maps counts of true bit pairs to expected counts of uploaded bit pairs.
@@ -137,7 +137,7 @@ class DplcfAp(FlippedItemKnn):
             )
 
     @property
-    def misprinted_inverse(self) -> NDArray[np.float64] | None:
+    def misprinted_flip_inverse(self) -> NDArray[np.float64] | None:
         """Inverse (4, 4) of matrix A as equation 11 misprints it; None unless ``as_printed``.
 
         A maps counts of true bit pairs to expected counts of uploaded bit pairs.

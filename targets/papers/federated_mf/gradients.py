@@ -104,7 +104,7 @@ def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> f
     return float(np.linalg.norm(sums[0] - sums[1]))
 
 
-def find_projection_error(bound: float) -> float:
+def find_embedding_clip_error(bound: float) -> float:
     """Returns the largest error of the projection onto the set of equation 6, at random points.
 
     The set has the embeddings with entries >= 0 and norm^2 <= R, where R is ``bound``. The

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.gradients import (
     compute_unprojected_norm,
     find_max_gradient_distance,
     find_max_gradient_norm,
-    find_projection_error,
+    find_embedding_clip_error,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
@@ -255,7 +255,7 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
     yield 1.0, float(sgd_mf.get_batch_size(943, _ETA)) * 100_000 / 943
 
 
-def compare_epsilons_by_runs() -> Iterator[ClaimedAndComputed]:
+def compare_tuning_epsilons() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of epsilons: of one training, and of five that tune the learning rate."""
     runs = 5
     yield _account(Z_1000_STEPS, STEPS), _account(Z_1000_STEPS, runs * STEPS), {"runs": runs}
@@ -269,7 +269,7 @@ def compare_projection_error() -> Iterator[ClaimedAndComputed]:
     rating. Its error at a point is by how much the projected point is farther away than the nearest
     point of a grid in the set (``find_projection_error``).
     """
-    yield 1e-9, find_projection_error(_R)
+    yield 1e-9, find_embedding_clip_error(_R)
 
 
 def compare_item_sensitivity() -> Iterator[ClaimedAndComputed]:

@@ -43,7 +43,7 @@ class UserGradients:
     """
 
     is_rated: NDArray[np.bool_]
-    item_weights: Floats
+    hidden_vector_factors: Floats
     hidden_vectors: Floats
     offset_vectors: Floats
     user_embedding_gradients: Floats
@@ -152,9 +152,9 @@ class RatingGraphSystem(System):
             found = self.make_randomizer(population)
         else:
             return None
-        return self.repeat_mechanism(found, scope, population)
+        return self.repeat_for_all_messages(found, scope, population)
 
-    def repeat_mechanism(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
+    def repeat_for_all_messages(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
         """Returns the mechanism ``one`` of one message, repeated for all messages of a user.
 
         The messages are those in the horizon of ``scope``: a round or a training.
@@ -212,7 +212,7 @@ class RatingGraphSystem(System):
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
         return {name: get_broadcast_array(broadcast, name, shape) for name, shape in shapes.items()}
 
-    def average_items(
+    def average_item_embeddings(
         self, ratings: sparse.csr_array, model: Broadcast, neighbours: Floats | None
     ) -> tuple[Floats, float]:
         """Returns the mean embedding m of each user's items (and neighbours), and the weight of the
@@ -244,7 +244,7 @@ class RatingGraphSystem(System):
         per user.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
-        users = self.average_items(ratings, model, None)[0] @ layer.T + own_vectors
+        users = self.average_item_embeddings(ratings, model, None)[0] @ layer.T + own_vectors
         return self.average_over_neighbours(ratings, users)
 
     def average_over_neighbours(self, ratings: sparse.csr_array, users: Floats) -> Floats:
@@ -273,7 +273,7 @@ class RatingGraphSystem(System):
         ``own_vectors``: the users' own vectors e, (n, d).
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
-        m, share = self.average_items(ratings, model, neighbours)
+        m, share = self.average_item_embeddings(ratings, model, neighbours)
         own, hidden = ratings.toarray() != 0, m @ layer.T + own_vectors
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         target = (ratings.toarray() - self.level) / self.best
@@ -281,7 +281,7 @@ class RatingGraphSystem(System):
         user = weight @ items
         return UserGradients(
             is_rated=own,
-            item_weights=weight,
+            hidden_vector_factors=weight,
             hidden_vectors=hidden,
             offset_vectors=share / count * (user @ layer),
             user_embedding_gradients=count * user,
@@ -307,7 +307,7 @@ class RatingGraphSystem(System):
         """
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
-        m, _ = self.average_items(ratings, arrays, None if near is None else near[users])
+        m, _ = self.average_item_embeddings(ratings, arrays, None if near is None else near[users])
         hidden = m @ arrays["gnn.A"].T + arrays["kept"][users]
         return np.asarray(self.level + self.best * (hidden @ arrays["item"].T))
 

@@ -120,7 +120,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         pair = DesignedPair(
             target=game,
             profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
-            broadcast={"items": game.make_opposing_items(2 * half)},
+            broadcast={"items": game.make_malicious_items(2 * half)},
             scope=statements.make_local_scope(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
             world_names=(
                 f"the first half of the {2 * half} items in the history",
@@ -141,7 +141,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-    def make_opposing_items(self, n_items: int, length: int | None = None) -> NDArray[np.float64]:
+    def make_malicious_items(self, n_items: int, length: int | None = None) -> NDArray[np.float64]:
         """Returns a malicious item matrix (n_items, F), for which two users attain epsilon.
 
         One user has the first m items and the other has the next m items, where m is ``length``, by

@@ -112,14 +112,14 @@ class PrintedEpsilon:
         return math.floor(epsilon * 1e4) / 1e4
 
     @property
-    def lower(self) -> float:
+    def lower_bound(self) -> float:
         """Lower bound on the true epsilon of these settings, which two neighbouring data sets
         attain.
         """
         return compute_lower_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
-    def upper(self) -> float:
+    def upper_bound(self) -> float:
         """Proved upper bound on the true epsilon of these settings."""
         return compute_upper_epsilon(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
@@ -249,7 +249,7 @@ def compare_table_epsilons() -> Iterator[ClaimedAndComputed]:
     """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _DATA_SIZES:
-            yield cell.printed, cell.upper, asdict(cell)
+            yield cell.printed, cell.upper_bound, asdict(cell)
 
 
 def compare_authors_epsilons() -> Iterator[ClaimedAndComputed]:
@@ -375,7 +375,7 @@ def compare_guess_accuracy() -> Iterator[ClaimedAndComputed]:
     largest epsilon that the paper prints, and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
-    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
+    for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper_bound)):
         best = statements.compute_guess_probability(epsilon, cell.delta)
         yield 0.5, best, {"said": said, "epsilon": epsilon}
 

@@ -357,19 +357,19 @@ def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, nega
         np.arange(3),
         np.full((3, 8), place, np.float32),
         has_common_direction=True,
-        is_common_part_larger=True,
+        is_common_part_dominant=True,
         is_sign_known=False,
     )
     first = StepMixture(
         step_sign=1.0,
         direction_flip_threshold=np.inf,
-        mean_step=5.0,
+        mean_step_size=5.0,
         step_variance=25.0,
         mean_positive_share=0.05,
-        prior_weight=10.0,
+        share_prior_weight=10.0,
         item_log_odds=np.full(8, -3.0),
         positive_step_excess=np.zeros(8),
-        steps_by_draw_count=np.arange(4.0),
+        negative_steps_by_draws=np.arange(4.0),
     )
     assert np.isfinite(fit_log_ratios(held, negatives, first, fit_all=True).log_ratio).all()
 
@@ -390,7 +390,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
             np.arange(MANY),
             places.astype(np.float32),
             has_common_direction=True,
-            is_common_part_larger=True,
+            is_common_part_dominant=True,
             is_sign_known=True,
         ),
         DRAWN,
@@ -411,7 +411,7 @@ def test_users_are_reversed_if_the_reverse_is_likelier(fade: float, upside_down:
         np.arange(MANY),
         places.astype(np.float32),
         has_common_direction=True,
-        is_common_part_larger=False,
+        is_common_part_dominant=False,
         is_sign_known=upside_down == 0,
     )
     mixture = noisy_rows.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))

@@ -69,7 +69,7 @@ def make_list_view(lister: Lister, rounds: int, codes: Ids | None = None, **publ
         each = [lister(np.flatnonzero(held), rng) for held in OWN]
         if codes is not None:
             each = [codes[items].ravel() for items in each]
-        kind, length = (Payload.ITEMS, LENGTH) if codes is None else (Payload.CODES, codes.size)
+        kind, length = (Payload.ITEMS, LENGTH) if codes is None else (Payload.ITEM_CODES, codes.size)
         values = np.stack([pad(items, length) for items in each])
         made.append(send({"list": Dense(values, kind)}))
     return make_view(*made, users=USERS, items=ITEMS, **public)
@@ -162,7 +162,7 @@ def test_uninformative_codes_keep_ties_of_the_prior(listed: int) -> None:
     parts = np.split(codes[: USERS * listed], USERS)
     values = np.stack([pad(part, LENGTH) for part in parts])
     seen = make_view(
-        send({"list": Dense(values, Payload.CODES)}),
+        send({"list": Dense(values, Payload.ITEM_CODES)}),
         users=USERS,
         items=ITEMS,
         popularity=OWN.mean(axis=0),

@@ -230,7 +230,7 @@ def test_a_steering_server_reaches_the_sensitivity_of_the_proof() -> None:
     honest = get_first_broadcast(run_round(system, POPULATION, rng))
     sent = crowd_game.make_altered_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
-    found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
+    found = crowd_game.find_canary_and_broadcast(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
     canary, number, _ = found
     assert "sets the array “items” to 0" in tuple(sent)[number]
@@ -314,7 +314,7 @@ def test_sums_and_largest_messages_equal_those_of_uploads() -> None:
     values = projection.project_messages(sent, rounds.directions["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.message_stats["gradient"]
-    weights = read.mean_difference / read.message_variance
+    weights = read.world_mean_difference / read.message_variance
     own = sent.to_dense(np.array([len(values) - 1])).ravel() @ weights
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))

@@ -69,7 +69,7 @@ def test_memoised_bits_are_linked_and_fresh_bits_are_not(vantage: Vantage) -> No
     assert all(row.ci_low <= row.baseline for row in fresh.values())
 
 
-@pytest.mark.parametrize("kind", [Payload.CODES, Payload.ITEMS])
+@pytest.mark.parametrize("kind", [Payload.ITEM_CODES, Payload.ITEMS])
 def test_lists_are_linked_in_any_order(kind: Payload) -> None:
     rng = np.random.default_rng(1)
     listed = rng.random((40, 50)).argsort(axis=1)[:, :12]

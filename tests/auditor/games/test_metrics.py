@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.supervised import get_macro_f1
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import (
-    GAIN_METRIC,
+    MACRO_F1_GAIN_METRIC,
     MACRO_F1,
     NOT_GUESSED_CODE,
     Guesses,
@@ -121,7 +121,7 @@ def test_a_gain_compares_scores_on_the_same_users() -> None:
     same = make_roc(scores, members, users, rng=rng)
     assert found.baseline_auc == same.auc.value == metrics.get_auc(scores, members)
     assert found.auc_gain.value == pytest.approx(found.auc.value - same.auc.value)
-    assert found.tpr_gain[0.1].value == pytest.approx(found.tpr[0.1].value - same.tpr[0.1].value)
+    assert found.tpr_gain_by_fpr[0.1].value == pytest.approx(found.tpr[0.1].value - same.tpr[0.1].value)
     assert 0.0 < found.auc_gain.low < found.auc_gain.high
     narrower = (found.auc.high - found.auc.low) / (found.auc_gain.high - found.auc_gain.low)
     assert narrower > 3
@@ -308,10 +308,10 @@ def test_a_gain_compares_guesses_on_the_same_users_and_draws() -> None:
     good = Guesses(true_classes=truth, class_guesses=better, n_classes=2)
     bad = Guesses(true_classes=truth, class_guesses=worse, n_classes=2)
     found = estimate_metrics(good, confidence=0.95, rng=rng, baseline=bad)
-    gain = found[GAIN_METRIC]
+    gain = found[MACRO_F1_GAIN_METRIC]
     assert gain.value == pytest.approx(found[MACRO_F1].value - get_mean_f1(bad))
     assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO_F1].high - found[MACRO_F1].low) / 2
-    same = estimate_metrics(good, confidence=0.95, rng=rng, baseline=good)[GAIN_METRIC]
+    same = estimate_metrics(good, confidence=0.95, rng=rng, baseline=good)[MACRO_F1_GAIN_METRIC]
     assert same.low < same.value == 0.0 < same.high
 
 

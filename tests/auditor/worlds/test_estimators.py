@@ -52,7 +52,7 @@ def test_limits_are_binomial_at_every_rank(scores_a: np.ndarray, scores_b: np.nd
                 error = ALPHA * share / guesses._FAMILIES / 2
                 high = stats.beta.ppf(1 - error, rank, len(q) - rank + 1)
                 expected.append((float(guesses.clopper_pearson_lower(hits, len(p), error)), high))
-    assert np.allclose(np.stack([band.p_lower, band.q_upper], axis=1), expected, rtol=1e-9)
+    assert np.allclose(np.stack([band.prob_p_lower, band.prob_q_upper], axis=1), expected, rtol=1e-9)
 
 
 def test_all_limits_hold_jointly() -> None:
@@ -63,7 +63,7 @@ def test_all_limits_hold_jointly() -> None:
         p_first = band.is_p_in_first_world
         shifted = np.where(p_first, cut - 1, cut), np.where(p_first, cut, cut - 1)
         p, q = (np.where(band.is_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
-        misses += bool(((band.p_lower > p) | (band.q_upper < q)).any())
+        misses += bool(((band.prob_p_lower > p) | (band.prob_q_upper < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
     assert misses > 0.02 * runs  # limits that never miss are wider than stated
 

@@ -177,7 +177,7 @@ def test_logs_of_sums_start_at_the_aggregator(tmp_path: Path) -> None:
     (seen,) = run.transcript.view(Vantage.AGGREGATE).rounds
     assert run.transcript.max_vantage is Vantage.AGGREGATE
     assert np.array_equal(seen.aggregate["item"], sums)
-    assert seen.sum_senders.tolist() == [0, 2]
+    assert seen.senders_in_sum.tolist() == [0, 2]
 
 
 def test_quick_attacks_read_the_first_rounds_and_next_model(tmp_path: Path) -> None:

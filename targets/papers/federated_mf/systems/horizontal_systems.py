@@ -195,7 +195,7 @@ class HflSgdmf(NoisyMf):
         if self.unit == "user":
             return lower_bounds.make_user_lower_bound(seen, n, m) if is_user else None
         rated = scope.unit in (Unit.RATING, Unit.INTERACTION)
-        return lower_bounds.make_rating_lower_bound(seen, n, m) if rated else None
+        return lower_bounds.make_lower_bound_mechanism(seen, n, m) if rated else None
 
 
 _ROWS_KEY = 201  # key of the random stream that draws a party's rows

@@ -229,7 +229,7 @@ class LflSgdmf(PretrainedMf):
             omega=self.omega,
             dropout=self.dropout,
             n_rounds=count,
-            is_repaired=not self.as_published,
+            is_protocol_repaired=not self.as_published,
             n_colluding=self._count_colluders(n),
             overstated=self.overstated,
         )

@@ -162,9 +162,9 @@ class VflSgdmf(NoisyMf):
         one = scope.unit in (Unit.RATING, Unit.INTERACTION)
         if not (plain and one and scope.adjacency is Adjacency.ADD_REMOVE):
             return None
-        return self.make_rating_lower_bound(population)
+        return self.make_lower_bound_mechanism(population)
 
-    def make_rating_lower_bound(self, population: Population) -> Mechanism | None:
+    def make_lower_bound_mechanism(self, population: Population) -> Mechanism | None:
         """Returns a Gaussian mechanism whose epsilon is a lower bound for adding or removing one of
         a user's ratings at one party.
 

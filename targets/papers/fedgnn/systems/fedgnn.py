@@ -118,7 +118,7 @@ class FedGnn(RatingGraphSystem):
         """Returns the largest number of messages of one user in a training: one per round."""
         return self.rounds
 
-    def has_revealing_rows(self, scope: Scope, population: Population) -> bool:
+    def may_sent_rows_reveal_data(self, scope: Scope, population: Population) -> bool:
         """Whether the choice of the sent item rows depends on the data that ``scope`` protects.
 
         For example, an interaction with an item means that the item's row is sent. If ``pseudo`` is
@@ -137,13 +137,13 @@ class FedGnn(RatingGraphSystem):
         identity, which protects nothing, because the number of sent rows reveals how many items the
         user has. None for attributes, and for adversaries other than the server.
         """
-        if not self.has_revealing_rows(scope, population):
+        if not self.may_sent_rows_reveal_data(scope, population):
             return super().get_mechanism(scope, population)
         if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
             return None
         users = scope.unit in (Unit.USER, Unit.REPORT)
         row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
-        return self.repeat_mechanism(row, scope, population)
+        return self.repeat_for_all_messages(row, scope, population)
 
     def get_event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the accounting event of the Laplace noise on the messages.
@@ -151,7 +151,7 @@ class FedGnn(RatingGraphSystem):
         ``NonPrivateDpEvent`` if the choice of sent rows depends on the data that ``scope``
         protects.
         """
-        if self.has_revealing_rows(scope, population):
+        if self.may_sent_rows_reveal_data(scope, population):
             return Identity().event()
         return super().get_event(scope, population)
 
@@ -252,7 +252,7 @@ class FedGnn(RatingGraphSystem):
         ``owners``, ``ids``: for each row, the index of the client and of the item.
         ``streams``: one random stream per client, from which rows of pseudo items are drawn.
         """
-        own, weights = gradients.is_rated, gradients.item_weights
+        own, weights = gradients.is_rated, gradients.hidden_vector_factors
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         mean = weights.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((own * (weights - mean) ** 2).sum(axis=1, keepdims=True) / count)

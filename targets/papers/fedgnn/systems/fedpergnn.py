@@ -175,7 +175,7 @@ class FedPerGnn(RatingGraphSystem):
             every array.
         """
         share = gradients.is_rated.sum(axis=1) / max(1, gradients.is_rated.sum())
-        items = (gradients.item_weights * share[:, None]).T @ gradients.hidden_vectors
+        items = (gradients.hidden_vector_factors * share[:, None]).T @ gradients.hidden_vectors
         items += (gradients.is_rated * share[:, None]).T @ gradients.offset_vectors
         layer = np.tensordot(share, gradients.layer_gradients, axes=1)
         length = math.sqrt((items**2).sum() + (layer**2).sum())

@@ -32,7 +32,7 @@ class ItemSplit:
     ``is_by_user``: whether the data are divided by users instead; false here.
     """
 
-    is_by_user: ClassVar[bool] = False
+    is_split_by_user: ClassVar[bool] = False
 
     def get_max_party_items(self, mf: Any, n_items: int) -> int:
         """Returns the largest number of items that one party of the system ``mf`` holds."""
@@ -199,7 +199,7 @@ class Clipping:
         return cls(user_clip_norm=clip) if unit == "user" else cls(rating_clip_norm=clip)
 
     @property
-    def replacement_ratio(self) -> float:
+    def replace_to_remove_ratio(self) -> float:
         """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
         rating.
 

@@ -437,7 +437,7 @@ class DropoutMechanism(Checked):
     omega: ShareOrZero
     dropout: settings.OpenUnitInterval
     n_rounds: Count
-    is_repaired: bool = False
+    is_protocol_repaired: bool = False
     n_colluding: CountOrZero = 0
     overstated: PositiveFloat = 1.0
 
@@ -499,10 +499,10 @@ class DropoutMechanism(Checked):
         first, second = rng.standard_normal((2, *shape)), rng.standard_normal((2, *shape))
         zeta1, zeta2 = self._compute_zetas(np.maximum(m, 1))
         honest = np.maximum(r - self.n_colluding, 0)
-        own, other = (zeta2, zeta1 - zeta2) if self.is_repaired else (zeta1, zeta2)
+        own, other = (zeta2, zeta1 - zeta2) if self.is_protocol_repaired else (zeta1, zeta2)
         a = np.sqrt(honest * np.maximum(own, 0.0)) * first[0]
         b = np.sqrt(honest * np.maximum(other, 0.0)) * first[1]
-        mine, sent = (a + b, -b) if self.is_repaired else (a, b - a)
+        mine, sent = (a + b, -b) if self.is_protocol_repaired else (a, b - a)
         total = mine + np.sqrt((m - r) * zeta1) * second[0]
         rows = [m, r, values[..., None] + self.sigma * total, self.sigma * sent]
         return np.asarray(np.where(there[..., None], np.stack(rows, axis=-1), 0.0))
@@ -523,8 +523,8 @@ class DropoutMechanism(Checked):
         known = np.array([table.get((a, b), 0.0) for a, b in pairs.tolist()]).reshape(m.shape)
         zeta1, zeta2 = self._compute_zetas(np.maximum(m, 1))
         honest = np.maximum(r - self.n_colluding, 0)
-        spread = zeta1 - zeta2 if self.is_repaired else zeta1 + zeta2
-        weight = np.ones_like(zeta2) if self.is_repaired else zeta1 / (zeta1 + zeta2)
+        spread = zeta1 - zeta2 if self.is_protocol_repaired else zeta1 + zeta2
+        weight = np.ones_like(zeta2) if self.is_protocol_repaired else zeta1 / (zeta1 + zeta2)
         left = self.sigma * np.sqrt(honest * weight * zeta2 + (m - r) * zeta1)
         wide = self.sigma * np.sqrt(np.maximum(honest * spread, 0.0))
         there = m > 0
@@ -574,7 +574,7 @@ class DropoutMechanism(Checked):
         masked, replaced, probability = self.tabulate_survivors()
         zeta1, zeta2 = self._compute_zetas(masked)
         honest = replaced - self.n_colluding
-        kept = zeta2 if self.is_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
+        kept = zeta2 if self.is_protocol_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
         left = honest * kept + (masked - replaced) * zeta1
         return (self.sensitivity / self.sigma) ** 2 / left, probability
 
@@ -591,7 +591,7 @@ class DropoutMechanism(Checked):
             omega=self.omega,
             colluding=self.n_colluding / self.n_users,
             announced=self.overstated,
-            repaired=self.is_repaired,
+            repaired=self.is_protocol_repaired,
         )
 
 

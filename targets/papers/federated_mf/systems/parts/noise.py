@@ -221,7 +221,7 @@ class UserItemNoise(GradientNoise):
         held = m if mf.max_ratings is None else mf.max_ratings
         row = min(held, mf.division.get_max_party_items(mf, m))
         clipping, charged = self.clipping, []
-        far = 1.0 if presence else clipping.replacement_ratio if scope.unit is Unit.RATING else 2.0
+        far = 1.0 if presence else clipping.replace_to_remove_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
         for steps, with_users in zip(mf.step_counts, (True, False), strict=True):
@@ -241,7 +241,7 @@ class UserItemNoise(GradientNoise):
                 descent=descent,
                 party_sizes=[n],
                 multiplier=sigma / reach,
-                unit_multiplier=alone,
+                sampled_unit_multiplier=alone,
                 row_multiplier=apart,
             )
             charged.append(noise.get_event(scope, steps * parties))
@@ -303,7 +303,7 @@ class ItemNoise(GradientNoise):
             descent=mf.make_descent(population.n_users),
             party_sizes=party_mf.get_size_range(population.n_users, mf.parties),
             multiplier=z,
-            unit_multiplier=alone,
+            sampled_unit_multiplier=alone,
             row_multiplier=alone / self.clipping.max_distance_ratio,
             trains_rows=self.trains_users,
         )
@@ -335,7 +335,7 @@ class StepNoise:
     descent: GradientDescent
     party_sizes: Sequence[int]
     multiplier: float
-    unit_multiplier: float
+    sampled_unit_multiplier: float
     row_multiplier: float
     trains_rows: bool = False
 
@@ -364,10 +364,10 @@ class StepNoise:
         if sampled != "row":
             if presence and (single if sampled == "rating" else scope.unit is Unit.USER):
                 poisson = partial(dp.PoissonSampledDpEvent, rate)
-                return make_gaussian_event(self.unit_multiplier, steps, poisson)
+                return make_gaussian_event(self.sampled_unit_multiplier, steps, poisson)
             if replaced and (single or sampled == "user"):
                 replacing = partial(dp.ReplacedSamplingDpEvent, rate)
-                return make_gaussian_event(self.unit_multiplier, steps, replacing)
+                return make_gaussian_event(self.sampled_unit_multiplier, steps, replacing)
             return make_gaussian_event(self.multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
@@ -381,7 +381,7 @@ class StepNoise:
             return make_gaussian_event(self.row_multiplier / rows, steps)
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
-            return make_gaussian_event(self.unit_multiplier, steps)
+            return make_gaussian_event(self.sampled_unit_multiplier, steps)
         poisson = partial(dp.PoissonSampledDpEvent, rows / n)
         return make_gaussian_event(self.row_multiplier, steps, poisson)
 

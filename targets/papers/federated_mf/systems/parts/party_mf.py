@@ -185,7 +185,7 @@ class PartyMf(System):
 
         The second number is None if a user's ratings are at several parties, or are not trimmed.
         """
-        ratings = self.max_ratings if self.division.is_by_user else None
+        ratings = self.max_ratings if self.division.is_split_by_user else None
         return statements.Sizes(rounds=self.rounds, ratings=ratings)
 
     @property

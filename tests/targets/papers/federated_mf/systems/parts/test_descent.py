@@ -125,7 +125,7 @@ def test_no_value_moves_the_sum_by_more_than_the_sensitivity(seed: int, clipping
         made: Any = sparse.csr_array
         sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
-    assert apart <= clipping.replacement_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
+    assert apart <= clipping.replace_to_remove_ratio * clipping.get_sensitivity(1, True) * (1 + 1e-9)
     if (
         clipping.rating_clip_norm < math.inf
         and 0.5 < u[0] @ v[0] < 3.5

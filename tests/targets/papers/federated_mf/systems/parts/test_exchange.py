@@ -44,7 +44,7 @@ def build(
         omega=omega,
         dropout=dropout,
         n_rounds=count,
-        is_repaired=repaired,
+        is_protocol_repaired=repaired,
     )
 
 
@@ -88,7 +88,7 @@ def get_square(run: DropoutMechanism, m: int, r: int) -> float:
         replaced=r,
         colluding=run.n_colluding,
         announced=round(run.overstated * m),
-        repaired=run.is_repaired,
+        repaired=run.is_protocol_repaired,
     )
     return (run.sensitivity / run.sigma) ** 2 / shares.variance
 
@@ -153,8 +153,8 @@ def density(run: DropoutMechanism, m: int, r: int, total: float, sent: float) ->
     """Density of the two sums, by the covariance of the honest devices' noises."""
     first, second = 1 / ((1 - run.omega) * run.n_users), 1 / round(run.overstated * m)
     honest = r - run.n_colluding
-    shared = first - second if run.is_repaired else first
-    blurred = first - second if run.is_repaired else first + second
+    shared = first - second if run.is_protocol_repaired else first
+    blurred = first - second if run.is_protocol_repaired else first + second
     top = (m - run.n_colluding) * first
     if honest == 0 or blurred <= 0:
         assert sent == 0
