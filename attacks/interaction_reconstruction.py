@@ -60,7 +60,7 @@ class InteractionReconstruction:
         hidden = assign_pseudonyms(view)
         if any(isinstance(reader, _RANKING) for reader in reading.find_readers(hidden or view)):
             return "This adversary can only rank items, which does not reveal whole sets of items."
-        return reading.explain_refusal(hidden or view)
+        return reading.explain_no_reader(hidden or view)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
         """Guesses interaction sets, user vectors and ratings of the users ``background.subjects``.

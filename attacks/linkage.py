@@ -65,7 +65,7 @@ def make_fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     rounds = (RoundView(broadcast=round_view.broadcast, uploads=Uploads(everyone, sent)),)
     alone = replace(view, vantage=Vantage.SERVER, public=public, rounds=rounds)
     prints: Fingerprints = {}
-    if not reading.explain_refusal(alone):
+    if not reading.explain_no_reader(alone):
         evidence = reading.read_evidence(alone, everyone)
         if evidence.log_ratio is not None:
             prints["interactions"] = _scale_posterior(evidence)

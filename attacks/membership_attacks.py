@@ -52,7 +52,7 @@ class InteractionMembership:
         The attack needs messages that some reader (``attacks/readers``) can turn into log-ratios of
         interactions.
         """
-        return reading.explain_refusal(assign_pseudonyms(view) or view)
+        return reading.explain_no_reader(assign_pseudonyms(view) or view)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
         """Computes the log-odds of an interaction for every pair of ``background.candidate_pairs``.

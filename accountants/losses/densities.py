@@ -292,7 +292,7 @@ def _continues_a_piece(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bo
     return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
 
 
-def get_aligned_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
+def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
     """Yields the terms of the mixture ``p``, then those of ``q``, after rounding errors between
     both mixtures are removed.
 
@@ -345,7 +345,7 @@ class Lattice:
 
     origin: float
     step: float
-    terms_by_measure: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
+    terms_of_p_and_q: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
 
     def find_lattice_index(self, y: float) -> float:
         """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
@@ -389,5 +389,5 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
             lattices.append(lattice)
         low, high, anchor = map(lattice.find_lattice_index, (term.low, term.high, term.anchor))
         made = ExpTerm(low, high, anchor, term.log_max, term.slope * term.step)
-        lattice.terms_by_measure[side].append(made)
+        lattice.terms_of_p_and_q[side].append(made)
     return lattices

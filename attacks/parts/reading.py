@@ -95,7 +95,7 @@ def _pool_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     return base.pool_evidence(chosen, view, users)
 
 
-def explain_refusal(view: View) -> str:
+def explain_no_reader(view: View) -> str:
     """Returns the reason why no reader can read the view's messages; empty if some reader can.
 
     A reader infers interactions from messages of one form.

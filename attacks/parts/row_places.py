@@ -168,7 +168,7 @@ def _align_rounds(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> 
 
 def _score_noise(block: ChangeBlock) -> ChangeBlock:
     """Returns senders, noise scores of their messages, and which messages are not zero."""
-    return block[0], compute_noise_scores(block[1]), np.asarray(block[1].any(axis=(1, 2)))
+    return block[0], apply_score_function(block[1]), np.asarray(block[1].any(axis=(1, 2)))
 
 
 def _cross_grams(
@@ -419,7 +419,7 @@ def _sign(values: Floats) -> Floats:
     return np.where(values < 0, -1.0, 1.0)
 
 
-def compute_noise_scores(changes: NDArray[np.float32]) -> NDArray[np.float32]:
+def apply_score_function(changes: NDArray[np.float32]) -> NDArray[np.float32]:
     """Applies the score function of the noise to the entries of ``changes`` (n, M, d).
 
     The score function is the derivative of the noise's negative log-density: a clipped number for
@@ -531,7 +531,7 @@ def score_dependence(messages: Floats, truth: NDArray[np.bool_]) -> float:
     return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
 
 
-def fill_row_order(order: Ints, n_rows: int) -> Ints:
+def add_spare_rows(order: Ints, n_rows: int) -> Ints:
     """Returns a copy of ``order`` in which items without a table row get unused rows.
 
     order: row of each item; items without a row have a number outside 0 to ``n_rows`` - 1 (M,)

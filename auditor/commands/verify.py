@@ -19,7 +19,7 @@ from typer import Argument, Exit, Option
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn
 from fedrec_auditor.auditor.commands.ci_files import (
-    check_paths,
+    check_writable,
     find_source_line,
     render_ci_files,
     write_ci_files,
@@ -118,7 +118,7 @@ def command(
     from fedrec_auditor.reports.record.waivers import find_waiver
     from fedrec_auditor.reports.writers.paragraph import get_output_width, wrap_entry
 
-    check_paths(sarif, junit)
+    check_writable(sarif, junit)
     width, gate = get_output_width(), make_gate(fail_on.without_severities, allow, waivers)
 
     def work() -> tuple[int, str]:

@@ -159,8 +159,8 @@ class CandidateInputs:
                     "Give inputs as a list or as a Hypothesis strategy."
                 )
             strategy, listed, extreme = inputs_of(dist.domain), everything, [_get_ends(dist.domain)]
-            if dist.whole_worst_case is not None:
-                extreme.append(list(dist.whole_worst_case.inputs[:_MAX_PROBES]))
+            if dist.mechanism_worst_case is not None:
+                extreme.append(list(dist.mechanism_worst_case.inputs[:_MAX_PROBES]))
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
@@ -202,8 +202,8 @@ def _draw_inputs(
     Raises InputError if the strategy draws fewer than two different inputs.
     """
     different: dict[Hashable, Any] = {}
-    if whole and dist.whole_worst_case is not None:
-        different = {make_input_key(value): value for value in dist.whole_worst_case.inputs[:4]}
+    if whole and dist.mechanism_worst_case is not None:
+        different = {make_input_key(value): value for value in dist.mechanism_worst_case.inputs[:4]}
 
     def look(value: Any) -> float:
         different.setdefault(make_input_key(dist.check_input(value)), value)
@@ -339,7 +339,7 @@ class CandidateOutputs:
     all_outputs: NDArray[Any] | None = None
 
     @classmethod
-    def explore(
+    def from_draws(
         cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
     ) -> CandidateOutputs:
         """Draws outputs under some of ``inputs``, at most ``samples`` under each, and determines
@@ -392,7 +392,7 @@ class CandidateOutputs:
         """
         if self.is_continuous:
             return None
-        worst_case = dist.whole_worst_case
+        worst_case = dist.mechanism_worst_case
         told = worst_case is not None and worst_case.exhaustive
         outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
         table = dist.try_log_probs(outputs, inputs)

@@ -178,7 +178,7 @@ class OutputDistribution:
         return self.sampler.encoder
 
     @property
-    def whole_worst_case(self) -> WorstCase | None:
+    def mechanism_worst_case(self) -> WorstCase | None:
         """Worst-case inputs and outputs of the whole mechanism; None if they are unknown, or stated
         only for one of several copies.
         """
@@ -187,12 +187,12 @@ class OutputDistribution:
 
     def name_input(self, value: Any) -> str:
         """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
-        case = self.whole_worst_case
+        case = self.mechanism_worst_case
         return case.name_input(value) if case else format_value(value)
 
     def name_output(self, output: Any) -> str:
         """Returns ``output`` as text, by the mechanism's own function if it has one."""
-        case = self.whole_worst_case
+        case = self.mechanism_worst_case
         return case.name_output(output) if case else format_value(output)
 
     def check_input(self, value: Any) -> Any:

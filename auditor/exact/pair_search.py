@@ -294,7 +294,7 @@ class LogRatioSearch(PairSearch):
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
-        case = self.dist.whole_worst_case
+        case = self.dist.mechanism_worst_case
         undrawn = [far] if case is None else [far, case.outputs]
         ratios = [self.evaluate_outputs(a, b, drawn, log_probs)]
         ratios += [self._try_outputs(a, b, outputs, typical) for outputs in undrawn]

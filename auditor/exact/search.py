@@ -198,7 +198,7 @@ def search_exact_bound(
     """
     dist, entropy = OutputDistribution.wrap(mechanism), int(seed.generate_state(1)[0])
     pool = candidates.CandidateInputs.collect(dist, inputs, entropy)
-    outputs = candidates.CandidateOutputs.explore(dist, pool, entropy, samples)
+    outputs = candidates.CandidateOutputs.from_draws(dist, pool, entropy, samples)
     every, listed = outputs.all_outputs, pool.all_inputs
     if every is not None and listed is not None:
         few = delta == 0 or len(listed) <= _MAX_PAIRED

@@ -251,7 +251,7 @@ class RunSampler:
     """
 
     simulation: Simulation
-    store_key: str
+    chunk_key: str
     chunk_size: int
     run_chunks: ParallelMap = map_serially
     store: ChunkStore | None = field(default_factory=MemoryChunkStore)
@@ -337,7 +337,7 @@ class RunSampler:
         return Worlds(names=names, scope=scope, draw=draw, statistic_name=score_description)
 
     def _name_chunk(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
-        words = f"{self.store_key} {world} {size} {seed.entropy} {seed.spawn_key}"
+        words = f"{self.chunk_key} {world} {size} {seed.entropy} {seed.spawn_key}"
         return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
@@ -424,9 +424,9 @@ class GameSetup:
     deltas_by_scope: Mapping[Scope, tuple[float, ...]]
     simulation: Simulation
     run_description: str
-    size_description: str
+    run_size_text: str
     score_description: str
-    max_runs: int | None = None
+    max_runs_per_world: int | None = None
     chunk_size: int | None = None
     has_two_user_removals: bool = False
     compute_exact_bound: Callable[[float], TracingResult] | None = None
@@ -441,7 +441,7 @@ class GameSetup:
         ``MAX_SECONDS`` (divided by ``QUICK_RUNS_DIVISOR`` if ``quick``), or ``MIN_RUNS`` if that is
         larger.
         """
-        usual = (self.max_runs or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
+        usual = (self.max_runs_per_world or TRAINING_RUNS) // (QUICK_RUNS_DIVISOR if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
         affordable = MAX_SECONDS / (QUICK_RUNS_DIVISOR if quick else 1) / max(seconds, 1e-9)
         return min(usual, max(MIN_RUNS, int(affordable)))
@@ -652,7 +652,7 @@ class CanaryGame(ABC):
         once = not (self.is_parallel or len(setup.scope_deltas) > 1 or is_external(setup.target))
         draws = RunSampler(
             simulation=setup.simulation,
-            store_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
+            chunk_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "
             f"{list(setup.deltas_by_scope)}",
             chunk_size=setup.chunk_size or self.chunk_size,
             run_chunks=parallel,
@@ -714,7 +714,7 @@ class CanaryGame(ABC):
             )
             for scoped in claims
         )
-        game = f"{self.name} game {setup.size_description}"
+        game = f"{self.name} game {setup.run_size_text}"
         return tuple(
             one.model_copy(update={"note": " ".join(filter(None, (note, one.note))), "game": game})
             for one in findings

@@ -360,9 +360,9 @@ class CrowdGame(CanaryGame):
                 f"{population.n_items - canaries.N_NEW_ITEMS} items of the data, "
                 f"{canaries.N_NEW_ITEMS} new items and a canary{steered_by}{left_out}"
             ),
-            size_description=f"of {sizes.n_users:,} users",
+            run_size_text=f"of {sizes.n_users:,} users",
             score_description=statistic,
-            max_runs=canary_game.UPLOAD_RUNS if of_uploads else None,
+            max_runs_per_world=canary_game.UPLOAD_RUNS if of_uploads else None,
         )
 
     def design_setups(
@@ -422,9 +422,9 @@ class RoundGame(CrowdGame):
                 f"one round of {crowd.n_users:,} users and {crowd.n_items} items, after the server "
                 f"sent a malicious model. All users except the canary have '{pair.world_names[1]}'"
             ),
-            size_description=f"of {crowd.n_users:,} users",
+            run_size_text=f"of {crowd.n_users:,} users",
             score_description=rounds.ROUND_SCORE_TEXT,
-            max_runs=canary_game.UPLOAD_RUNS,
+            max_runs_per_world=canary_game.UPLOAD_RUNS,
         )
 
 

@@ -52,7 +52,7 @@ class WorstPair:
     broadcast: Broadcast | None
     broadcast_text: str
     n_tried_pairs: int
-    refusal_text: str
+    failed_histories_text: str
 
 
 def search_worst_pair(
@@ -109,7 +109,7 @@ def search_worst_pair(
         key=lambda pair: pair[0],
     )
     chosen, text = broadcast, ""
-    if can_steer and broadcast and far < reading.SEARCH_END_DISTANCE:
+    if can_steer and broadcast and far < reading.SUFFICIENT_WORLD_DISTANCE:
         for name, malicious in _iter_malicious(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
@@ -130,7 +130,7 @@ def search_worst_pair(
         broadcast=chosen,
         broadcast_text=text,
         n_tried_pairs=trial.tried,
-        refusal_text=left_out,
+        failed_histories_text=left_out,
     )
 
 
@@ -152,7 +152,7 @@ class _PairTrial:
 
     def learn_stats(
         self, canary: CanarySet, broadcast: Broadcast | None, *, noisy: bool = False
-    ) -> reading.StatisticsMap:
+    ) -> reading.StatsByArray:
         rng = np.random.default_rng(self.seed)
         received = projection.get_received(broadcast, projection.CANARY_ROWS)
         args = self.target, canary.histories, received, rng
@@ -165,14 +165,14 @@ class _PairTrial:
         self.tried += 1
         return readings
 
-    def learn_noise(self, readings: Sequence[reading.StatisticsMap]) -> None:
+    def learn_noise(self, readings: Sequence[reading.StatsByArray]) -> None:
         self.noise = {
             name: np.mean([each[name].message_variance for each in readings], axis=0)
             for name, first in (readings[0] if readings else {}).items()
             if first.squared_distance_of_means is None
         }
 
-    def measure(self, readings: reading.StatisticsMap) -> float:
+    def measure(self, readings: reading.StatsByArray) -> float:
         noise = self.noise
         far = math.hypot(*(each.compute_world_distance(noise.get(n)) for n, each in readings.items()))
         return far if math.isfinite(far) else 0.0
@@ -184,7 +184,7 @@ class _PairTrial:
             return 0.0
 
 
-def _has_difference(honest: Sequence[reading.StatisticsMap]) -> bool:
+def _has_difference(honest: Sequence[reading.StatsByArray]) -> bool:
     return any(part.may_worlds_differ for readings in honest for part in readings.values())
 
 
@@ -246,7 +246,7 @@ def _improve_broadcast(
             best, top, at = sent, distance, sent
         else:
             stride *= 0.8
-        if top >= reading.SEARCH_END_DISTANCE:
+        if top >= reading.SUFFICIENT_WORLD_DISTANCE:
             break
     return best, top
 
@@ -359,12 +359,12 @@ class LocalGame(canary_game.CanaryGame):
                     f"the first message of a client of a system with {sizes.n_items} items"
                     f"{pair.broadcast_text}. The game uses the most revealing of "
                     f"{pair.n_tried_pairs} tried pairs of an invented user's "
-                    f"inputs{pair.refusal_text}"
+                    f"inputs{pair.failed_histories_text}"
                 ),
-                size_description=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them "
+                run_size_text=f"over {sizes.n_items:,} items, {canaries.N_NEW_ITEMS} of them "
                 "new (rated by no user)",
                 score_description=reading.LOCAL_SCORE_TEXT,
-                max_runs=int(np.clip(_MAX_NUMBERS // numbers, _MIN_RUNS, UPLOAD_RUNS)),
+                max_runs_per_world=int(np.clip(_MAX_NUMBERS // numbers, _MIN_RUNS, UPLOAD_RUNS)),
                 compute_exact_bound=_make_prover(alone, pair, divisor),
             )
 
@@ -418,11 +418,11 @@ def make_designed_setup(
         deltas_by_scope={pair.scope: (0.0,)},
         simulation=make_simulator(pair, pair.target, (Vantage.SERVER,), rng, reducer=pair.reducer),
         run_description=message,
-        size_description=f"over {items:,} items",
+        run_size_text=f"over {items:,} items",
         score_description=reading.LOCAL_SCORE_TEXT
         if pair.reducer is None
         else "the numbers of a message in which the two inputs differ by design",
-        max_runs=DESIGNED_RUNS,
+        max_runs_per_world=DESIGNED_RUNS,
         chunk_size=_CHUNK_SIZE,
     )
 

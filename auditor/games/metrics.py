@@ -465,7 +465,7 @@ class Guesses:
     guess_probs: NDArray[np.float64] | None = None
 
     @property
-    def guess_counts(self) -> NDArray[np.float64]:
+    def guess_truth_counts(self) -> NDArray[np.float64]:
         """Counts by draw, user and class, (r, n, 3, C). The third axis has three kinds: right
         guesses, true classes, and guesses.
 
@@ -527,7 +527,7 @@ def estimate_metrics(
     ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
     same draws.
     """
-    tallies = guess.guess_counts
+    tallies = guess.guess_truth_counts
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
     weights = draw_bootstrap_weights(n, rng)
@@ -546,7 +546,7 @@ def estimate_metrics(
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _join_intervals(value, drawn, figures, subjects, confidence)
         if name == MACRO_F1 and baseline is not None:
-            guessing, random = baseline.guess_counts, compute_f1_per_draw(baseline)
+            guessing, random = baseline.guess_truth_counts, compute_f1_per_draw(baseline)
             bias = get_macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = get_macro_f1(_resample(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
@@ -562,7 +562,7 @@ def compute_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
 
     If guesses are random (``guess_probs``), the value is the exact expectation.
     """
-    per_draw = guesses.guess_counts.sum(axis=1)
+    per_draw = guesses.guess_truth_counts.sum(axis=1)
     if guesses.guess_probs is None:
         return get_macro_f1(per_draw)
     pairs = zip(per_draw[:, 1], guesses.guess_probs, strict=True)

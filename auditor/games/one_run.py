@@ -300,7 +300,7 @@ class CanaryScorer:
         pairs = [
             (name, key)
             for name, shape in shapes.items()
-            if (key := projection.match_component(name, shape, self.nonzero_masks)) is not None
+            if (key := projection.match_direction(name, shape, self.nonzero_masks)) is not None
         ]
         own = [(name, key) for name, key in pairs if name == key and self.nonzero_masks[key].any()]
         return own or [(name, key) for name, key in pairs if shapes[name]]
@@ -499,7 +499,7 @@ class OneRunGame(canary_game.CanaryGame):
                     f"the data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
                     "canaries"
                 ),
-                size_description=f"of {sizes.n_users:,} users",
+                run_size_text=f"of {sizes.n_users:,} users",
                 score_description=ONE_RUN_SCORE_TEXT,
             )
 

@@ -159,7 +159,7 @@ def _average_messages(sent: Component) -> Array:
     return np.asarray(before.to_dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
-def match_component(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
+def match_direction(name: str, shape: tuple[int, ...], directions: Directions) -> str | None:
     """Returns the name of the entry of ``directions`` on which a message array is projected, or
     None.
 
@@ -388,7 +388,7 @@ def _match_parts(
     for name, part in seen.items():
         if name not in along and (own or not np.ndim(part)):
             continue  # for example the initial model, or the number of users
-        key = match_component(name, np.shape(part), along)
+        key = match_direction(name, np.shape(part), along)
         if key is not None:
             # Messages that replace noise have no expectation.
             expected = middle.get(key) if key == name or name not in along else None

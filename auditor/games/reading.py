@@ -31,7 +31,7 @@ LOCAL_SCORE_TEXT = (
     "inputs differ in its means, squares, exact zeros and sent rows)"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
-SEARCH_END_DISTANCE = 1e3
+SUFFICIENT_WORLD_DISTANCE = 1e3
 _REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
 _MAX_NUMBERS = 1 << 18  # maximum numbers of messages in memory at once
 _MIN_Z = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
@@ -107,7 +107,7 @@ class MessageStats:
     message_variance: Array
     message_value_weight: Array
     squared_deviation_weight: Array
-    exact_zero_weight: Array
+    zero_indicator_weight: Array
     sent_row_weight: Array
     squared_distance_of_means: float | None
     squared_other_distance: float
@@ -246,7 +246,7 @@ class MessageStats:
             columns[:, 2] = x @ self.message_value_weight
             columns[:, 3] = moved @ self.squared_deviation_weight
             zero = x == 0.0
-            columns[:, 4] = zero @ self.exact_zero_weight
+            columns[:, 4] = zero @ self.zero_indicator_weight
             columns[:, 5] = sent @ self.sent_row_weight
             columns[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             columns[:, 7] = moved.sum(axis=1)
@@ -266,7 +266,7 @@ class MessageStats:
                 (np.abs(self.world_mean_difference) / np.sqrt(self.message_variance)).sum(),
                 np.abs(self.message_value_weight) @ size,
                 np.abs(self.squared_deviation_weight) @ self.message_variance,
-                np.abs(self.exact_zero_weight).sum(),
+                np.abs(self.zero_indicator_weight).sum(),
                 np.abs(self.sent_row_weight).sum(),
                 1.0,
                 self.message_variance.sum(),
@@ -275,7 +275,7 @@ class MessageStats:
         )
 
 
-StatisticsMap = Mapping[str, MessageStats]
+StatsByArray = Mapping[str, MessageStats]
 
 
 def choose_n_messages(
@@ -312,7 +312,7 @@ def learn_message_stats(
     n_messages: int,
     *,
     has_noise: bool = True,
-) -> StatisticsMap:
+) -> StatsByArray:
     """Learns how the messages of two worlds (neighbouring inputs) differ, by name of the message
     array.
 
@@ -329,7 +329,7 @@ def learn_message_stats(
     }
 
 
-def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+def get_directions(stats: StatsByArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """Computes, for each message array, the flat vector on which it is projected, by array name.
 
     The vector is the difference of the mean messages of two worlds (neighbouring inputs) divided by
@@ -346,7 +346,7 @@ def get_directions(stats: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) 
         name: (each.world_mean_difference / each.message_variance).reshape(shapes[name])
         for name, each in stats.items()
     }
-    keys = {name: projection.match_component(name, shape, shaped) for name, shape in shapes.items()}
+    keys = {name: projection.match_direction(name, shape, shaped) for name, shape in shapes.items()}
     return {name: shaped[key or name].ravel() for name, key in keys.items()}
 
 

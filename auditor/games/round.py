@@ -72,12 +72,12 @@ class RoundSimulator:
     canary: CanarySet
     broadcast: Broadcast | None
     directions: projection.Directions
-    message_stats: reading.StatisticsMap
+    message_stats: reading.StatsByArray
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
     reducer: Reducer | None = None
-    coordinate_scorers: Mapping[str, CoordinateScorer] = field(default_factory=dict)
-    sum_scorers: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    coordinate_scorer_by_array: Mapping[str, CoordinateScorer] = field(default_factory=dict)
+    sum_scorer_by_array: Mapping[str, CoordinateScorer] = field(default_factory=dict)
 
     @classmethod
     def learn(
@@ -106,7 +106,7 @@ class RoundSimulator:
             along = projection.estimate_messages(
                 target, canary.histories, broadcast, rng, _COPIES
             ).world_gap
-        readings: reading.StatisticsMap = {}
+        readings: reading.StatsByArray = {}
         received = projection.get_received(broadcast, projection.CANARY_ROWS)
         if Vantage.SERVER in vantages and reducer is None:
             count = reading.choose_n_messages(target, canary.histories, received, rng)
@@ -172,7 +172,7 @@ class RoundSimulator:
                 for part in sample.values()
             )
             step = max(1, _MAX_NUMBERS // max(1, numbers * self.canary.other_users.n_users))
-            totals = {name: _sum_users(sent[name], size) for name in self.sum_scorers}
+            totals = {name: _sum_users(sent[name], size) for name in self.sum_scorer_by_array}
             own_votes = np.zeros((0, size, N_MESSAGE_SCORES))
             if Vantage.SHUFFLED in self.vantages:
                 own_votes = self._vote(sent, size)[None]
@@ -184,7 +184,7 @@ class RoundSimulator:
                 projections = self._project(others, runs_of)
                 for name, total in totals.items():
                     total[part] += _sum_users(others[name], runs_of)
-                if Vantage.SHUFFLED in self.vantages and self.coordinate_scorers:
+                if Vantage.SHUFFLED in self.vantages and self.coordinate_scorer_by_array:
                     votes = self._vote(others, len(next(iter(others.values()))))
                     votes = votes.reshape(-1, runs_of, N_MESSAGE_SCORES)
                     shuffled[part] = _combine_votes(np.concatenate([own_votes[:, part], votes]))
@@ -193,7 +193,7 @@ class RoundSimulator:
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
             sum_votes = np.zeros((size, N_MESSAGE_SCORES))
-            for name, voter in self.sum_scorers.items():
+            for name, voter in self.sum_scorer_by_array.items():
                 sum_votes += voter(totals[name])
             features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
             features[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
@@ -227,7 +227,7 @@ class RoundSimulator:
         ``sent``: the messages, by component.
         """
         votes = np.zeros((size, N_MESSAGE_SCORES))
-        for name, voter in self.coordinate_scorers.items():
+        for name, voter in self.coordinate_scorer_by_array.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
                 block = np.arange(start, min(start + step, size))
@@ -286,7 +286,7 @@ class RoundSimulator:
         """
         projections = {}
         for name, part in sent.items():
-            key = projection.match_component(name, part.shape, self.directions)
+            key = projection.match_direction(name, part.shape, self.directions)
             if key is not None:
                 values = projection.project_messages(part, self.directions[key])
                 projections[name] = values.reshape(-1, size).T

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.plan.stated_claim import ClaimsInput, list_claims
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.auditor.run.tasks import Audit, adapt_target
+from fedrec_auditor.auditor.run.tasks import Audit, adapt_with_notes
 from fedrec_auditor.auditor.run.workload import check_recording_size
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Payload, Reports
@@ -252,7 +252,7 @@ def _load_client(
             "helps to attack interactions only if truth is given. Give truth, or omit client."
         )
     target = make_target(client, plan) if isinstance(client, str) else client
-    code, _ = adapt_target(target, interactions)
+    code, _ = adapt_with_notes(target, interactions)
     rng = np.random.default_rng(0)
     rounds = system.run(interactions, rng).transcript.rounds
     if (first := next((seen for seen in rounds if seen.uploads is not None), None)) is None:

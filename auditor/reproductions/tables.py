@@ -52,7 +52,7 @@ class PaperPart:
     ]
 
 
-CONFIDENCE = 0.95
+INTERVAL_CONFIDENCE = 0.95
 
 
 def iter_training_parts(paper: Paper) -> Iterator[PaperPart]:
@@ -113,7 +113,7 @@ def train_and_test(
     with limit_to_one_thread():
         split = utility.hold_out(target.evaluation, data, rng)
         model = target.run(split.training_data, rng, n_kept_rounds=0).model
-        rows = split.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
+        rows = split.evaluate(target, model, confidence=INTERVAL_CONFIDENCE, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
     reported = [row for row in rows if row.metric in printed] or [
         row for row in rows if row.metric.endswith(largest) or row.metric == "MSE"
@@ -368,7 +368,7 @@ def _measure_hits(
     first, *others = splits
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:
-        rows = splits[which].evaluate(of, by, confidence=CONFIDENCE, rng=rng)
+        rows = splits[which].evaluate(of, by, confidence=INTERVAL_CONFIDENCE, rng=rng)
         metric = f"HR@{case.hit_cutoff}", "all items"
         return next(row for row in rows if (row.metric, row.protocol) == metric)
 
@@ -477,4 +477,4 @@ class _KnownUsers:
     ) -> dict[str, Estimate]:
         n_classes = len(attribute.categories)
         guesses = Guesses(true_classes=codes, class_guesses=guessed, n_classes=n_classes)
-        return estimate_metrics(guesses, confidence=CONFIDENCE, rng=self._rng)
+        return estimate_metrics(guesses, confidence=INTERVAL_CONFIDENCE, rng=self._rng)

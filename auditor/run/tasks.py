@@ -206,7 +206,7 @@ class Audit:
             interactions = load_planned_data(plan)
         notes += interactions.notes
         interactions = map_arrays_to_files(interactions)
-        tried = [adapt_target(target, interactions) for target in untried]
+        tried = [adapt_with_notes(target, interactions) for target in untried]
         targets = {target.name: target for target, _ in tried}
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
         notes += _make_quick_note(plan, list(targets.values()))
@@ -251,7 +251,7 @@ class Audit:
         last = [Task(target, game) for target in self.targets for game in parallel]
         return (*judged, *trained, *last)
 
-    def group_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
+    def plan_timed_jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
         """Groups ``tasks`` into jobs for single workers, in the order in which to start them;
         returns the estimated seconds of each job.
 
@@ -357,7 +357,7 @@ def make_game_inputs(
     )
 
 
-def adapt_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
+def adapt_with_notes(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
     """Lets a system adapt to ``interactions`` by a trial of its code; returns the system to audit,
     and notes.
 

@@ -85,7 +85,7 @@ class Noise:
 
     kind: NoiseKind
     amount: float | None
-    n_categories: int = 2
+    n_answer_options: int = 2
 
     @classmethod
     def parse(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
@@ -125,7 +125,7 @@ class Noise:
         """
         assert self.amount is not None
         if self.kind is RANDOMIZED_RESPONSE:
-            k = self.n_categories
+            k = self.n_answer_options
             return RandomizedResponseDpEvent(k / (math.expm1(self.amount) + k), k)
         return (GaussianDpEvent if self.kind is GAUSSIAN_NOISE else LaplaceDpEvent)(self.amount)
 
@@ -149,8 +149,8 @@ class Noise:
         assert self.amount is not None
         if self.kind is LAPLACE_NOISE:
             return (max(math.exp(-1.0 / self.amount) / 2.0, _MIN_PROB),) * 2
-        one = 1.0 / (math.expm1(self.amount) + self.n_categories)
-        return (self.n_categories - 1.0) * one, one
+        one = 1.0 / (math.expm1(self.amount) + self.n_answer_options)
+        return (self.n_answer_options - 1.0) * one, one
 
 
 def _parse_values(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
@@ -449,7 +449,7 @@ class AccountRequest:
                 "none. Use laplace or randomized_response, or leave out shuffle."
             )
         sampled = self.rate not in (None, 1.0) or self.sampling == "fixed"
-        if self.is_local and (sampled or self.adjacency is not None):
+        if self.has_local_randomizers and (sampled or self.adjacency is not None):
             raise InputError(
                 "Expected no rate, sampling or adjacency for local reports, got "
                 f"rate={self.rate}, sampling={self.sampling}, adjacency={self.adjacency}. Leave "
@@ -460,7 +460,7 @@ class AccountRequest:
                 f"Expected users if and only if sampling is fixed, got sampling={self.sampling} "
                 f"and users={self.users}. Give users for fixed sampling, otherwise leave it out."
             )
-        clipped = self.unit == Unit.INTERACTION and not self.is_local
+        clipped = self.unit == Unit.INTERACTION and not self.has_local_randomizers
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
                 "Expected interactions_per_user only with noise on sums and unit=interaction, got "
@@ -485,7 +485,7 @@ class AccountRequest:
         return next(given, None)
 
     @property
-    def is_local(self) -> bool:
+    def has_local_randomizers(self) -> bool:
         """Whether the data are protected by local randomizers, so that each report protects its
         user without further noise.
         """
@@ -505,7 +505,7 @@ class AccountRequest:
             return noise.kind.symbol
         if self.rounds is None:
             return "rounds"
-        drawn = self.rate is not None or self.is_local or self.event is not None
+        drawn = self.rate is not None or self.has_local_randomizers or self.event is not None
         return "" if drawn else "rate"
 
     def fill_missing(self, value: float) -> AccountRequest:
@@ -515,7 +515,7 @@ class AccountRequest:
         changed: dict[str, Any] = {self.missing_setting: value}
         noise = self.noise
         if noise is not None and noise.amount is None:
-            categories = f",k={noise.n_categories}" if noise.kind is RANDOMIZED_RESPONSE else ""
+            categories = f",k={noise.n_answer_options}" if noise.kind is RANDOMIZED_RESPONSE else ""
             changed = {noise.kind.name: f"{value!r}{categories}"}
         return replace(self, **changed)
 
@@ -527,7 +527,7 @@ class AccountRequest:
         """
         noise, one_round = self.noise, self._make_round_event()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
-        if not self.is_local:
+        if not self.has_local_randomizers:
             fixed = SampledWithoutReplacementDpEvent in list_leaf_types(one_round)
             usual = Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE
             meant = usual if self.adjacency is None else Adjacency(self.adjacency)
@@ -559,7 +559,7 @@ class AccountRequest:
                 f"target_epsilon to compute {noise.kind.symbol}."
             )
         if self.shuffle is not None:
-            binary = noise.kind is RANDOMIZED_RESPONSE and noise.n_categories == 2
+            binary = noise.kind is RANDOMIZED_RESPONSE and noise.n_answer_options == 2
             return ShuffledDpEvent(noise.local_epsilon, self.shuffle, binary)
         event = noise.make_event()
         if self.users is not None:

@@ -38,7 +38,7 @@ from fedrec_auditor.reports.say import describe_assumptions, describe_confidence
 from fedrec_auditor.reports.say.metrics import ERROR_METRICS, has_protocol_breach
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
-NOISE_AXIS = "privacy"
+PRIVACY_AXIS = "privacy"
 NOISE_FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
 MAX_SWEEP_TRAININGS = 10_000
@@ -163,10 +163,10 @@ def make_variants(plan: Plan, axes: Sequence[Axis], n_seeds: int = 1) -> tuple[V
     for axis in axes:
         if not any(axis.name in variant.varied_settings for variant in grid):
             known = frozenset[str]().union(*map(_list_fields, plan.targets))
-            if axis.setting == NOISE_AXIS:
+            if axis.setting == PRIVACY_AXIS:
                 raise InputError(
                     f"Expected a system with a noise setting, got {', '.join(plan.targets)}. Leave "
-                    f"{NOISE_AXIS} out, or name another system."
+                    f"{PRIVACY_AXIS} out, or name another system."
                 )
             raise InputError(
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
@@ -249,16 +249,16 @@ def _override_settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Se
     system.
     """
     given: Settings = dict(plan.settings.get(target, {}))
-    named = {field: value for field, value in fields.items() if field != NOISE_AXIS}
+    named = {field: value for field, value in fields.items() if field != PRIVACY_AXIS}
     texts = [f"{target}.{field}={value}" for field, value in named.items()]
     given = merge_settings(given, parse_settings(texts).get(target, {}))
     made = make_target(target, plan.model_copy(update={"settings": {target: given}}))
-    if NOISE_AXIS in fields:
-        factor, knob = parse_noise_factor(fields[NOISE_AXIS]), made.noise_setting
+    if PRIVACY_AXIS in fields:
+        factor, knob = parse_noise_factor(fields[PRIVACY_AXIS]), made.noise_setting
         if knob is None:
             raise InputError(
-                f"Expected a protection with a noise setting, to vary {NOISE_AXIS} of {target}, "
-                f"got {given}. Leave {NOISE_AXIS} out, or give another protection."
+                f"Expected a protection with a noise setting, to vary {PRIVACY_AXIS} of {target}, "
+                f"got {given}. Leave {PRIVACY_AXIS} out, or give another protection."
             )
         for place, value in knob.scale_noise(made, factor).items():
             part, _, field = place.rpartition(".")
@@ -277,7 +277,7 @@ def parse_noise_factor(text: str) -> float:
         factor = 0.0
     if not 0.0 < factor < float("inf"):
         raise InputError(
-            f"Expected {NOISE_AXIS} above 0, which multiplies the noise, got {text!r}. Give, for "
+            f"Expected {PRIVACY_AXIS} above 0, which multiplies the noise, got {text!r}. Give, for "
             "example, 4."
         )
     return factor
@@ -286,7 +286,7 @@ def parse_noise_factor(text: str) -> float:
 def _has_axis(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
     if axis.target not in ("", target):
         return False
-    if axis.setting == NOISE_AXIS:
+    if axis.setting == PRIVACY_AXIS:
         given = {target: plan.settings[target]} if target in plan.settings else {}
         made = make_target(target, plan.model_copy(update={"settings": given}))
         protects = "protection" in _list_fields(target) and any(
@@ -304,8 +304,8 @@ def _find_setting(target: str, axis: Axis) -> str:
     """Dotted name of the setting that an axis varies, with aliases resolved. Raises InputError if
     no such setting exists.
     """
-    if axis.setting == NOISE_AXIS:
-        return NOISE_AXIS
+    if axis.setting == PRIVACY_AXIS:
+        return PRIVACY_AXIS
     settings = parse_settings([f"{target}.{axis.setting}={axis.values[0]}"])[target]
     ((place, _),) = walk_leaves(settings)
     return place

@@ -299,7 +299,7 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     game = LocalGame()
     setting = make_designed_setup(target, population, pair, np.random.default_rng(7))
     chunk = setting.chunk_size or game.chunk_size
-    draws = RunSampler(simulation=setting.simulation, store_key=game.name, chunk_size=chunk)
+    draws = RunSampler(simulation=setting.simulation, chunk_key=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
     worlds, _ = game.make_worlds(draws, setting, pair.scope, _N_UPLOADS, fitting)
     return AllThresholds().measure_bound(

@@ -291,7 +291,7 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         weights = float(a.coefficient) / scale, float(b.coefficient) / scale
     elif free and s.is_same(t) and s.family in _TWICE and a.coefficient == -b.coefficient:
         scale, weights = float(a.coefficient), (1.0, -1.0)
-        total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.decay_rate)
+        total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.geometric_rate)
     else:
         for noise in (a, b):
             if noise.function_input is None and noise.source.is_integer and not noise.source.n_values:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, make_replacements
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, get_replacement_by_id
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, make_draw_replacements
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare, StateChanged
 from fedrec_auditor.auditor.tracing.symbols import Symbol
@@ -106,7 +106,7 @@ class CallGate(ABC):
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
         self.of_process = make_draw_replacements(rng)
-        self.makers = {eager: make_replacements(eager) for eager in (False, True)}
+        self.makers = {eager: get_replacement_by_id(eager) for eager in (False, True)}
         self.reset(rng.path)
         self.special = known.list_special_functions()
         self.new_objects: dict[int, Any] = {}
@@ -168,7 +168,7 @@ class CallGate(ABC):
         self.new_objects[id(value)] = value
         return value
 
-    def is_new(self, value: Any) -> bool:
+    def has_created(self, value: Any) -> bool:
         """Whether the present run created ``value``, or the array of which ``value`` is a view."""
         while id(value) not in self.new_objects:
             base = value.base if type(value) in ARRAYS else None
@@ -179,7 +179,7 @@ class CallGate(ABC):
 
     def check_write(self, value: Any) -> None:
         """Raises NotTraced unless the present run of the traced code created ``value``."""
-        if not self.is_new(value):
+        if not self.has_created(value):
             self.refuse(
                 f"the code changes {_describe(value)} that this call did not create, which keeps "
                 "its value between calls, so that later outputs may depend on it"
@@ -190,7 +190,7 @@ class CallGate(ABC):
 
         Later changes can then be noticed. Objects that the present run created are not recorded.
         """
-        if type(value) in _MUTABLE and id(value) not in self.reads and not self.is_new(value):
+        if type(value) in _MUTABLE and id(value) not in self.reads and not self.has_created(value):
             self.reads[id(value)] = value, _read_content(value)
 
     def record_name_read(self, names: Any, name: str, owner: Any = None) -> None:
@@ -252,7 +252,7 @@ class CallGate(ABC):
         """
         result = self.call_compiled(target, args, kwargs, name)
         given = args[0] if args else None
-        if type(given) in ARRAYS and not self.is_new(given):
+        if type(given) in ARRAYS and not self.has_created(given):
             root = result
             while type(root) in ARRAYS:
                 self.new_objects.pop(id(root), None)

@@ -278,7 +278,7 @@ class TracedGenerator(np.random.Generator):
         return self.draw_distinct_indices(_equal_masses(many), many) if many else []
 
     def _record(self, source: RealDraw) -> Any:
-        value = self.path.record_draw(source)
+        value = self.path.replay_or_record_draw(source)
         if value is not None:
             return np.int64(value) if source.is_integer else value
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
@@ -292,7 +292,7 @@ class TracedGenerator(np.random.Generator):
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} possible values")
         source = FiniteDraw(name, values, masses)
-        value = self.path.record_draw(source)
+        value = self.path.replay_or_record_draw(source)
         if value is not None:
             return value
         possible = source.support_mask
@@ -484,7 +484,7 @@ def make_draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
     """
     known_draws = [
         ("numpy.random", known.NUMPY_RANDOM, _replace_numpy_random(rng)),
-        ("random", known.PYTHON_RANDOM, _replace_python_random(rng)),
+        ("random", known.RANDOM_FUNCTION_BY_NAME, _replace_python_random(rng)),
     ]
     return {
         id(function): modelled.get(name) or _make_refusal(f"{module}.{name}")

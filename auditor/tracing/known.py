@@ -159,7 +159,7 @@ NUMPY_RANDOM = {
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType
 }
-PYTHON_RANDOM = {
+RANDOM_FUNCTION_BY_NAME = {
     name: f
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)

@@ -178,7 +178,7 @@ class ObjectReader(CallGate):
         if kind is np.ufunc:
             known_one = id(value) in known.ALLOWED_FUNCTIONS or id(value) in self.special
             return known_one and name in ("reduce", "accumulate", "outer")
-        own = kind is np.random.Generator and self.is_new(value)
+        own = kind is np.random.Generator and self.has_created(value)
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _read_name(self, names: dict[str, Any], name: str, owner: str) -> Any:
@@ -281,7 +281,7 @@ class ObjectReader(CallGate):
         if member is _ARGS:
             return value.args
         if name in own and (member is MISSING or self.look_up(type(member), "__set__") is MISSING):
-            if not self.is_new(value):
+            if not self.has_created(value):
                 self.record_name_read(own, name)
             return own[name]
         hook = self.look_up(kind, "__getattr__")
@@ -309,13 +309,13 @@ class ObjectReader(CallGate):
             return self.call(member.fget, (value,), {})
         if has_value and how is functools.cached_property:
             result = self.call_cached(member.func, (value,), {})
-            if self.is_new(value):
+            if self.has_created(value):
                 self.get_attributes(value)[name] = result
             return result
         if has_value and how is types.MemberDescriptorType:
             names = _Slot(member, value)
             member = self.run_code(lambda: names[name])
-            if not self.is_new(value):
+            if not self.has_created(value):
                 self.record_name_read(names, name, value)
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
@@ -408,7 +408,7 @@ class ObjectBuilder(ObjectReader):
         plain = python and hook is object.__setattr__ and self.look_up(kind, name) is MISSING
         if plain and self.get_attributes(value).get(name) is new:
             return  # the attribute has this value already
-        if not python or not self.is_new(value):
+        if not python or not self.has_created(value):
             self.refuse(
                 f"the code changes attribute {name} of an object that this call did not create, "
                 "which keeps its value between calls, so that later outputs may depend on it"

@@ -398,7 +398,7 @@ class OperationTracer(objects.ObjectBuilder):
             self.refuse(f"tracing does not support a condition of the type {kind.__name__}")
         return True
 
-    def choose(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
+    def run_if_else(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
         """Returns the value of ``body() if test else orelse()`` in traced code.
 
         ``read()`` returns the values that ``body`` and ``orelse`` read. If these are numbers or

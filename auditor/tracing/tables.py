@@ -260,7 +260,7 @@ def _mask_equal(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
 
 
-def find_atoms(tables: Sequence[MassTable]) -> MassTable:
+def collect_output_atoms(tables: Sequence[MassTable]) -> MassTable:
     """Returns the atoms of all ``tables``: keys (tuples of output values) of positive probability.
 
     Atoms must be distinguished from densities. So the result is empty if no table has a density.
@@ -350,7 +350,7 @@ def _iter_bare_parts(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
                 yield MixturePart(weight, ends[0], ends[1], rate=1.0)
             elif source.is_integer:
                 first, last = (v if math.isinf(v) else float(math.ceil(v)) for v in (a, b))
-                decay = rate * source.decay_rate
+                decay = rate * source.geometric_rate
                 yield MixturePart(weight, first, last - 1.0, rate=decay, step=1.0)
             else:
                 sd = 1.0 if source.family == "normal" else 0.0

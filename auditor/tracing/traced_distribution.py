@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.tracing.tables import (
     add_entry,
     check_rounding_ties,
     combine_tables,
-    find_atoms,
+    collect_output_atoms,
     get_log_probs,
     list_numbers_at,
     make_joint_table,
@@ -80,7 +80,7 @@ class TracedDist:
     """
 
     tag_outputs: dict[OutputTag, TagOutputs]
-    fixed_positions: dict[Hashable, tuple[int, ...]]
+    tag_positions: dict[Hashable, tuple[int, ...]]
     n_paths: int
     n_untraced_paths: int = 0
 
@@ -119,7 +119,7 @@ class TracedDist:
     def _row_log_probs(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
         is_array = isinstance(rows, np.ndarray)
         columns = list(rows.T if is_array else map(np.asarray, zip(*rows, strict=True)))
-        fixed = self.fixed_positions.get(structure)
+        fixed = self.tag_positions.get(structure)
         logs = np.full(len(rows), -np.inf)
         if fixed is None:
             return logs
@@ -161,7 +161,7 @@ class TracedDist:
             max_size -= math.prod(map(len, tables))
             if max_size < 0 or any(DENSITY_SLOT in key for table in tables for key in table):
                 return None
-            places = *self.fixed_positions[structure], *itertools.chain.from_iterable(group.tables_by_positions)
+            places = *self.tag_positions[structure], *itertools.chain.from_iterable(group.tables_by_positions)
             order = np.argsort(places).tolist()
             for key, entry in combine_tables(tables).items():
                 leaves = *tag, *key
@@ -220,7 +220,7 @@ def make_distributions(inputs: Sequence[AllPaths]) -> list[TracedDist]:
             tables = [group.tables_by_positions[block] for group in known]
             check_rounding_ties(tables)
             merge_points_into_lattices(tables)
-            atoms = find_atoms(tables)
+            atoms = collect_output_atoms(tables)
             for group in known:
                 group.atoms_by_positions[block] = atoms
     return dists

@@ -278,7 +278,7 @@ def propose_rules(
     if len(cuts) > 1:
         options.append(find_rule_by_ratio(halves, budget))
     if prescribed is None:
-        modelled = find_rule_by_model(halves, _compute_means(first, second, cuts), budget)
+        modelled = find_guesses_by_model(halves, _compute_means(first, second, cuts), budget)
         options += [modelled] if modelled else []
     for option in options:
         if option.bold_bound > chosen.bold_bound * (1 + MIN_BOUND_GAIN):
@@ -316,7 +316,7 @@ def find_guesses_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuess
     return RatedGuesses(float(expected), float(expected), _pick_tails([halves.sum(axis=0)], budget))
 
 
-def find_rule_by_model(
+def find_guesses_by_model(
     halves: CountArray, means: Floats, budget: RuleTestPlan
 ) -> RatedGuesses | None:
     """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
@@ -454,7 +454,7 @@ def _threshold(
     ]
 
 
-def estimate_bound(counts: CountArray, budget: RuleTestPlan) -> float:
+def estimate_epsilon(counts: CountArray, budget: RuleTestPlan) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
     counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).

@@ -179,7 +179,7 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def plan_test_draws(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
+def plan_draws_and_first_share(worlds: Worlds, n_left: Sequence[int]) -> tuple[int, float]:
     """Returns the number of outputs that a test uses, and the probability with which each comes
     from the first input.
 
@@ -383,13 +383,13 @@ class ThresholdLimits:
             alpha=alpha,
         )
 
-    def find_best_event(self, delta: float) -> int:
+    def find_best_event_index(self, delta: float) -> int:
         """Returns the index of the event with the largest lower bound on epsilon at ``delta``."""
         return int(np.argmax((self.prob_p_lower - delta) / self.prob_q_upper))
 
     def bound_epsilon(self, delta: float) -> float:
         """Returns a lower bound on epsilon at ``delta``."""
-        k = self.find_best_event(delta)
+        k = self.find_best_event_index(delta)
         sure = self.prob_p_lower[k] - delta
         return float(np.log(sure / self.prob_q_upper[k])) if sure > self.prob_q_upper[k] else 0.0
 

@@ -33,7 +33,7 @@ class MeasuredBounds:
 
     bound: Bound
     high_confidence_bound: Bound
-    is_repeated: bool
+    is_measured_twice: bool
 
 
 def measure_bounds(
@@ -87,7 +87,7 @@ def measure_bounds(
         worlds, delta=delta, confidences=(confidence, ALARM_CONFIDENCE), samples=samples, rng=first
     )
     if not any(refutes(bound, claim) for claim in claims):
-        return MeasuredBounds(bound=bound, high_confidence_bound=alarm, is_repeated=False)
+        return MeasuredBounds(bound=bound, high_confidence_bound=alarm, is_measured_twice=False)
     second = estimator.measure_bound(
         worlds, delta=delta, confidence=confidence, samples=samples, rng=again
     )
@@ -96,12 +96,12 @@ def measure_bounds(
         samples=(bound.samples or 0) + (second.samples or 0),
         source=f"{bound.source}; of two measured bounds, the smaller is given",
     )
-    return MeasuredBounds(bound=smaller, high_confidence_bound=alarm, is_repeated=True)
+    return MeasuredBounds(bound=smaller, high_confidence_bound=alarm, is_measured_twice=True)
 
 
 _DEFAULT = JointBinomial()
 # Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
-TRUE_TO_CLAIMED_RATIO = 2.0
+TRUE_TO_CLAIMED_EPSILON = 2.0
 # Delta at which Gaussian noise has the stated epsilon if the claim has delta 0; at delta 0 the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
@@ -165,7 +165,7 @@ class RefutationDraws:
             return search_min_samples(enough, _MAX_DRAWS)
 
         pairs = (_response_rates, _gaussian_rates)
-        return cls(*(fewest(pair(TRUE_TO_CLAIMED_RATIO * epsilon, delta)) for pair in pairs))
+        return cls(*(fewest(pair(TRUE_TO_CLAIMED_EPSILON * epsilon, delta)) for pair in pairs))
 
     @classmethod
     def from_bound(

@@ -169,7 +169,7 @@ class OneRunGuesses:
         """
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
-    def is_explained_by(self, inverse: Callable[[float], float], alpha: float) -> bool:
+    def is_within_trade_off(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Checks whether a mechanism with a given trade-off function may give as many right guesses
         with probability ``alpha``.
 
@@ -221,7 +221,7 @@ class OneRunGuesses:
         """
 
         def holds(parameter: float) -> bool:
-            return parameter >= _MAX_EPSILON or self.is_explained_by(inverse(parameter), alpha)
+            return parameter >= _MAX_EPSILON or self.is_within_trade_off(inverse(parameter), alpha)
 
         return 0.0 if holds(0.0) else bisect_threshold(holds, precision=_TOLERANCE)
 

@@ -477,7 +477,7 @@ class SelectionDraws:
             values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
             if values is not None and len(values.keys) > 1:
                 counts = [count_in_intervals(values.evaluate(each), values.cuts) for each in some]
-                bound = decision_rules.estimate_bound(np.array(counts, float), budget)
+                bound = decision_rules.estimate_epsilon(np.array(counts, float), budget)
                 strength.append((bound, part))
         strength.sort(key=lambda outcome: -outcome[0])
         limit = min(_MAX_OUTCOMES, self.n_outputs // _REPEATS)
@@ -505,7 +505,7 @@ class SelectionDraws:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = make_cuts(np.concatenate(values))
             counts = np.array([count_in_intervals(row, cuts) for row in values], float)
-            glances = [decision_rules.estimate_bound(counts[[a, b]], budget) for a, b in pairs]
+            glances = [decision_rules.estimate_epsilon(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._can_learn(statistics):

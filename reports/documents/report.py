@@ -153,7 +153,7 @@ def build_system_document(
     main = make_facts(
         ("What to do", glance.advice),
         ("In plain words", say.describe_guesses(headline) if headline else ""),
-        ("Users most at risk", metrics.describe_spread(hit) if hit else ""),
+        ("Users most at risk", metrics.describe_user_spread(hit) if hit else ""),
         ("Training", say.capitalize_first(glance.message_warning)),
         ("Utility", metrics.describe_utility(section, record)),
     )

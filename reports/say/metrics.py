@@ -135,7 +135,7 @@ def describe_attack(row: AttackRow) -> str:
     return f"attack “{row.attack}” {PHRASES['attacker'][row.vantage]}"
 
 
-def describe_spread(row: AttackRow) -> str:
+def describe_user_spread(row: AttackRow) -> str:
     """Describes the spread of an attack's success over users, by quantiles and groups of users.
 
     Returns sentences, or "" if the row has no quantiles. The row must have ``users``.

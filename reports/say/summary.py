@@ -109,7 +109,7 @@ class Summary:
             return "not judged"
         if finding.verdict is Verdict.NO_CLAIM:
             return "none"
-        flag = say.label_vacuous(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        flag = say.label_vacuous_claim(finding) if finding.verdict is Verdict.CONSISTENT else ""
         return say.join_texts(finding.verdict.label, flag)
 
     @property

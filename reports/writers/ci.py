@@ -254,7 +254,7 @@ def _list_cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Ite
 
 
 def _describe(finding: Finding) -> Iterator[str]:
-    flag = say.label_vacuous(finding)
+    flag = say.label_vacuous_claim(finding)
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.describe_claimed_guess(finding.claim)

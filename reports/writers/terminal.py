@@ -224,7 +224,7 @@ SEVERITY_STYLES = {
 _TRENDS = {
     Trend.WORSE: ("Worse", "bold red"),
     Trend.BETTER: ("Better", "bold"),
-    Trend.NEITHER: ("Changed, neither worse nor better", "bold"),
+    Trend.NEUTRAL: ("Changed, neither worse nor better", "bold"),
 }
 _INDENT = 4
 # Number of columns of an attack's bar from guessing to certainty.

@@ -231,7 +231,7 @@ def _train(
     d_rows, held = row_state[0].reshape(size, d), 0
     for i in range(size):
         held += positive[i]
-    part = np.float32(1) / np.float32(held) if settings.neighbour_mode != 0 else np.float32(0)
+    part = np.float32(1) / np.float32(held) if settings.mean_row_mode != 0 else np.float32(0)
     steps = done * ((size + settings.batch - 1) // settings.batch)
     decay_1, decay_2 = BETA_1**steps, BETA_2**steps
     for epoch in range(order.shape[0]):
@@ -242,7 +242,7 @@ def _train(
             _gather_rows(z, mean, own, positive, visit, part)
             multiply_vector(z_u, e, features)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
-            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbour_mode)
+            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.mean_row_mode)
             if settings.has_mlp:
                 score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
                 compute_loss_slopes(logit, positive, visit, settings.has_squared_loss)
@@ -251,7 +251,7 @@ def _train(
                 multiply_vector(logit, z[:b], user)
                 compute_loss_slopes(logit, positive, visit, settings.has_squared_loss)
                 compute_product_gradients(d_user, dz, logit, z, user)
-            if settings.neighbour_mode == 2:
+            if settings.mean_row_mode == 2:
                 backprop_embedding(d_z_u, d_mean, d_user, user, inner, mean, p, g)
             else:
                 copy_into(d_z_u, d_user)

@@ -35,7 +35,7 @@ class KernelSettings(NamedTuple):
     ``batch``: examples per minibatch.
     """
 
-    neighbour_mode: int
+    mean_row_mode: int
     has_mlp: bool
     has_squared_loss: bool
     is_adam: bool
@@ -64,7 +64,7 @@ class Layers(NamedTuple):
     all_params: F32
     feature_weights: F32
     mean_row_weights: F32
-    outer_weights: F32
+    embedding_layer_weights: F32
     bias: F32
     user_half_weights: F32
     item_half_weights: F32
@@ -93,10 +93,10 @@ class ScratchArrays(NamedTuple):
     hidden_layer: F32
     logits: F32
     mean_row: F32
-    own_vector: F32
+    feature_embedding: F32
     embedding_hidden_layer: F32
     user_embedding: F32
-    own_vector_gradient: F32
+    feature_embedding_gradient: F32
     mean_row_gradient: F32
     embedding_gradient: F32
     first_bias_gradient: F32
@@ -126,7 +126,7 @@ def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Laye
     end = d * width
     e = flat[:end].reshape(d, width)
     w_1, w_2, bias, from_user, from_item = e, e, flat, e, e
-    if settings.neighbour_mode == 2:
+    if settings.mean_row_mode == 2:
         w_1 = flat[end : end + d * d].reshape(d, d)
         w_2 = flat[end + d * d : end + 2 * d * d].reshape(d, d)
         end += 2 * d * d + d
@@ -383,5 +383,5 @@ def backprop_embedding(
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k]
-    _backpropagate(g.outer_weights, d_z_u, p.outer_weights, d_user, inner)
+    _backpropagate(g.embedding_layer_weights, d_z_u, p.embedding_layer_weights, d_user, inner)
     _backpropagate(g.mean_row_weights, d_mean, p.mean_row_weights, d_z_u, mean)

@@ -45,7 +45,7 @@ def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     """The adversary knows popularity and has the clients' code, as in audits."""
     system = narrow(target, rounds=4)
     view = system.run(data(), np.random.default_rng(seed)).transcript.view(Vantage.SERVER)
-    if reading.explain_refusal(view):
+    if reading.explain_no_reader(view):
         pytest.skip("no reader reads it")
     popularity = (data().ratings.toarray() != 0).mean(axis=0)
     client = SimulatedClient.from_data(system, data())

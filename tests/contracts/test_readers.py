@@ -216,7 +216,7 @@ def test_unlinked_messages_are_not_read() -> None:
     for target in TARGETS:
         view = training(target).transcript.view(Vantage.SERVER).drop_uploads()
         assert not reading.find_readers(view)
-        assert "no message with a known sender" in reading.explain_refusal(view)
+        assert "no message with a known sender" in reading.explain_no_reader(view)
 
 
 class BadRefusal(FlippedBitsReader):

@@ -65,7 +65,7 @@ class JointBinomial(base.Estimator):
         selecting, counting, judging = rng.spawn(3)
         chosen = selection.select_rules(worlds, request, selecting, comparison_rng=judging)
         remaining = chosen.count_draws_left(worlds, request.samples)
-        draws, share = guesses.plan_test_draws(worlds, remaining)
+        draws, share = guesses.plan_draws_and_first_share(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
         drawn, rules = (first, draws - first), chosen.rules
@@ -171,7 +171,7 @@ class AllThresholds(base.Estimator):
             error = alpha / comb(len(scores), 2)
             bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
             pair, band = max(bands.items(), key=lambda found: found[1].bound_epsilon(delta))
-            k = band.find_best_event(delta)
+            k = band.find_best_event_index(delta)
             words = band.describe(k)
             if event is not None:
                 words = event if band.is_above[k] else f"not: {event}"

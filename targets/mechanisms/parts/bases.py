@@ -377,7 +377,7 @@ def check_epsilon_range(epsilon: float) -> None:
 
 
 @lru_cache(maxsize=256)
-def compute_noise_probability(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
+def compute_input_ignore_prob(epsilon: float, n_outputs: int, n_favoured: int = 1) -> float:
     """Computes the probability a with which a mechanism must ignore its input, for an epsilon.
 
     epsilon: epsilon of the mechanism.

@@ -291,7 +291,7 @@ class FlippedItemKnn(ItemKnn):
 # factors and 60 epochs.
 
 # Training examples: users (n,), positive items (n,), and k negative items per positive (n, k).
-TrainingExamples = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+UsersPositivesNegatives = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 _CHUNK = 1 << 18  # positives per chunk of samples
 _BITS = 1 << 22  # bits per block
 
@@ -396,7 +396,7 @@ class CentralMf(BitUploadSystem):
 
 def iter_training_examples(
     bits: Component, epochs: int, negatives: int, rng: Generator
-) -> Iterator[TrainingExamples]:
+) -> Iterator[UsersPositivesNegatives]:
     """Yields training examples in chunks: the uploaded 1s, once per epoch, with random negatives.
 
     The positives are in a new random order in each epoch. Each positive gets ``negatives`` items

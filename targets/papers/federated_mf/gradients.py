@@ -84,7 +84,7 @@ def compute_unprojected_norm(bound: float, *, length: float) -> float:
     return float(_list_norms(np.array([bound]), users, length * users, 1, with_users=False)[0])
 
 
-def compute_gradient_shift(bound: float, *, ratings: int, n_fit_steps: int) -> float:
+def compute_shift_by_rating(bound: float, *, ratings: int, n_fit_steps: int) -> float:
     """Returns the norm by which one more rating of a user changes a step's sum of item gradients.
 
     The additional rating changes the user embedding, which is fitted to the user's ratings, and so

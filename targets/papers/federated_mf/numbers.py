@@ -22,7 +22,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplaceme
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    compute_gradient_shift,
+    compute_shift_by_rating,
     compute_unprojected_norm,
     find_max_gradient_distance,
     find_max_gradient_norm,
@@ -132,7 +132,7 @@ def compare_gradient_shifts() -> Iterator[ClaimedAndComputed]:
     """
     system = HflSgdmf()
     for count in (10, 100):
-        shift = compute_gradient_shift(system.bound, ratings=count, n_fit_steps=system.fitting)
+        shift = compute_shift_by_rating(system.bound, ratings=count, n_fit_steps=system.fitting)
         yield 1.0, shift / _NORM, {"count": count}
 
 

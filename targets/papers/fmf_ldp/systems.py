@@ -80,14 +80,14 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
-    def round_epsilon(self) -> float:
+    def epsilon_per_round(self) -> float:
         """Epsilon of all reports of a user in one round: ``reports`` times ``epsilon``."""
         return self.reports * self.epsilon
 
     @property
     def training_epsilon(self) -> float:
         """Epsilon of all reports of a user in a training: ``rounds`` times ``round_epsilon``."""
-        return self.rounds * self.round_epsilon
+        return self.rounds * self.epsilon_per_round
 
     @property
     def channel(self) -> system.ReportDistribution:

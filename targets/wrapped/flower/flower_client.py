@@ -147,7 +147,7 @@ def _make_stub_code(code: CodeType) -> CodeType:
 # Beginning of the names of a reply's metadata (data other than the trained arrays).
 METADATA_PREFIX = "metadata."
 # Number of numbers of a list, or of bytes of a text, that ``encode_value`` keeps unchanged.
-MAX_KEPT_ELEMENTS = 1_024
+MAX_METADATA_ELEMENTS = 1_024
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
@@ -380,9 +380,9 @@ def encode_value(value: Any) -> NDArray[np.float64]:
     else:
         text = value if isinstance(value, bytes) else str(value).encode()
         numbers = np.frombuffer(text, np.uint8).astype(np.float64)
-    first = np.zeros(MAX_KEPT_ELEMENTS)
-    first[: len(numbers)] = numbers[:MAX_KEPT_ELEMENTS]
-    digest = hashlib.sha256(numbers[MAX_KEPT_ELEMENTS:].tobytes()).digest()[:8]
+    first = np.zeros(MAX_METADATA_ELEMENTS)
+    first[: len(numbers)] = numbers[:MAX_METADATA_ELEMENTS]
+    digest = hashlib.sha256(numbers[MAX_METADATA_ELEMENTS:].tobytes()).digest()[:8]
     return np.concatenate([[len(numbers)], first, np.frombuffer(digest, np.uint8)])
 
 

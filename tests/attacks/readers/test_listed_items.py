@@ -152,7 +152,7 @@ def test_without_code_a_note_says_that_orders_and_numbers_are_not_read() -> None
 
 def test_unknown_codes_are_refused_without_known_popularity() -> None:
     seen = make_list_view(list_own, 1, CODES[:, :1])
-    assert "consist of “list” (an array of size 150 and" in reading.explain_refusal(seen)
+    assert "consist of “list” (an array of size 150 and" in reading.explain_no_reader(seen)
 
 
 @pytest.mark.parametrize("listed", [0, 5])

@@ -73,7 +73,7 @@ def get_bound(
     """Bound at a confidence that no test misses by chance; stored chunks are not run again."""
     first, second = np.random.default_rng(0).spawn(2)
     worlds = RunSampler(
-        simulation=simulation, store_key="test", chunk_size=20, store=store or MemoryChunkStore()
+        simulation=simulation, chunk_key="test", chunk_size=20, store=store or MemoryChunkStore()
     ).make_worlds(
         ("in", "out"),
         USER,
@@ -341,13 +341,13 @@ def test_runs_depend_only_on_the_generator_and_are_stored() -> None:
     def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
         return (function(*each) for each in reversed(arguments))
 
-    draws = RunSampler(simulation=counted, store_key="one", chunk_size=3, store=store)
+    draws = RunSampler(simulation=counted, chunk_key="one", chunk_size=3, store=store)
     first = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     again = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     assert counted.runs == 10
     np.testing.assert_array_equal(first, again)
     other = RunSampler(
-        simulation=_CountedRuns(), store_key="one", chunk_size=3, run_chunks=backwards, store=None
+        simulation=_CountedRuns(), chunk_key="one", chunk_size=3, run_chunks=backwards, store=None
     )
     np.testing.assert_array_equal(other.draw_features("it", 0, 10, np.random.default_rng(5)), first)
     assert not np.array_equal(draws.draw_features("it", 1, 10, np.random.default_rng(5)), first)

@@ -190,8 +190,8 @@ def test_the_recursion_solves_the_linear_programme(
     found = guess(*counted, both=both)
     most = find_largest_prob(*counted, epsilon, delta, both)
     inverse = invert_trade_off(epsilon, delta)
-    assert found.is_explained_by(inverse, most * (1 - 1e-6))
-    assert most > 0.999 or not found.is_explained_by(inverse, most * (1 + 1e-6) + 1e-9)
+    assert found.is_within_trade_off(inverse, most * (1 - 1e-6))
+    assert most > 0.999 or not found.is_within_trade_off(inverse, most * (1 + 1e-6) + 1e-9)
 
 
 def test_one_sided_guesses_have_a_larger_bound() -> None:

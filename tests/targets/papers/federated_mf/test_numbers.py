@@ -55,9 +55,9 @@ def test_sensitivities_are_the_closed_forms() -> None:
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_turned_embeddings_move_rows_within_the_charge(count: int) -> None:
-    moved = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=20) / ONE
+    moved = gradients.compute_shift_by_rating(5.0, ratings=count, n_fit_steps=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
-    farther = gradients.compute_gradient_shift(5.0, ratings=count, n_fit_steps=4000) / ONE
+    farther = gradients.compute_shift_by_rating(5.0, ratings=count, n_fit_steps=4000) / ONE
     assert farther > 1.37 * math.sqrt(count)
 
 

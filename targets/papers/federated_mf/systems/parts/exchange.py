@@ -182,7 +182,7 @@ class UserAveraging(AveragedExchange):
         users = mf.make_descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return users[block], draw_device_embeddings(mf, part, own)[1]
+            return users[block], draw_user_item_vectors(mf, part, own)[1]
 
         after, _ = mf.train_devices(request, mf.local_steps, begin)
         return {"users": Dense(after[:, None, :], Payload.MODEL)}
@@ -304,7 +304,7 @@ class EmbeddingRelease(party_mf.Exchange):
         A message has the arrays "users" (1, p) and "items" (m, p), for m items and p factors.
         """
         users, items = mf.train_devices(
-            request, mf.steps, lambda _, part, own: draw_device_embeddings(mf, part, own)
+            request, mf.steps, lambda _, part, own: draw_user_item_vectors(mf, part, own)
         )
         tables = {"users": users[:, None, :], "items": items}
         return {name: Dense(values, Payload.MODEL) for name, values in tables.items()}
@@ -336,7 +336,7 @@ def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tupl
     return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
-def draw_device_embeddings(
+def draw_user_item_vectors(
     mf: PartyMf, ratings: sparse.csr_array, streams: Streams
 ) -> tuple[Floats, Floats]:
     """Draws initial user and item embeddings of n parties of one user each.
@@ -463,7 +463,7 @@ class DropoutMechanism(Checked):
         """
         return (self.n_rounds, 4)
 
-    def tabulate_survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
+    def list_survivor_probs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Float64Array]:
         """Lists the possible numbers of survivors of a round, and their probabilities.
 
         The round is one in which the device is in the sum. The three arrays are m, the number of
@@ -489,7 +489,7 @@ class DropoutMechanism(Checked):
         entries of a row are those of ``output_shape``, in float64.
         """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
-        masked, replaced, probability = self.tabulate_survivors()
+        masked, replaced, probability = self.list_survivor_probs()
         edges = np.cumsum(probability)
         shape = (*values.shape, self.n_rounds)
         at = np.searchsorted(edges, rng.random(shape), side="right")
@@ -515,7 +515,7 @@ class DropoutMechanism(Checked):
         given the numbers.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
-        masked, replaced, probability = self.tabulate_survivors()
+        masked, replaced, probability = self.list_survivor_probs()
         table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
         table[0, 0] = 1.0 - float(probability.sum())
         m, r, total, sent = np.moveaxis(out, -1, 0)
@@ -564,14 +564,14 @@ class DropoutMechanism(Checked):
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
         return dp.SelfComposedDpEvent(one, self.n_rounds)
 
-    def tabulate_mu_squared(self) -> tuple[Float64Array, Float64Array]:
+    def list_mu_squared_probs(self) -> tuple[Float64Array, Float64Array]:
         """Lists the possible values of mu^2 of a round, and their probabilities.
 
         The round is one in which the device is in the sum. mu is the largest change of the sum by
         the device's gradient, divided by the deviation of the noise that the adversary does not
         know.
         """
-        masked, replaced, probability = self.tabulate_survivors()
+        masked, replaced, probability = self.list_survivor_probs()
         zeta1, zeta2 = self._compute_zetas(masked)
         honest = replaced - self.n_colluding
         kept = zeta2 if self.is_protocol_repaired else zeta1 * zeta2 / (zeta1 + zeta2)
@@ -605,7 +605,7 @@ def _list_likely_values(trials: int, rate: float) -> NDArray[np.int64]:
 @lru_cache(maxsize=16)
 def _sum_mu_squared(rounds: DropoutMechanism) -> tuple[Float64Array, Float64Array]:
     """Returns positive sums of mu^2 over all rounds, and their probabilities, rounded down."""
-    squares, probability = rounds.tabulate_mu_squared()
+    squares, probability = rounds.list_mu_squared_probs()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)
     one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)

@@ -305,7 +305,7 @@ class ItemNoise(GradientNoise):
             multiplier=z,
             sampled_unit_multiplier=alone,
             row_multiplier=alone / self.clipping.max_distance_ratio,
-            trains_rows=self.trains_users,
+            has_user_steps=self.trains_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
         return noise.get_event(scope, steps)
@@ -337,7 +337,7 @@ class StepNoise:
     multiplier: float
     sampled_unit_multiplier: float
     row_multiplier: float
-    trains_rows: bool = False
+    has_user_steps: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Returns the accounting event of ``steps`` steps, for the change of the data in ``scope``.
@@ -371,13 +371,13 @@ class StepNoise:
             return make_gaussian_event(self.multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
-        if scope.unit is not Unit.USER or not (presence or (replaced and not self.trains_rows)):
+        if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_user_steps)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
             return make_gaussian_event(self.multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
             return make_gaussian_event(self.row_multiplier, steps, fixed)
-        if self.trains_rows:
+        if self.has_user_steps:
             return make_gaussian_event(self.row_multiplier / rows, steps)
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost

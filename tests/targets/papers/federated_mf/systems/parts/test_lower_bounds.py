@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import party_mf, sgd_mf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_device_embeddings
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import draw_user_item_vectors
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
     LowerBoundMechanism,
     find_min_last_to_mean_rate,
@@ -247,7 +247,7 @@ def test_half_of_all_parties_exceed_the_stated_shift(factors: int) -> None:
     sent, items = target.train_devices(
         UploadRequest(both, 1, {}, np.random.default_rng(1)),
         1,
-        lambda block, part, own: (users[block], draw_device_embeddings(target, part, own)[1]),
+        lambda block, part, own: (users[block], draw_user_item_vectors(target, part, own)[1]),
     )
     step_scale = 1.0 / np.repeat([WIDE, WIDE - 1], runs)  # ratings of its row
     moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
