@@ -54,7 +54,7 @@ USER_DATA_KINDS = (Payload.REPORTS, Payload.BITS, Payload.RATINGS, *LIST_KINDS)
 LIST_PADDING = -1
 
 
-def check_lists(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
+def check_list_entries(kind: Payload, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
     """Raises InputError if messages of lists contain invalid entries.
 
     kind: kind of the messages, such as item lists

@@ -309,7 +309,7 @@ class RoundView:
 
     broadcast: Broadcast | None
     uploads: Uploads | None = None
-    shuffled: Mapping[str, Component] | None = None
+    shuffled_parts: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
     senders_in_sum: Ints | None = None
     cleartext: Uploads | None = None
@@ -319,8 +319,8 @@ class RoundView:
             linked: Uploads | None = getattr(self, name)
             if linked is not None:
                 object.__setattr__(self, name, Uploads(linked.users, _to_views(linked.components)))
-        if self.shuffled is not None:
-            object.__setattr__(self, "shuffled", _to_views(self.shuffled))
+        if self.shuffled_parts is not None:
+            object.__setattr__(self, "shuffled", _to_views(self.shuffled_parts))
 
     @property
     def is_cleartext(self) -> bool:
@@ -365,7 +365,7 @@ class RoundView:
             self,
             broadcast=parts(self.broadcast),
             uploads=linked(self.uploads),
-            shuffled=parts(self.shuffled),
+            shuffled=parts(self.shuffled_parts),
             aggregate=parts(self.aggregate),
             cleartext=linked(self.cleartext),
         )

@@ -878,7 +878,7 @@ def make_dominating_pair(leaf: dp.DpEvent) -> DominatingPair:
     return LaplacePair(1.0 / noise)
 
 
-def find_attained_pairs(leaf: dp.DpEvent) -> tuple[DominatingPair, DominatingPair] | None:
+def find_lower_bound_pairs(leaf: dp.DpEvent) -> tuple[DominatingPair, DominatingPair] | None:
     """Returns pairs of output distributions that some mechanism with the event ``leaf`` has on two
     neighbouring inputs.
 
@@ -906,7 +906,7 @@ def find_attained_pairs(leaf: dp.DpEvent) -> tuple[DominatingPair, DominatingPai
     leaf = _raise_noise(leaf)
     inner = getattr(leaf, "event", leaf)
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
-        return find_attained_pairs(dp.PoissonSampledDpEvent(leaf.sampling_probability, inner))
+        return find_lower_bound_pairs(dp.PoissonSampledDpEvent(leaf.sampling_probability, inner))
     if isinstance(inner, dp.BitFlipDpEvent):
         return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
     if isinstance(leaf, dp.ShuffledDpEvent):

@@ -85,7 +85,7 @@ class ProbabilityTable:
     name_input: Callable[[int], str]
     name_output: Callable[[int], str] = str
     n_copies: int = 1
-    n_groups: int = 1
+    n_copy_groups: int = 1
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def compute_bound(self, scope: Scope, delta: float) -> Bound:
@@ -121,7 +121,7 @@ class ProbabilityTable:
         if not all_tried:
             raise InputError(
                 "Expected n_groups=1, or 2 inputs and n_copies small enough to try all pairs, got "
-                f"{len(self.log_probs)} inputs, n_groups={self.n_groups}, n_copies={self.n_copies}."
+                f"{len(self.log_probs)} inputs, n_groups={self.n_copy_groups}, n_copies={self.n_copies}."
                 " Set n_copies=1, or call compute_bound for a lower bound."
             )
         return max(compute_hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
@@ -143,13 +143,13 @@ class ProbabilityTable:
 
         If there are only two inputs, they are also exchanged in some groups of the copies.
         """
-        rows, exchanged, all_tried = self.log_probs, [0], self.n_groups == 1
+        rows, exchanged, all_tried = self.log_probs, [0], self.n_copy_groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_groups)
+            exchanged, all_tried = list_exchanges(rows[0], rows[1], self.n_copies, self.n_copy_groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            _Joint(a, b, number, *merge_copy_outputs(rows[a], rows[b], self.n_copies, number))
+            _Joint(a, b, number, *merge_copies_log_probs(rows[a], rows[b], self.n_copies, number))
             for a, b, number in tried
         ], all_tried
 
@@ -297,7 +297,7 @@ def list_exchanges(log_p: Array, log_q: Array, copies: int, groups: int) -> tupl
     return [int(k) * (copies // groups) for k in numbers], tried == groups + 1
 
 
-def merge_copy_outputs(
+def merge_copies_log_probs(
     log_p: Array, log_q: Array, copies: int, exchanged: int = 0
 ) -> tuple[Array, Array]:
     """Merges the outputs of all ``copies`` of a mechanism into a sufficient statistic, and returns

@@ -210,7 +210,7 @@ def compute_attained_epsilon(event: dp.DpEvent, delta: float) -> float:
         if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
-        elif (pairs := loss_pairs.find_attained_pairs(leaf)) is not None:
+        elif (pairs := loss_pairs.find_lower_bound_pairs(leaf)) is not None:
             known.append((pairs, count))
     if mu < math.inf:
         mu = min(mu, loss_pairs.MAX_LOSS)  # more noise reveals less
@@ -262,7 +262,7 @@ def list_attainment_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
             sentences[f"{name} stands for randomized response on a bit"] = None
         elif (
             not isinstance(leaf, dp.NonPrivateDpEvent)
-            and loss_pairs.find_attained_pairs(leaf) is None
+            and loss_pairs.find_lower_bound_pairs(leaf) is None
         ):
             sentences[f"the leakage of {name} is left out"] = None
     return tuple(sentences)
@@ -289,7 +289,7 @@ def _max_losses(leaf: dp.DpEvent) -> tuple[float, float]:
     if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
         rate = leaves.get_sampling_rate(leaf)
         return (amplify_epsilon(get_pure_epsilon(inner), rate, replaced=True) * (1.0 - 1e-15),) * 2
-    pairs = loss_pairs.find_attained_pairs(leaf)
+    pairs = loss_pairs.find_lower_bound_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0
     far = [math.inf if p.infinite_mass > 0 else p.find_loss_range(_NEVER)[1] for p in pairs]

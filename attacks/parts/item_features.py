@@ -94,7 +94,7 @@ class ItemMarks:
         signed = whole and sent.shape[1] <= MAX_MINHASH_SIZE
         return cls(codes, informative, still[informative], halves, single_items if signed else None)
 
-    def compute_item_mark_shares(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
+    def compute_shares_by_half(self, messages: NDArray[Any]) -> tuple[Floats32, Floats32]:
         """Returns how much of each item's mark each message contains: two arrays (n, M) in [0, 1].
 
         The mark of an item is the set of codes in a list, or of positions in an array, that reveal

@@ -250,7 +250,7 @@ def _unexplained_share(columns: Floats, step: Floats, shares: Floats) -> float:
 def _iter_rounds(view: View) -> Iterator[int]:
     """Yields indices of rounds of which an adversary sees the sum of messages or the next model."""
     for place, seen in enumerate(view.rounds):
-        if seen.shuffled or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
+        if seen.shuffled_parts or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
             yield place
 
 
@@ -273,8 +273,8 @@ def _find_steps(
     from weight decay, and its previous change, from momentum).
     """
     seen, steps = view.rounds[place], {}
-    if seen.shuffled or seen.aggregate:
-        sums = seen.aggregate or {n: part.sum_all() for n, part in (seen.shuffled or {}).items()}
+    if seen.shuffled_parts or seen.aggregate:
+        sums = seen.aggregate or {n: part.sum_all() for n, part in (seen.shuffled_parts or {}).items()}
         return {
             name: (np.asarray(sums[name], np.float64), ())
             for name, part in sent.items()

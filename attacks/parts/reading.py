@@ -22,7 +22,7 @@ from fedrec_auditor.attacks import readers as family
 from fedrec_auditor.attacks.parts import shadow_reader, uploads
 from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, FixedReaders, ShadowReader
 from fedrec_auditor.attacks.readers import base
-from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior
+from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, Reader, fit_prior_log_odds
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import USER_DATA_KINDS, View
 
@@ -150,7 +150,7 @@ Numbers = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]
 
 
-class Calibration(NamedTuple):
+class RatioCalibration(NamedTuple):
     """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
 
     A log-likelihood ratio r becomes ratio_factor r / (1 + saturation |r|).
@@ -172,9 +172,9 @@ class Calibration(NamedTuple):
 
 
 # Factors that leave evidence unchanged.
-IDENTITY_CALIBRATION = Calibration(1.0, 1.0, 0.0)
-_NOTHING = Calibration(0.0, 0.0, 0.0)
-_DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
+IDENTITY_CALIBRATION = RatioCalibration(1.0, 1.0, 0.0)
+_NOTHING = RatioCalibration(0.0, 0.0, 0.0)
+_DISPUTED = RatioCalibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
 
 
 def read_calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -200,7 +200,7 @@ def calibrate(
     evidence: Evidence,
     item_odds: Floats,
     notify: Callable[[str], None] | None = None,
-    shadow_factors: Calibration | None = None,
+    shadow_factors: RatioCalibration | None = None,
 ) -> Evidence:
     """Weakens overconfident log-likelihood ratios, so that they agree with items' known popularity.
 
@@ -225,7 +225,7 @@ def calibrate(
     some = counts.any(axis=1)
     counts, odds = counts[some], item_odds[known[some], None]
 
-    def loss(scales: Calibration) -> float:
+    def loss(scales: RatioCalibration) -> float:
         return -_log_likelihood(counts, odds, scales.rescale(stated))
 
     best, note = IDENTITY_CALIBRATION, ""
@@ -236,16 +236,16 @@ def calibrate(
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The attack weighs messages by how well they agree with the popularity of items."
         fit = minimize_scalar(
-            lambda scale: loss(Calibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
+            lambda scale: loss(RatioCalibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
         )
-        best = Calibration(float(fit.x), float(fit.x), 0.0)
+        best = RatioCalibration(float(fit.x), float(fit.x), 0.0)
         best = best if loss(best) < loss(_NOTHING) else _NOTHING
     if note and notify is not None:
         notify(note)
     return _scale(evidence, best)
 
 
-def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
+def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> RatioCalibration:
     """Fits the factors from 0 to 1 with which evidence makes users' known histories most likely.
 
     evidence: log-likelihood ratios of interactions of n users and M items
@@ -261,7 +261,7 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
     finite = np.isfinite(evidence.log_ratio)
     ratio = np.where(finite, evidence.log_ratio, 0).astype(np.float64)
     ratio = ratio.clip(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    activity = np.where(finite, fit_prior(evidence, items)[1][:, None], 0)
+    activity = np.where(finite, fit_prior_log_odds(evidence, items)[1][:, None], 0)
 
     def slopes(bent: Floats, weights: Floats) -> Floats:
         wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
@@ -278,13 +278,13 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
         return IDENTITY_CALIBRATION
     fits = []
     for bend in _BENDS:
-        bent = (Calibration(1.0, 1.0, bend).rescale(ratio),)
+        bent = (RatioCalibration(1.0, 1.0, bend).rescale(ratio),)
         fit = minimize(loss, np.ones(2), bent, "L-BFGS-B", jac=True, bounds=[(0, 1), (0, 1)])
-        fits.append((float(fit.fun), Calibration(float(fit.x[0]), float(fit.x[1]), bend)))
+        fits.append((float(fit.fun), RatioCalibration(float(fit.x[0]), float(fit.x[1]), bend)))
     return min(fits, key=lambda fit: fit[0])[1]
 
 
-def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
+def _fit_to_shadows(view: View, evidence: Evidence) -> RatioCalibration:
     """Returns the factors by which messages of simulated users weaken log-likelihood ratios.
 
     All factors are 1 without the devices' code, if that code is too slow or refuses the simulated
@@ -301,7 +301,7 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
     rounds = [seen for seen, _, _ in read] if of_data else shadow_reader.choose_compared_rounds(view)
     if MIN_SHADOWS * len(rounds) * client.seconds_per_message > shadow_reader.MAX_SHADOW_SECONDS:
         return IDENTITY_CALIBRATION
-    items = fit_prior(evidence)[0] if odds is None else odds
+    items = fit_prior_log_odds(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1))).astype(np.float32)
     drawn = shadow_reader.draw_similar_histories(MIN_SHADOWS, chance, client.n_items_range, rng)
     known = FixedReaders(readers, replace(view, rounds=tuple(rounds)))
@@ -318,7 +318,7 @@ def _fit_to_shadows(view: View, evidence: Evidence) -> Calibration:
     return fit_calibration(shadows, drawn[taken], items)
 
 
-def _scale(evidence: Evidence, by: Calibration) -> Evidence:
+def _scale(evidence: Evidence, by: RatioCalibration) -> Evidence:
     """Multiplies evidence by the factors ``by``: log-likelihood ratios, and terms of activity.
 
     Infinite ratios stay unchanged.
@@ -327,7 +327,7 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
         return evidence
     ratio = evidence.log_ratio
     assert ratio is not None
-    items, activity = fit_prior(evidence)
+    items, activity = fit_prior_log_odds(evidence)
     finite = np.isfinite(ratio)
     weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)

@@ -525,7 +525,7 @@ class _Regressions:
         if x.shape[1]:
             either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
         for marks, (_, sent) in zip(self.marks, messages.item_mark_parts, strict=True):
-            either.append(marks.compute_item_mark_shares(sent))
+            either.append(marks.compute_shares_by_half(sent))
             if (matches := marks.count_matches(sent)) is not None:
                 features.append(matches.astype(np.float64))
         odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import GramBlocks, InputTable, JointTable, add_input_tables
+from fedrec_auditor.attacks.parts.inputs import GramBlocks, ClassifierInputTable, JointTable, add_input_tables
 from fedrec_auditor.targets.transcript import View
 
 
@@ -146,7 +146,7 @@ class AttributeProblem:
     would have little weight among thousands of columns of uploads.
     """
 
-    table: InputTable | JointTable | None
+    table: ClassifierInputTable | JointTable | None
     known_users: NDArray[np.int64]
     unknown_users: NDArray[np.int64]
     class_codes: NDArray[np.int64]
@@ -328,7 +328,7 @@ class SupervisedAttack(ABC):
         seed: seed of the classifier's random choices
         """
 
-    def prepare_columns(self, table: InputTable) -> object:
+    def prepare_columns(self, table: ClassifierInputTable) -> object:
         """Returns the data that ``guess`` needs from an input table's columns; None by default.
 
         The data are computed once for all tasks on the same input table.
@@ -378,7 +378,7 @@ class SupervisedAttack(ABC):
         return tuple(labels[place] for place in range(len(backgrounds)))
 
     def _make_problem(
-        self, view: View, inputs: dict[str, InputTable], background: Background
+        self, view: View, inputs: dict[str, ClassifierInputTable], background: Background
     ) -> tuple[str, AttributeProblem]:
         """Returns the name of the input table with the best accuracy, and the task to solve.
 

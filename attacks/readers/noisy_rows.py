@@ -187,7 +187,7 @@ class StepMixture:
     mean_positive_share: float
     share_prior_weight: float
     item_log_odds: NDArray[np.float64]
-    positive_step_excess: NDArray[np.float64]
+    positive_step_contrast: NDArray[np.float64]
     negative_steps_by_draws: NDArray[np.float64]
 
 
@@ -273,7 +273,7 @@ def _init_mixture(
         mean_positive_share=share,
         share_prior_weight=_COUNTS,
         item_log_odds=items,
-        positive_step_excess=np.zeros(len(items)),
+        positive_step_contrast=np.zeros(len(items)),
         negative_steps_by_draws=np.arange(_MAX_DRAWS + 1.0),
     )
 
@@ -343,7 +343,7 @@ def fit_log_ratios(
             level += size**2 * squares
             tilted += size * (along - way * size * squares)
             if times < 0:
-                straight = 1 - mixture.positive_step_excess
+                straight = 1 - mixture.positive_step_contrast
                 travelled[-times] = [-(straight @ along), straight**2 @ squares]
         expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.mean_positive_share
@@ -386,7 +386,7 @@ def fit_log_ratios(
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    penalty = _LEVEL / 2 * np.square(mixture.positive_step_excess).sum()
+    penalty = _LEVEL / 2 * np.square(mixture.positive_step_contrast).sum()
     fit = float(fit + np.log(rest).sum(dtype=np.float64) - penalty)
     return MixtureFit(
         mixture=mixture, users=users, log_ratio=ratio, positive_shares=shares, log_likelihood=fit
@@ -451,7 +451,7 @@ def _displace_rows(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     against it.
     """
     way = np.sign(times)
-    far = way * mixture.negative_steps_by_draws[abs(times)] * (1 + way * mixture.positive_step_excess)
+    far = way * mixture.negative_steps_by_draws[abs(times)] * (1 + way * mixture.positive_step_contrast)
     return np.asarray(far, dtype=np.float32)
 
 

@@ -149,13 +149,13 @@ def _make_table(mechanism: Mechanism, worst_case: WorstCase) -> tables.Probabili
     """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
     outputs.
     """
-    part = worst_case.copy_mechanism or mechanism
+    part = worst_case.mechanism_of_copy or mechanism
     return tables.ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),
         name_output=lambda j: worst_case.name_output(worst_case.outputs[j]),
         n_copies=worst_case.n_copies,
-        n_groups=worst_case.n_groups,
+        n_copy_groups=worst_case.n_copy_groups,
     )
 
 

@@ -66,7 +66,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
     """
 
     estimator: estimators_base.Estimator
-    max_claimed: float
+    max_claimed_epsilon: float
 
     @property
     def reference(self) -> str:
@@ -87,13 +87,13 @@ class UserRemovalEstimator(estimators_base.Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _MARGIN
-        largest = factor * self.max_claimed + more if math.isfinite(self.max_claimed) else 1.0
+        largest = factor * self.max_claimed_epsilon + more if math.isfinite(self.max_claimed_epsilon) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
     def observe(
         self, worlds: Worlds, asked: estimators_base.DrawPlan, rng: np.random.Generator
-    ) -> estimators_base.BoundResult:
+    ) -> estimators_base.BoundMeasurement:
         """Computes a lower bound on epsilon for the removal of one user, from outputs of two worlds
         that differ by two removals.
 
@@ -112,7 +112,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
 
         text = "halved, because the message of a client with an empty history moves something, too"
         remark = f"{observation.remark}; {text}"
-        return estimators_base.BoundResult(observation.n_draws, limit, remark)
+        return estimators_base.BoundMeasurement(observation.n_draws, limit, remark)
 
     def predict_bound(
         self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
@@ -126,7 +126,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
         """
         return JointBinomial().predict_bound(samples, rates, delta=delta, alpha=alpha)
 
-    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the largest lower bound on epsilon that draws can give, for removing one user.
 
         The bound is that of an estimator that guesses the world of every draw right.
@@ -136,7 +136,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
         ``alpha``: error probability of the bound.
         """
         wide, half = self._convert_delta(delta)
-        return half(self.estimator.bound_perfect_guesses(samples, delta=wide, alpha=alpha))
+        return half(self.estimator.bound_by_perfect_guesses(samples, delta=wide, alpha=alpha))
 
 
 # Features of n runs, shape (n, f), by name of their source (such as a vantage).
@@ -428,8 +428,8 @@ class GameSetup:
     score_description: str
     max_runs_per_world: int | None = None
     chunk_size: int | None = None
-    has_two_user_removals: bool = False
-    compute_exact_bound: Callable[[float], TracingResult] | None = None
+    is_two_removals_apart: bool = False
+    trace_bound_at_delta: Callable[[float], TracingResult] | None = None
 
     def choose_n_runs(self, quick: bool) -> int:
         """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
@@ -644,10 +644,10 @@ class CanaryGame(ABC):
         code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
         claims, wider = setup.get_tested_and_other_claims(scope, delta)
-        if setup.has_two_user_removals:
+        if setup.is_two_removals_apart:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = UserRemovalEstimator(estimator=estimator, max_claimed=claimed)
+            estimator = UserRemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
         once = not (self.is_parallel or len(setup.scope_deltas) > 1 or is_external(setup.target))
         draws = RunSampler(
@@ -693,12 +693,12 @@ class CanaryGame(ABC):
             f"An attack guesses which of the two inputs the canary has, {draws_text}. The attack's "
             f"score is computed from {setup.score_description}."
         )
-        if setup.has_two_user_removals:
+        if setup.is_two_removals_apart:
             note += " The bound is half the measured epsilon: a user without items also sends."
         note += f" {describe_population(setup.target)}"
         exact: list[Bound] = []
-        if setup.compute_exact_bound is not None:
-            proof = setup.compute_exact_bound(measured.bound.delta)
+        if setup.trace_bound_at_delta is not None:
+            proof = setup.trace_bound_at_delta(measured.bound.delta)
             note += f" {capitalize_first(PROOF_CHECK_NAME)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))

@@ -354,7 +354,7 @@ class CrowdGame(CanaryGame):
             world_names=canary.history_names,
             deltas_by_scope=scopes,
             simulation=runs,
-            has_two_user_removals=halved,
+            is_two_removals_apart=halved,
             run_description=(
                 f"{run_text} of {population.n_users} users and "
                 f"{population.n_items - canaries.N_NEW_ITEMS} items of the data, "

@@ -129,13 +129,13 @@ class Trial:
     table_views: TableViews = field(default_factory=dict)
 
     @property
-    def max_users(self) -> int:
+    def max_attacked_users(self) -> int:
         """Maximum number of attacked users, which is smaller for catalogues with many items."""
         users = QUICK_MAX_USERS if self.is_quick else MAX_USERS
         return min(users, max(MIN_USERS, MAX_ATTACKED_PAIRS // max(1, self.interactions.n_items)))
 
     @property
-    def unlinked_view_refusal(self) -> str:
+    def unlinked_skip_reason(self) -> str:
         """Reason why messages without known senders are not attacked, as text; empty if they are
         attacked.
 

@@ -107,10 +107,10 @@ def _link(seen: RoundView) -> RoundView:
     A round is not changed if it has no shuffled messages, or if they are reports (randomized
     coordinates of a gradient).
     """
-    if not seen.shuffled or any(part.kind is Payload.REPORTS for part in seen.shuffled.values()):
+    if not seen.shuffled_parts or any(part.kind is Payload.REPORTS for part in seen.shuffled_parts.values()):
         return seen
-    places = np.arange(len(next(iter(seen.shuffled.values()))))
-    return replace(seen, shuffled=None, uploads=Uploads(places, seen.shuffled))
+    places = np.arange(len(next(iter(seen.shuffled_parts.values()))))
+    return replace(seen, shuffled=None, uploads=Uploads(places, seen.shuffled_parts))
 
 
 def _unlink(before: RoundView, after: RoundView) -> RoundView:
@@ -120,7 +120,7 @@ def _unlink(before: RoundView, after: RoundView) -> RoundView:
     ``before``: the round before it was labelled. If it has no shuffled messages, ``after`` is
         returned.
     """
-    if not before.shuffled or after.shuffled:
+    if not before.shuffled_parts or after.shuffled_parts:
         return after
     shuffled = None if after.uploads is None else after.uploads.components
     return replace(after, shuffled=shuffled, uploads=None)

@@ -365,7 +365,7 @@ class LocalGame(canary_game.CanaryGame):
                 "new (rated by no user)",
                 score_description=reading.LOCAL_SCORE_TEXT,
                 max_runs_per_world=int(np.clip(_MAX_NUMBERS // numbers, _MIN_RUNS, UPLOAD_RUNS)),
-                compute_exact_bound=_make_prover(alone, pair, divisor),
+                trace_bound_at_delta=_make_prover(alone, pair, divisor),
             )
 
 

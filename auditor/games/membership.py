@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 
 # False positive rates at which TPR is reported: in a row of its own, and as further metrics.
 MAIN_FPR, FURTHER_FPRS = 0.01, (0.001, 0.1)
-MAX_MEMBERS_PER_USER = 20
+MAX_MEMBER_ITEMS_PER_USER = 20
 # Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
 
@@ -51,12 +51,12 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     interactions, known_items, known_note = game.interactions, None, ""
     if assign_pseudonyms(game.view) is not None:
-        if game.unlinked_view_refusal:
-            return (game.make_skipped_row(game.unlinked_view_refusal),)
+        if game.unlinked_skip_reason:
+            return (game.make_skipped_row(game.unlinked_skip_reason),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
     among = find_attackable_users(game.view)
-    pairs, members = draw_candidates(interactions, among, game.max_users, game.rng)
+    pairs, members = draw_labelled_pairs(interactions, among, game.max_attacked_users, game.rng)
     if known_items is not None:
         is_known = np.asarray(known_items[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
         pairs, members = pairs[~is_known], members[~is_known]
@@ -76,7 +76,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     curve = game.make_roc(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
-        f"other users have each item. Tests use up to {MAX_MEMBERS_PER_USER} items of each of "
+        f"other users have each item. Tests use up to {MAX_MEMBER_ITEMS_PER_USER} items of each of "
         f"{curve.auc.n_users} users, and as many items that the user does not have. The confidence "
         "interval accounts for the choice of users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
@@ -175,7 +175,7 @@ def split_known_items(
     return interactions.keep_ratings(is_known).ratings, interactions.keep_ratings(~is_known)
 
 
-def draw_candidates(
+def draw_labelled_pairs(
     interactions: Interactions,
     pool: NDArray[np.integer[Any]],
     max_users: int,
@@ -195,12 +195,12 @@ def draw_candidates(
     able = pool[(sizes[pool] > 0) & (sizes[pool] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:max_users])
     owned = sizes[users]
-    count = np.minimum(np.minimum(owned, interactions.n_items - owned), MAX_MEMBERS_PER_USER)
+    count = np.minimum(np.minimum(owned, interactions.n_items - owned), MAX_MEMBER_ITEMS_PER_USER)
     touched = ratings[users].toarray() != 0
     parts = []
     for kind in (touched, ~touched):
         keys = np.where(kind, rng.random(kind.shape, dtype=np.float32), np.float32(2))
-        width = min(MAX_MEMBERS_PER_USER, interactions.n_items)
+        width = min(MAX_MEMBER_ITEMS_PER_USER, interactions.n_items)
         nearest = np.argpartition(keys, width - 1, axis=1)[:, :width]
         order = np.argsort(np.take_along_axis(keys, nearest, axis=1), axis=1, kind="stable")
         drawn = np.take_along_axis(nearest, order, axis=1)
@@ -241,7 +241,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     )
     ratings = game.interactions.ratings
     able = np.flatnonzero(np.diff(ratings.indptr))
-    users = np.sort(game.rng.permutation(able)[: game.max_users])
+    users = np.sort(game.rng.permutation(able)[: game.max_attacked_users])
     profiled = able if len(able) <= MAX_PROFILES else users
     scored, profiles = np.isin(profiled, users), ratings[profiled]
     included = halves.is_included[:, users]
@@ -253,7 +253,7 @@ def run_user_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         background = Background(
             profiles=profiles,
             reference_views=views[:k] + views[k + 1 :],
-            is_in_training=np.delete(halves.is_included[:, profiled], k, axis=0),
+            is_in_reference_training=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
         scores.append(game.run_attack(MemberScores, background, view).values[scored])
     values, members = np.concatenate(scores), included.ravel()

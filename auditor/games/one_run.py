@@ -368,7 +368,7 @@ def _average(scores: Sequence[Array]) -> Array:
 
 
 # Name of the features that are 1 for canaries with their first history, and otherwise 0.
-HAS_FIRST_KEY = "coins"
+FIRST_HISTORY_FLAGS_KEY = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,7 +411,7 @@ class OneRunSimulator:
         first = tossing.random(len(self.canaries)) < 0.5
         data = self.canaries.make_data_set(first)
         transcript = self.target.run(data, training, None, self.machine).transcript
-        results = {HAS_FIRST_KEY: first[:, None].astype(np.float64)}
+        results = {FIRST_HISTORY_FLAGS_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, CanaryScorer] = {}
         others = select_users_to_predict(self.canaries.other_users, self.vantages, transcript)
         with limit_to_one_thread():
@@ -517,7 +517,7 @@ class OneRunGame(canary_game.CanaryGame):
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores = draws.draw_features(str(scope.vantage), 0, 1, stream)
-            first = draws.draw_features(HAS_FIRST_KEY, 0, 1, stream)
+            first = draws.draw_features(FIRST_HISTORY_FLAGS_KEY, 0, 1, stream)
             return scores, first[:, 0] > 0.5
 
         return make_one_run_worlds(setup.world_names, scope, coins), "each with probability 1/2"

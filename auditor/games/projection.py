@@ -312,7 +312,7 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
     """
     sums, singles = [], []
     for of_round, expected in zip(view.rounds, known, strict=True):
-        shuffled, broadcast = of_round.shuffled, of_round.broadcast
+        shuffled, broadcast = of_round.shuffled_parts, of_round.broadcast
         parts = shuffled if shuffled is not None else (of_round.uploads or _NO_UPLOADS).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.worlds.statistics import round_scaled
+from fedrec_auditor.auditor.worlds.statistics import round_by_size
 from fedrec_auditor.targets.components import Component, Payload, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
@@ -103,14 +103,14 @@ class MessageStats:
     subtracted_model: Array
     mean_of_worlds: Array
     world_mean_difference: Array
-    difference_variance: Array
+    world_difference_variance: Array
     message_variance: Array
     message_value_weight: Array
     squared_deviation_weight: Array
     zero_indicator_weight: Array
     sent_row_weight: Array
     squared_distance_of_means: float | None
-    squared_other_distance: float
+    squared_nonmean_distance: float
 
     @classmethod
     def learn(
@@ -192,9 +192,9 @@ class MessageStats:
         means = self.squared_distance_of_means
         if means is None or variance is not None:
             within = self.message_variance if variance is None else variance
-            squares = self.world_mean_difference**2 - self.difference_variance
+            squares = self.world_mean_difference**2 - self.world_difference_variance
             means = max(0.0, float(np.sum(squares / within)))
-        return math.sqrt(means + self.squared_other_distance)
+        return math.sqrt(means + self.squared_nonmean_distance)
 
     @property
     def may_worlds_differ(self) -> bool:
@@ -205,7 +205,7 @@ class MessageStats:
         """
         varies = self.message_variance.max(initial=0.0) > 2 * _TINY
         random = self.squared_distance_of_means is not None and varies
-        return bool(self.world_mean_difference.any()) or self.squared_other_distance > 0.0 or random
+        return bool(self.world_mean_difference.any()) or self.squared_nonmean_distance > 0.0 or random
 
     def compute_features(self, part: Component, along: Array) -> Array:
         """Computes nine numbers per message (n, 9), from which a decision rule infers the world
@@ -251,7 +251,7 @@ class MessageStats:
             columns[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             columns[:, 7] = moved.sum(axis=1)
             columns[:, 8] = np.abs(x).max(axis=1, initial=0.0)
-        return round_scaled(out, self._typical_sizes(along))
+        return round_by_size(out, self._typical_sizes(along))
 
     def _typical_sizes(self, along: Array) -> Array:
         """Typical size of each of the nine features of a message (9,), relative to which features

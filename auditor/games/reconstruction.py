@@ -43,11 +43,11 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
     if game.attack.refusal(game.view):
         return ()
     if (hidden := assign_pseudonyms(game.view)) is not None:
-        if game.unlinked_view_refusal:
-            return (game.make_skipped_row(game.unlinked_view_refusal),)
+        if game.unlinked_skip_reason:
+            return (game.make_skipped_row(game.unlinked_skip_reason),)
         return _score_anonymous(game, hidden)
     users = find_attackable_users(game.view).astype(np.int64)
-    users = np.sort(game.rng.permutation(users)[: game.max_users])
+    users = np.sort(game.rng.permutation(users)[: game.max_attacked_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
     prior = to_log_odds(popularity, game.interactions.n_users)
     background = Background(subjects=users, prior_log_odds=prior)

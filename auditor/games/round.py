@@ -34,7 +34,7 @@ _MAX_NUMBERS = 1 << 22  # maximum numbers of messages in memory at once
 # in all messages, and seconds.
 _VOTING, _VOTING_MESSAGES, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 16, 1 << 20, 10.0
 # Reduces n messages to features (n, f), for scopes about a part of a message.
-Reducer = Callable[[Mapping[str, Component]], projection.Array]
+MessagesToFeatures = Callable[[Mapping[str, Component]], projection.Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class RoundSimulator:
     message_stats: reading.StatsByArray
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
-    reducer: Reducer | None = None
+    reducer: MessagesToFeatures | None = None
     coordinate_scorer_by_array: Mapping[str, CoordinateScorer] = field(default_factory=dict)
     sum_scorer_by_array: Mapping[str, CoordinateScorer] = field(default_factory=dict)
 
@@ -88,7 +88,7 @@ class RoundSimulator:
         vantages: tuple[Vantage, ...],
         rng: np.random.Generator,
         n_rounds: int = 1,
-        reducer: Reducer | None = None,
+        reducer: MessagesToFeatures | None = None,
     ) -> RoundSimulator:
         """Makes a simulator: fits the adversary's features to repeated messages of the canary.
 
@@ -330,7 +330,7 @@ def make_simulator(
     vantages: tuple[Vantage, ...],
     rng: np.random.Generator,
     n_others: int = 0,
-    reducer: Reducer | None = None,
+    reducer: MessagesToFeatures | None = None,
 ) -> RoundSimulator:
     """Makes the simulation of rounds for a pair of histories that is designed for the system.
 

@@ -320,11 +320,11 @@ def _load_truth(
         return GroundTruth(load_planned_data(plan) if read is None else read), plan
     if plan.columns is not None:
         raise InputError("Expected columns only with truth (--truth), got no truth. Give both.")
-    source = {"data": str(recording.truth or recording.path)}
-    if recording.truth is None:
+    source = {"data": str(recording.truth_path or recording.path)}
+    if recording.truth_path is None:
         if any(side is not None for side in sides.values()):
             raise InputError("Expected users or items together with truth, got no truth. Add it.")
         return None, plan.model_copy(update=source)
-    own = GroundTruth.read(recording.truth)
+    own = GroundTruth.read(recording.truth_path)
     read, plan = prepare_data(own.interactions, plan, **sides)
     return replace(own, interactions=read or own.interactions), plan.model_copy(update=source)

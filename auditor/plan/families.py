@@ -174,7 +174,7 @@ class ComponentFamily:
         modules = self._modules()
         if name not in modules:
             plugin = self._plugins()[name]
-            return f"plug-in {plugin.import_path} of {plugin.distribution} {plugin.version}"
+            return f"plug-in {plugin.import_path} of {plugin.package_name} {plugin.version}"
         if self.kind == "papers":
             return load_papers()[name].heading.title
         module, _, kind = modules[name].partition(":")

@@ -205,7 +205,7 @@ class AttackedSystem:
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     upload_scores: Sequence[TableScore]
     hit_cutoff: int
-    printed_hit_rate: tuple[str, float | None]
+    place_and_hit_rate: tuple[str, float | None]
     component_scores: Sequence[TableScore] = ()
     note: str = ""
 
@@ -252,7 +252,7 @@ def _make_system(
             for column, value in table.get_row(row).items()
         ],
         hit_cutoff=attacks.cutoff,
-        printed_hit_rate=next(
+        place_and_hit_rate=next(
             (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
         ),
         component_scores=[
@@ -377,7 +377,7 @@ def _measure_hits(
     for which in others:
         beside[f"{which} item"] = hit(which, target, model).value
         beside[f"popularity, {which} item"] = hit(which, by_popularity, popular).value
-    place, printed = case.printed_hit_rate
+    place, printed = case.place_and_hit_rate
     return ReproducedRow(
         place=place,
         system=case.system_in_paper,

@@ -147,7 +147,7 @@ def _read(path: Path) -> bytes:
     """Reads the content of a file after the line with its SHA-256. Raises ValueError if the SHA-256
     does not agree with name and content.
     """
-    digest, _, content = store.read_regular(path, MAX_TASK_FILE_BYTES).partition(b"\n")
+    digest, _, content = store.read_regular_file(path, MAX_TASK_FILE_BYTES).partition(b"\n")
     if digest != _digest(path, content):
         raise ValueError("a damaged file: its content differs from its SHA-256")
     return content

@@ -61,8 +61,8 @@ class NoiseKind:
     name: str
     symbol: str
     valid_amounts: Range
-    min_amount: float
-    max_amount: float
+    min_tried_amount: float
+    max_tried_amount: float
 
 
 GAUSSIAN_NOISE = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)

@@ -79,7 +79,7 @@ def solve_setting(
         return _find_max(lambda m: keeps(m / users), users, "rate x users", target_epsilon) / users
     good, bad = 1e-9, 1.0
     if noise is not None and noise.amount is None:
-        good, bad = noise.kind.max_amount, noise.kind.min_amount
+        good, bad = noise.kind.max_tried_amount, noise.kind.min_tried_amount
         if noise.kind is RANDOMIZED_RESPONSE:
             good, bad = bad, good
     if keeps(bad) >= 0.0:

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, get_replacement_by_id
-from fedrec_auditor.auditor.tracing.generator import TracedGenerator, make_draw_replacements
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator, make_draw_by_function_id
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, NotTraced, PathTooRare, StateChanged
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
@@ -105,7 +105,7 @@ class CallGate(ABC):
 
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
-        self.of_process = make_draw_replacements(rng)
+        self.of_process = make_draw_by_function_id(rng)
         self.makers = {eager: get_replacement_by_id(eager) for eager in (False, True)}
         self.reset(rng.path)
         self.special = known.list_special_functions()
@@ -238,7 +238,7 @@ class CallGate(ABC):
         if target is None:
             self.refuse_call(name)
         size = known.RESULT_SIZE_RULES.get(id(function))
-        if function is known.NUMPY_RANDOM.get("default_rng") and args and args[0] is self.rng:
+        if function is known.NUMPY_RANDOM_BY_NAME.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.ARRAY_CONSTRUCTORS["asarray"]:
             return self._call_asarray(target, args, kwargs, name)

@@ -476,14 +476,14 @@ def _replace_python_random(rng: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def make_draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
+def make_draw_by_function_id(rng: TracedGenerator) -> dict[int, Any]:
     """Returns replacements for the global random functions of NumPy and Python.
 
     The result maps the id of each function to its replacement, which draws from ``rng``. The
     replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.NUMPY_RANDOM, _replace_numpy_random(rng)),
+        ("numpy.random", known.NUMPY_RANDOM_BY_NAME, _replace_numpy_random(rng)),
         ("random", known.RANDOM_FUNCTION_BY_NAME, _replace_python_random(rng)),
     ]
     return {

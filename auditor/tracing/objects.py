@@ -149,8 +149,8 @@ class ObjectReader(CallGate):
             return self.get_attribute(self.mark_new(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
-        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM:
-            return known.NUMPY_RANDOM[name]
+        if value is np.random.mtrand._rand and name in known.NUMPY_RANDOM_BY_NAME:
+            return known.NUMPY_RANDOM_BY_NAME[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
         allowed = known.ALLOWED_ATTRS.get(np.ndarray if array else kind)
         if allowed is not None:

@@ -20,7 +20,7 @@ from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_guesses_from_delta
-from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, make_cuts
+from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, choose_cut_points
 
 Floats = NDArray[np.float64]
 
@@ -266,7 +266,7 @@ def propose_rules(
     Rules that never guess are omitted.
     """
     prescribed = statistic.cuts
-    cuts = make_cuts(np.concatenate([first, second])) if prescribed is None else prescribed
+    cuts = choose_cut_points(np.concatenate([first, second])) if prescribed is None else prescribed
     if len(cuts) == 0:
         return []
     # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
@@ -285,7 +285,7 @@ def propose_rules(
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and statistics.has_frequent_value(np.concatenate([first, second])):
-        ranked += find_rules_by_top_ratios(halves, budget)
+        ranked += find_top_ratio_guesses(halves, budget)
     if prescribed is not None:
         for option in ranked:
             option.guess_table[0] = NEITHER
@@ -411,7 +411,7 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses
     return options[_find_best(np.array([option.bold_bound for option in options]))]
 
 
-def find_rules_by_top_ratios(halves: CountArray, budget: RuleTestPlan) -> list[RatedGuesses]:
+def find_top_ratio_guesses(halves: CountArray, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.

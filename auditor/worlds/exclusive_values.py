@@ -89,8 +89,8 @@ class ExclusiveSet:
     name: str
     lower_ends: NDArray[Any]
     upper_ends: NDArray[Any]
-    value_worlds: NDArray[np.int8]
-    world_examples: dict[int, tuple[str, ...]]
+    world_by_value: NDArray[np.int8]
+    examples_by_world: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
         return len(self.lower_ends)
@@ -106,14 +106,14 @@ class ExclusiveSet:
         keys = _make_keys(outputs, self.entry_index)
         place = np.maximum(np.searchsorted(self.lower_ends, keys, side="right") - 1, 0)
         inside = (self.lower_ends[place] <= keys) & (keys <= self.upper_ends[place])
-        return np.where(inside, self.value_worlds[place], NEITHER).astype(np.int8)
+        return np.where(inside, self.world_by_value[place], NEITHER).astype(np.int8)
 
     def describe(self, side: int) -> str:
         """Describes in words the values that occurred in one world (input) only.
 
         ``side``: the world, FIRST (1) or SECOND (-1).
         """
-        names = self.world_examples[side]
+        names = self.examples_by_world[side]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
 
@@ -325,8 +325,8 @@ class _ValueCounts:
             name="output" if self.part_entries is None else self.namer.name_part(self.part_entries),
             lower_ends=self.low[either],
             upper_ends=self.high[either],
-            value_worlds=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
-            world_examples=examples,
+            world_by_value=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
+            examples_by_world=examples,
         )
 
     @property

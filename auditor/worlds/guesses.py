@@ -40,7 +40,7 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float 
     return np.where(rest > 0, special.betaincinv(k + 1, np.maximum(rest, 1), 1 - alpha), 1.0)
 
 
-def bound_by_event(
+def bound_epsilon_by_event(
     hits: ArrayLike,
     trials: ArrayLike,
     other_hits: ArrayLike,
@@ -89,20 +89,20 @@ class GuessCounts:
     """
 
     n_draws: int
-    first_world_counts: tuple[int, int]
-    second_world_counts: tuple[int, int] = (0, 0)
+    first_world_right_wrong: tuple[int, int]
+    second_world_right_wrong: tuple[int, int] = (0, 0)
     is_two_sided: bool = False
-    first_probability: float = 0.5
+    first_world_prob: float = 0.5
 
     @property
     def n_right(self) -> int:
         """Number of right guesses, of the first and of the second input (world) together."""
-        return self.first_world_counts[0] + self.second_world_counts[0]
+        return self.first_world_right_wrong[0] + self.second_world_right_wrong[0]
 
     @property
     def n_wrong(self) -> int:
         """Number of wrong guesses, of the first and of the second input (world) together."""
-        return self.first_world_counts[1] + self.second_world_counts[1]
+        return self.first_world_right_wrong[1] + self.second_world_right_wrong[1]
 
     @classmethod
     def build(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> Self:
@@ -142,7 +142,7 @@ class GuessCounts:
         """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by these
         counts.
         """
-        share, both = self.first_probability, self.is_two_sided
+        share, both = self.first_world_prob, self.is_two_sided
         revealed, error = limit_guesses_from_delta(
             self.n_draws, both=both, delta=delta, alpha=alpha, share=share
         )
@@ -163,8 +163,8 @@ class GuessCounts:
         outputs are subtracted from the guesses of the rarer world first, which makes the remaining
         counts most probable.
         """
-        prior = float(special.logit(self.first_probability))
-        sides = [(*self.first_world_counts, prior), (*self.second_world_counts, -prior)]
+        prior = float(special.logit(self.first_world_prob))
+        sides = [(*self.first_world_right_wrong, prior), (*self.second_world_right_wrong, -prior)]
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
         taken = min(revealed, right)
         right, others = right - taken, max(others - revealed + taken, 0)
@@ -190,10 +190,10 @@ def plan_draws_and_first_share(worlds: Worlds, n_left: Sequence[int]) -> tuple[i
     worlds: the inputs, whose outputs are drawn afresh or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.
     """
-    return (sum(n_left), 0.5) if worlds.stored_outputs is None else plan_stored_draws(*n_left)
+    return (sum(n_left), 0.5) if worlds.stored_outputs is None else plan_coin_tosses(*n_left)
 
 
-def plan_stored_draws(*available: int) -> tuple[int, float]:
+def plan_coin_tosses(*available: int) -> tuple[int, float]:
     """Returns how many outputs a test may take from the two stored samples, and the probability
     with which each comes from the first sample (input).
 
@@ -440,14 +440,14 @@ def find_attainable_bound(one: Floats, other: Floats, *, delta: float, alpha: fl
     matter, and whether all scores are 0 or 1. The bound is reached if every score under one input
     is larger than every score under the other input.
     """
-    expected = predict_binary_bound if _is_binary(one, other) else predict_rank_bound
+    expected = predict_binary_bound if _is_binary(one, other) else predict_threshold_bound
     return max(
         expected(len(p), len(q), PERFECT_GUESS_RATES, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
     )
 
 
-def predict_rank_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
+def predict_threshold_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give, if the numbers of scores
     beyond each threshold equal their expectation.
 

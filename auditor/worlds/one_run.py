@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
+from fedrec_auditor.auditor.worlds.estimators.base import BoundMeasurement, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import AllowedValues, Checked
 
@@ -101,7 +101,7 @@ class OneRunGuesses:
     n_canaries: int
     n_guesses: int
     n_right: int
-    is_two_sided: bool = True
+    has_in_and_out_guesses: bool = True
 
     def compute_p_value(self, epsilon: float, delta: float) -> float:
         """Returns an upper bound of the probability of at least ``n_right`` right guesses under DP.
@@ -198,7 +198,7 @@ class OneRunGuesses:
         is derived here.
         """
         m, r = self.n_canaries, self.n_guesses
-        scale = 1 if self.is_two_sided else 2
+        scale = 1 if self.has_in_and_out_guesses else 2
         right, wrong = alpha * self.n_right / m, alpha * (r - self.n_right) / m
         for j in range(self.n_right - 1, -1, -1):
             if right + wrong > r / m or right * scale > 1:
@@ -299,7 +299,7 @@ class OneRun(Checked, base.Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
         Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.
@@ -319,7 +319,7 @@ class OneRun(Checked, base.Estimator):
         shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
-            n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), is_two_sided=both
+            n_canaries=m, n_guesses=guesses, n_right=round(right * guesses), has_in_and_out_guesses=both
         )
         theorem, source = self._choose(expected, delta=delta, alpha=request.alpha)
         inside = _count_in_guesses(guesses, values[testing], np.sort(values[selecting]), shares)
@@ -327,7 +327,7 @@ class OneRun(Checked, base.Estimator):
         ranked = included[testing][_rank(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
         n_right = int(hits.sum() + (~misses).sum())
-        counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, is_two_sided=both)
+        counts = OneRunGuesses(n_canaries=m, n_guesses=guesses, n_right=n_right, has_in_and_out_guesses=both)
         best = OneRunGuesses(n_canaries=m, n_guesses=m, n_right=m)
         witness = worlds.make_witness(
             (0, 1),
@@ -344,7 +344,7 @@ class OneRun(Checked, base.Estimator):
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return EpsilonBound(shown, largest, witness)
 
-        return BoundResult(len(included), limit, f" ({source})")
+        return BoundMeasurement(len(included), limit, f" ({source})")
 
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float

@@ -27,8 +27,8 @@ from fedrec_auditor.auditor.worlds.statistics import (
     count_in_intervals,
     learn_scores,
     make_bit_scores,
-    make_cuts,
-    make_digits_score,
+    choose_cut_points,
+    make_modulo_score,
     make_predefined_scores,
 )
 from fedrec_auditor.auditor.worlds.worlds import OutputShapeError, Worlds
@@ -139,7 +139,7 @@ class SelectedRules(NamedTuple):
     """
 
     world_pair: tuple[int, int]
-    rules: tuple[tuple[Guesser, float], ...]
+    rules_and_error_shares: tuple[tuple[Guesser, float], ...]
     outputs_per_world: int
     outputs_in_total: int
     output_shape: tuple[int, ...]
@@ -162,7 +162,7 @@ class SelectedRules(NamedTuple):
         sizes: numbers of outputs of the two selected inputs (worlds).
         streams: one random generator per world.
         """
-        rules = [(*self.world_pair, rule) for rule, _ in self.rules]
+        rules = [(*self.world_pair, rule) for rule, _ in self.rules_and_error_shares]
         fresh = dict(zip(self.world_pair, sizes, strict=True))
         return count_guesses(worlds, rules, fresh, streams, self.output_shape)
 
@@ -426,7 +426,7 @@ class SelectionDraws:
             return [*whole]
         numbers = make_predefined_scores(width)
         if width == 1:
-            numbers += [make_digits_score(as_floats(sample)[:, 0])]
+            numbers += [make_modulo_score(as_floats(sample)[:, 0])]
             numbers += make_bit_scores(sample) if kind in "iu" else []
         return [*whole, *numbers]
 
@@ -503,7 +503,7 @@ class SelectionDraws:
         budget = replace(budget, margin=budget.margin + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
-            cuts = make_cuts(np.concatenate(values))
+            cuts = choose_cut_points(np.concatenate(values))
             counts = np.array([count_in_intervals(row, cuts) for row in values], float)
             glances = [decision_rules.estimate_epsilon(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
@@ -596,8 +596,8 @@ def make_guess_witness(
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (counts.first_world_counts, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
-            (counts.second_world_counts, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (counts.first_world_right_wrong, decision_rules.FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second_world_right_wrong, decision_rules.SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
         key=lambda s: (s[1] in rule.guessed_worlds, (s[0][0] + 1) / (s[0][1] + 1)),
     )

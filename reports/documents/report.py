@@ -271,7 +271,7 @@ def _build_witness(finding: Finding, *, page: bool) -> Iterator[DocSection]:
 def _build_attacks(glance: Summary, curves: Sequence[Pictures], *, alone: bool) -> DocSection:
     """The section on attacks: the results that beat guessing, and a table of all results."""
     leaking, margin = _order_leaks(glance.leaks), say.to_percent(DEFAULT_LEAK_MARGIN)
-    but = f" Still, {glance.max_gain_text}." if glance.n_results and not leaking else ""
+    but = f" Still, {glance.max_advantage_text}." if glance.n_results and not leaking else ""
     n_small = len(glance.small_leaks)
     few = f" {say.format_count(n_small, 'other result')} beat guessing by less." if n_small else ""
     blocks: list[Block] = [
@@ -422,7 +422,7 @@ _SYSTEM_COLUMNS: dict[str, Callable[[Summary], FactValue]] = {
     "System": lambda glance: glance.section.target,
     "Verdict on the claim": lambda glance: glance.verdict,
     "Result of the attacks": lambda glance: glance.attack_details,
-    "What to do": lambda glance: say.join_texts(glance.advice, glance.utility_shortfall, by=" "),
+    "What to do": lambda glance: say.join_texts(glance.advice, glance.utility_shortfall_text, by=" "),
 }
 
 

@@ -183,8 +183,8 @@ def _draw_gains(system: Frontier, height: AxisScale) -> list[str]:
 
 def _draw_epsilons(system: Frontier, height: AxisScale) -> list[str]:
     """Returns the SVG elements of the right panel: utility against three kinds of epsilon."""
-    points = [point for point in system.points if point.epsilons]
-    values = [value for point in points for value in point.epsilons.values()]
+    points = [point for point in system.points if point.epsilon_by_kind]
+    values = [value for point in points for value in point.epsilon_by_kind.values()]
     low, high = _find_exponents(values)
     place, end = drawing.make_axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
     powers = range(low, high + 1) if high - low <= _MAX_DECADES else (low, (low + high) // 2, high)
@@ -200,7 +200,7 @@ def _draw_epsilons(system: Frontier, height: AxisScale) -> list[str]:
     lines = list[BoxEdges]()
     for point in points:
         y = height(point.utility.value)
-        at = {kind: place(epsilon) for kind, epsilon in point.epsilons.items()}
+        at = {kind: place(epsilon) for kind, epsilon in point.epsilon_by_kind.items()}
         if "shown" in at:
             x, to = at["shown"], at.get("proved", end)
             drawn += [drawing.draw_line(x, y, to, y, "pale", 3), drawing.draw_dot(x, y, "leak")]

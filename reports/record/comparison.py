@@ -426,7 +426,7 @@ class Comparison:
         return f"{outcome}." if known else f"{outcome} in the parts that could be compared."
 
     @property
-    def rule_text(self) -> str:
+    def change_rules_text(self) -> str:
         """Sentences for the reader on the rules by which a difference counts as a change."""
         return say.fill_text("note", "changes", rows=self.n_rows)
 

@@ -160,8 +160,8 @@ class SweepPoint:
     name: str
     utility: AllTrainingsRow
     attack_gain: AllTrainingsRow | None
-    epsilons: dict[str, float]
-    user_epsilons: dict[str, float] = field(default_factory=dict)
+    epsilon_by_kind: dict[str, float]
+    user_epsilon_by_kind: dict[str, float] = field(default_factory=dict)
     is_noiseless: bool = False
 
     def describe_epsilon(self, kind: str, *, whole: bool = False) -> str:
@@ -170,9 +170,9 @@ class SweepPoint:
         kind: "claimed", "proved" or "shown".
         whole: whether to take the epsilon of a whole user over the training.
         """
-        epsilons = self.user_epsilons if whole else self.epsilons
+        epsilons = self.user_epsilon_by_kind if whole else self.epsilon_by_kind
         epsilon = epsilons.get(kind)
-        clear = self.is_noiseless and kind == "shown" and self.user_epsilons.get(kind) == math.inf
+        clear = self.is_noiseless and kind == "shown" and self.user_epsilon_by_kind.get(kind) == math.inf
         if clear and epsilon in (None, math.inf):
             return "infinite, because data are sent unprotected"
         if epsilon is None:
@@ -329,8 +329,8 @@ def _make_frontier(
                 name=_make_label(swept.variants[place], place in beside, len(beside) > 1),
                 utility=row,
                 attack_gain=next((r for r in gains if r.variant == place and _match(r, strongest)), None),
-                epsilons=epsilons(place, scope),
-                user_epsilons=epsilons(place, wider or scope),
+                epsilon_by_kind=epsilons(place, scope),
+                user_epsilon_by_kind=epsilons(place, wider or scope),
                 is_noiseless=place in beside,
             )
             for place, row in chosen.items()

@@ -105,7 +105,7 @@ def rank_leaks(record: Contents, margin: float = DEFAULT_LEAK_MARGIN) -> tuple[L
     return tuple(sorted(beating, key=lambda leak: -leak.advantage))
 
 
-def compute_max_advantages(record: Contents) -> dict[str, dict[str, float | None]]:
+def find_advantages_by_attack(record: Contents) -> dict[str, dict[str, float | None]]:
     """Returns the largest advantage over guessing by attack and system, as nested dictionaries.
 
     The advantage is 0 if no result of the attack beats guessing, and None if no result has a

@@ -204,7 +204,7 @@ class Sweep(SweepContents):
         """
         path = directory / SWEEP_RECORD_FILE
         try:
-            return cls.model_validate_json(store.read_regular(path, store.MAX_RECORD_BYTES))
+            return cls.model_validate_json(store.read_regular_file(path, store.MAX_RECORD_BYTES))
         except FileNotFoundError:
             return None
         except OSError as error:

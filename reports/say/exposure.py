@@ -28,7 +28,7 @@ class CellTone(StrEnum):
     """
 
     BAD = "bad"
-    OPEN = "open"
+    UNDECIDED = "open"
     CALM = "calm"
 
 
@@ -153,4 +153,4 @@ def _choose_tone(findings: list[Finding], shown: Bound | None) -> CellTone:
     proofs = [finding.accounted for finding in findings if finding.accounted is not None]
     rates = [guess(proof.epsilon, proof.delta) for proof in proofs]
     calm = len(proofs) == len(findings) and max(rates, default=1.0) < MIN_GUESS_RATE_FOR_MEDIUM
-    return CellTone.CALM if calm else CellTone.OPEN
+    return CellTone.CALM if calm else CellTone.UNDECIDED

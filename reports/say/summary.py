@@ -70,7 +70,7 @@ class Summary:
     n_results: int
     leaks: tuple[Leak, ...]
     small_leaks: tuple[Leak, ...]
-    max_gain_text: str
+    max_advantage_text: str
 
     @property
     def assessment(self) -> SeverityAssessment:
@@ -155,13 +155,13 @@ class Summary:
         claim = say.capitalize_first(say.join_texts(self.claim_phrase, self.scope_phrase))
         verdict = say.PHRASES["sentence"][finding.verdict]
         little = say.PHRASES["note"]["vacuous"] if finding.vacuous else ""
-        texts = (verdict, claim, little, say.capitalize_first(self.largest_bound))
+        texts = (verdict, claim, little, say.capitalize_first(self.largest_bound_text))
         return f"{say.join_texts(*texts, by='. ')}."
 
     @property
     def headline(self) -> str:
         """Verdict on the claim, with its bounds or the largest lower bound, in few words."""
-        bounds = self.claim_phrase or self.largest_bound
+        bounds = self.claim_phrase or self.largest_bound_text
         return say.join_texts(f"claim: {self.verdict}", bounds, by="; ")
 
     @property
@@ -187,7 +187,7 @@ class Summary:
         return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
     @property
-    def utility_shortfall(self) -> str:
+    def utility_shortfall_text(self) -> str:
         """Text that names what the system's utility does not beat: guessing, baseline, or both.
 
         The text is empty if the utility beats both.
@@ -205,7 +205,7 @@ class Summary:
         basis = say.join_texts(
             f"{len(self.small_leaks)} of {tried} beat guessing" if self.small_leaks else tried,
             f"{say.format_count(lost, 'attack')} could not run" if lost else "",
-            self.max_gain_text,
+            self.max_advantage_text,
             by="; ",
         )
         tested = "the system was hardly tested: " if self.leak_assessment.unassessed_text else ""
@@ -238,7 +238,7 @@ class Summary:
         return ""
 
     @property
-    def largest_bound(self) -> str:
+    def largest_bound_text(self) -> str:
         """Clause on the largest lower bound in any scope.
 
         The clause is empty if ``claim_phrase`` has a lower bound that is as large.
@@ -267,7 +267,7 @@ class Summary:
         phrase = say.join_texts(self.claim_phrase, self.scope_phrase)
         claim = say.join_texts(f"claim: {self.verdict}", phrase, by="; ")
         results, todo = f"{claim}. {self.attack_details}.", f"To do: {self.advice}"
-        text = say.join_texts(results, self.utility_shortfall, todo, by=" ")
+        text = say.join_texts(results, self.utility_shortfall_text, todo, by=" ")
         return f"{self.section.target}: {self.assessment.severity_text}; {text}"
 
     @property

@@ -18,7 +18,7 @@ from fedrec_auditor.reports.documents.overview import EPSILON_SIGNS, EpsilonRow
 from fedrec_auditor.reports.documents.report import build_claim_sections, build_system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
-from fedrec_auditor.reports.record.leaks import Severity, compute_max_advantages
+from fedrec_auditor.reports.record.leaks import Severity, find_advantages_by_attack
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import group_by_system, make_severity_key
 from fedrec_auditor.reports.record.waivers import describe_waivers
@@ -263,7 +263,7 @@ def print_advantages(record: Contents, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table, rows = Table(box=None, padding=(0, 1, 0, 0)), compute_max_advantages(record)
+    table, rows = Table(box=None, padding=(0, 1, 0, 0)), find_advantages_by_attack(record)
     table.add_column("attack", no_wrap=True)
     for name in next(iter(rows.values()), ()):
         table.add_column(Text(say.make_printable(name)), overflow="fold", min_width=4)
@@ -351,7 +351,7 @@ def print_comparison(compared: Comparison, console: Console) -> None:
     console.print()
     print_paragraphs(console, compared.incomparable, "note:", "yellow")
     print_paragraphs(console, compared.unassessed, "not assessed:", "yellow")
-    print_hanging(console, compared.rule_text)
+    print_hanging(console, compared.change_rules_text)
     print_line(console, compared.conclusion, "bold")
 
 
@@ -393,7 +393,7 @@ def _print_summaries(summaries: Sequence[Summary], console: Console) -> None:
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalize_first(glance.attack_result), f"To do: {glance.advice}"
-        texts = (glance.scope_phrase, got, glance.utility_shortfall, todo)
+        texts = (glance.scope_phrase, got, glance.utility_shortfall_text, todo)
         print_paragraphs(console, filter(None, texts), "", indent=_INDENT)
 
 

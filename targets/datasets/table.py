@@ -33,7 +33,7 @@ USUAL_NAMES_BY_ROLE = {
 }
 _NAMES = [name for names in USUAL_NAMES_BY_ROLE.values() for name in names]
 # Value that a caller gives instead of a column's name if ratings or times should not be read.
-NO_COLUMN_VALUE = "none"
+OMIT_COLUMN_VALUE = "none"
 # Remedy in the error for a first line that does not contain names of columns.
 HEADER_IS_ROW_ADVICE = (
     "It looks like a row. If it is one, say --no-header and which column is which by number "
@@ -198,7 +198,7 @@ def find_columns(
     given = {
         role: name
         for role, name in columns.items()
-        if name in names or name != NO_COLUMN_VALUE or role in COLUMN_ROLES[:2]
+        if name in names or name != OMIT_COLUMN_VALUE or role in COLUMN_ROLES[:2]
     }
     if absent := [name for name in given.values() if name not in names]:
         quoted_names = ", ".join(map(repr, absent))

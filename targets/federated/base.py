@@ -239,7 +239,7 @@ class Protection(Protocol):
         ``private_user`` may be replaced: by false, if the protection perturbs users' features,
         because a model whose user vectors stay on the device does not use features.
         """
-        return {} if self.get_attribute_event() is None else {"private_user": False}
+        return {} if self.get_event_per_attribute() is None else {"private_user": False}
 
     def prepare_data(self, clients: Clients) -> Clients:
         """Returns the data on which clients train, such as perturbed features.
@@ -305,7 +305,7 @@ class Protection(Protocol):
         """
         return 0.0
 
-    def get_attribute_event(self) -> dp.DpEvent | None:
+    def get_event_per_attribute(self) -> dp.DpEvent | None:
         """Returns the accounting event of one user attribute, such as gender, in a whole training.
 
         None if the protection has no own measure for attributes: the upload's event then applies.

@@ -100,7 +100,7 @@ class ComposedSystem(System):
         for group in self.group_names:
             # raises InputError for a group without a budget
             self.protection.get_entry_randomizer(group)
-        if self.private_user and self.protection.get_attribute_event() is not None:
+        if self.private_user and self.protection.get_event_per_attribute() is not None:
             raise InputError(
                 "Expected private_user=False, because the protection perturbs users' features, got "
                 "True, which trains without them. Set private_user=False, or change the protection."
@@ -305,7 +305,7 @@ class ComposedSystem(System):
         takes part.
         """
         protection = self.protection
-        whole = protection.get_attribute_event() if scope.unit is Unit.ATTRIBUTE else None
+        whole = protection.get_event_per_attribute() if scope.unit is Unit.ATTRIBUTE else None
         if whole is not None:
             return whole
         if scope.protects_user_presence:

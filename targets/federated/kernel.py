@@ -86,8 +86,8 @@ class DeviceTables(NamedTuple):
     features: F32
     dense_params: F32
     item_rows: F32
-    linear_coefficients: F32
-    linear_row_coefficients: F32
+    dense_linear_term: F32
+    row_linear_term: F32
 
 
 class AdamMoments(NamedTuple):
@@ -290,17 +290,17 @@ def train_block(
     length = tables.dense_params.shape[1]
     s, flat = make_scratch_arrays(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
-    term, drawn = make_layers(flat[2], d, width, settings), tables.linear_row_coefficients
-    has_term = len(tables.linear_coefficients) > 0
+    term, drawn = make_layers(flat[2], d, width, settings), tables.row_linear_term
+    has_term = len(tables.dense_linear_term) > 0
     for place in range(len(block.devices)):
         at, first = block.devices[place], block.first_rows[place]
         end = first + block.row_counts[place]
         own, positive = tables.item_rows[first:end], tables.is_positive[first:end]
         load_params(p, tables.dense_params[at], settings.has_mlp)
         if has_term:
-            load_params(term, tables.linear_coefficients[at], settings.has_mlp)
-        if len(tables.linear_row_coefficients):
-            drawn = tables.linear_row_coefficients[first:end]
+            load_params(term, tables.dense_linear_term[at], settings.has_mlp)
+        if len(tables.row_linear_term):
+            drawn = tables.row_linear_term[first:end]
         device = DeviceData(own, positive, tables.features[at], drawn, block.visit_order[:, place])
         moments = np.zeros((2, length), np.float32)
         row_state = np.zeros((3, len(own) * d), np.float32)

@@ -130,7 +130,7 @@ def draw_linear_term(
     return drawn.reshape(len(streams), *shapes[name])
 
 
-def draw_row_coefficients(
+def draw_row_linear_term(
     streams: Streams, local: LocalSettings, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
     """Draws the coefficients of item rows in the linear term of each device's loss, (nnz, d).
@@ -321,8 +321,8 @@ def _make_job(
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
         dense_params=np.repeat(first[None], len(clients), axis=0),
         item_rows=model["item"][examples.item_ids],
-        linear_coefficients=_join_linear_terms(objective, local, shapes, dense),
-        linear_row_coefficients=draw_row_coefficients(objective, local, shapes, examples),
+        dense_linear_term=_join_linear_terms(objective, local, shapes, dense),
+        row_linear_term=draw_row_linear_term(objective, local, shapes, examples),
     )
     if clients.user_embeddings is not None:
         split_params(tables.dense_params, shapes)["user.E"][:] = clients.user_embeddings

@@ -66,9 +66,9 @@ class Layers(NamedTuple):
     mean_row_weights: F32
     embedding_layer_weights: F32
     bias: F32
-    user_half_weights: F32
-    item_half_weights: F32
-    mlp_tail: F32
+    mlp_user_weights: F32
+    mlp_item_weights: F32
+    mlp_other_params: F32
 
 
 class ScratchArrays(NamedTuple):
@@ -159,12 +159,12 @@ def load_params(layers: Layers, theta: F32, has_mlp: bool) -> None:
     """
     copy_into(layers.all_params, theta)
     if has_mlp:
-        d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
+        d, top = len(layers.mlp_user_weights), len(theta) - len(layers.mlp_other_params)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
-                layers.user_half_weights[h, k] = weight[h, k]
-                layers.item_half_weights[k, h] = weight[h, d + k]
+                layers.mlp_user_weights[h, k] = weight[h, k]
+                layers.mlp_item_weights[k, h] = weight[h, d + k]
 
 
 @_part
@@ -178,12 +178,12 @@ def store_params(theta: F32, layers: Layers, has_mlp: bool) -> None:
     """
     copy_into(theta, layers.all_params)
     if has_mlp:
-        d, top = len(layers.user_half_weights), len(theta) - len(layers.mlp_tail)
+        d, top = len(layers.mlp_user_weights), len(theta) - len(layers.mlp_other_params)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
-                weight[h, k] = layers.user_half_weights[h, k]
-                weight[h, d + k] = layers.item_half_weights[k, h]
+                weight[h, k] = layers.mlp_user_weights[h, k]
+                weight[h, d + k] = layers.mlp_item_weights[k, h]
 
 
 @_part
@@ -336,20 +336,20 @@ def compute_mlp_gradients(
     total = np.float32(0)
     for e in range(len(slope)):
         total += slope[e]
-    g.mlp_tail[2 * d] = total
+    g.mlp_other_params[2 * d] = total
     for h in range(d):
-        weight, to_last, to_first = p.mlp_tail[d + h], np.float32(0), np.float32(0)
+        weight, to_last, to_first = p.mlp_other_params[d + h], np.float32(0), np.float32(0)
         for e in range(len(slope)):
             to_last += slope[e] * hidden[h, e]
             back = slope[e] * weight if hidden[h, e] > 0 else np.float32(0)
             hidden[h, e] = back
             to_first += back
         d_first[h] = to_first
-        g.mlp_tail[d + h] = to_last
-        g.mlp_tail[h] = to_first
-    np.dot(hidden.T, p.item_half_weights.T, dz)
-    np.dot(z.T, hidden.T, g.item_half_weights)
-    _backpropagate(g.user_half_weights, d_user, p.user_half_weights, d_first, user)
+        g.mlp_other_params[d + h] = to_last
+        g.mlp_other_params[h] = to_first
+    np.dot(hidden.T, p.mlp_item_weights.T, dz)
+    np.dot(z.T, hidden.T, g.mlp_item_weights)
+    _backpropagate(g.mlp_user_weights, d_user, p.mlp_user_weights, d_first, user)
 
 
 @_part

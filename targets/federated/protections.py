@@ -422,7 +422,7 @@ class ObjectiveProtection(Checked, Protection):
         )
         return objective, attribute
 
-    def get_attribute_event(self) -> dp.DpEvent | None:
+    def get_event_per_attribute(self) -> dp.DpEvent | None:
         """Returns the accounting event of one attribute in a whole training.
 
         None if features are not perturbed. Two categories of an attribute differ in two entries of

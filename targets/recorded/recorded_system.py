@@ -21,7 +21,7 @@ from fedrec_auditor.targets.components import (
     Ints,
     Payload,
     Reports,
-    check_lists,
+    check_list_entries,
 )
 from fedrec_auditor.targets.compute import Machine
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -134,7 +134,7 @@ class RecordedMessages(Component):
                 file = self.files[int(files[index[0]])]
                 ordered = self.kind is not Payload.REPORTS
                 sent = file.read_part(self.name, places[index], ordered=ordered)
-                check_lists(self.kind, sent.values, self.n_items, self.name, str(file.path))
+                check_list_entries(self.kind, sent.values, self.n_items, self.name, str(file.path))
                 yield index, file, sent
 
     def _get_base(self, file: MessageFile) -> NDArray[Any] | int:

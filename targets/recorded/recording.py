@@ -299,7 +299,7 @@ class Recording:
     manifest: Manifest
     rounds: tuple[RecordedRound, ...]
     release: ArrayFile | None
-    truth: Path | None
+    truth_path: Path | None
     metadata_digest: str
 
     @classmethod

@@ -82,7 +82,7 @@ def rewritten(view: View, change: Callable[[Component], Component]) -> View:
             one,
             uploads=linked(one.uploads),
             cleartext=linked(one.cleartext),
-            shuffled=each(one.shuffled),
+            shuffled=each(one.shuffled_parts),
         )
         for one in view.rounds
     )

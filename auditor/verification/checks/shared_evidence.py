@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.exact.fit import CheckResult, CheckStatus
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.guesses import bound_by_event, clopper_pearson_lower
+from fedrec_auditor.auditor.worlds.guesses import bound_epsilon_by_event, clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.sampler import REPORT_SCOPE, Sampler
 
 # Maximum probability with which one check fails for a mechanism that satisfies its claim.
@@ -87,7 +87,7 @@ class ClaimUnderTest:
         ``hits_b``, ``trials_b``: number of occurrences, and number of draws, for the second input.
         """
         return float(
-            bound_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
+            bound_epsilon_by_event(hits, trials, hits_b, trials_b, delta=self.delta, alpha=self.alpha)
         )
 
     def is_refuted(self, hits: int, trials: int, hits_b: int, trials_b: int) -> bool:
@@ -110,9 +110,9 @@ class ClaimUnderTest:
 
         The claim is refuted if the lower confidence limit of the event's probability exceeds delta.
         """
-        return self.bound_prob(hits, trials) > self.delta
+        return self.compute_lower_prob(hits, trials) > self.delta
 
-    def bound_prob(self, hits: int, trials: int) -> float:
+    def compute_lower_prob(self, hits: int, trials: int) -> float:
         """Returns the lower confidence limit of an event's probability (Clopper-Pearson).
 
         ``hits``: number of occurrences in ``trials`` draws.
@@ -473,7 +473,7 @@ class CheckEvidence:
         return check_call_independence(calls, self.inputs, self.clock_columns)
 
     @cached_property
-    def shared_outputs(self) -> NDArray[Any]:
+    def independent_outputs(self) -> NDArray[Any]:
         """Independent outputs (inputs, n, *output shape) that several checks use, drawn once.
 
         Raises InputError if outputs are empty, too few, of several shapes, or share noise.

@@ -46,7 +46,7 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     """
     if evidence.shared_noise_check:
         return evidence.shared_noise_check
-    batch, note = evidence.shared_outputs, ""
+    batch, note = evidence.independent_outputs, ""
     found = CheckResult.passed("Outputs of one call are no more alike than those of many.")
     if not evidence.sampler.takes_size:
         found, note = _check_turns(evidence)
@@ -60,7 +60,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
     The note describes outputs that follow the order of calls; it is empty if there are none.
     """
-    batch, inputs, fields = evidence.shared_outputs, evidence.inputs, evidence.sampler.field_encoder
+    batch, inputs, fields = evidence.independent_outputs, evidence.inputs, evidence.sampler.field_encoder
     order = plan_call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
@@ -92,7 +92,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 def _check_entries(evidence: CheckEvidence) -> CheckResult:
     inputs = evidence.inputs
     claim = evidence.claim.split_error(2 * math.comb(len(inputs), 2))
-    flat = evidence.shared_outputs.reshape(*evidence.shared_outputs.shape[:2], -1)[:, :, :_ENTRIES]
+    flat = evidence.independent_outputs.reshape(*evidence.independent_outputs.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]
     two_valued = ((flat == flat.min()) | (flat == flat.max())).all()

@@ -59,7 +59,7 @@ class EpsilonBound(NamedTuple):
     witness: Witness | None = None
 
 
-class BoundResult(NamedTuple):
+class BoundMeasurement(NamedTuple):
     """Result of a measurement: its number of draws, and its lower bound as a function of the error.
 
     n_draws: number of draws in all worlds (inputs) together.
@@ -99,7 +99,7 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 
@@ -119,7 +119,7 @@ class Estimator(ABC):
         alpha: error of the bound, 1 minus its confidence.
         """
 
-    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon for an event that occurs in every draw of one input
         and in no draw of another.
 
@@ -186,7 +186,7 @@ class Estimator(ABC):
         exceed this bound slightly for outputs with very many entries.
         """
         alpha, delta = 1 - check_confidence(confidence), statements.check_delta(delta)
-        return self.bound_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)
+        return self.bound_by_perfect_guesses(check_samples(samples), delta=delta, alpha=alpha)
 
     def find_min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
         """Returns the smallest number of draws per world for which ``find_max_bound`` exceeds

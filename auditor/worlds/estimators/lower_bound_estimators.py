@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.auditor.worlds import guesses, selection
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators import base
-from fedrec_auditor.auditor.worlds.estimators.base import BoundResult, DrawPlan, EpsilonBound
+from fedrec_auditor.auditor.worlds.estimators.base import BoundMeasurement, DrawPlan, EpsilonBound
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -56,7 +56,7 @@ class JointBinomial(base.Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "a decision rule, selected on separate draws, guesses the input"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
@@ -68,7 +68,7 @@ class JointBinomial(base.Estimator):
         draws, share = guesses.plan_draws_and_first_share(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
-        drawn, rules = (first, draws - first), chosen.rules
+        drawn, rules = (first, draws - first), chosen.rules_and_error_shares
         if worlds.stored_outputs and (first > remaining[0] or draws - first > remaining[1]):
             rules = ()
         tables = chosen.count_guesses(worlds, drawn, streams) if rules else ()
@@ -95,9 +95,9 @@ class JointBinomial(base.Estimator):
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return BoundResult(chosen.outputs_in_total + draws, limit)
+        return BoundMeasurement(chosen.outputs_in_total + draws, limit)
 
-    def bound_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
+    def bound_by_perfect_guesses(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound on epsilon that follows if a rule guesses the input of every
         output right.
 
@@ -109,7 +109,7 @@ class JointBinomial(base.Estimator):
         limits the draws that select the rule; fewer if several rules are compared on further draws.
         """
         alpha = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
-        return super().bound_perfect_guesses(samples, delta=delta, alpha=alpha)
+        return super().bound_by_perfect_guesses(samples, delta=delta, alpha=alpha)
 
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
@@ -154,7 +154,7 @@ class AllThresholds(base.Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundResult:
+    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Draws scores of each input (world); the result computes the lower bound on epsilon from
         them, at a given error.
 
@@ -189,7 +189,7 @@ class AllThresholds(base.Estimator):
                 ),
             )
 
-        return BoundResult(sum(sizes), limit)
+        return BoundMeasurement(sum(sizes), limit)
 
     def predict_bound(
         self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
@@ -202,7 +202,7 @@ class AllThresholds(base.Estimator):
         ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as a score
         of 0 or 1, so its threshold is known in advance.
         """
-        by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_rank_bound
+        by = guesses.predict_binary_bound if len(rates[0]) == 1 else guesses.predict_threshold_bound
         return by(samples, samples, rates, delta=delta, alpha=alpha)
 
     def compute_limits(
@@ -232,6 +232,6 @@ def _score_rows(
     table = chosen.count_guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
     world = int(np.argmin(remaining))
     hits = table[:, world].tolist()
-    words = [rule.describe((FIRST, SECOND)[world]) for rule, _ in chosen.rules]
+    words = [rule.describe((FIRST, SECOND)[world]) for rule, _ in chosen.rules_and_error_shares]
     scores = [np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(hits, remaining, strict=True)]
     return scores, "".join(words)

@@ -260,7 +260,7 @@ class Repetition(Checked, ABC):
         """
         if (one := self.mechanism.worst_case()) is None:
             return None
-        inner = one.copy_mechanism or self.mechanism
+        inner = one.mechanism_of_copy or self.mechanism
         return replace(one, n_copies=one.n_copies * self.count, copy_mechanism=inner)
 
     def event(self) -> dp.DpEvent:

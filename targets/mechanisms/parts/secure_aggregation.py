@@ -86,10 +86,10 @@ class TwoRoundNoise(Checked):
                 "Expected finite announced >= masked, as a server gains only by a larger number, "
                 f"got announced={self.announced!r}, masked={self.masked!r}. Raise announced."
             )
-        if self.repaired and self.n_announced <= self.min_round_1_survivors * (1.0 + 1e-12):
+        if self.repaired and self.n_announced_survivors <= self.min_round_1_survivors * (1.0 + 1e-12):
             raise InputError(
                 f"Expected announced above {self.min_round_1_survivors:g} = (1 - omega) n_users if repaired, "
-                f"to replace noise, got announced={self.n_announced!r}. Raise announced."
+                f"to replace noise, got announced={self.n_announced_survivors!r}. Raise announced."
             )
 
     @property
@@ -101,7 +101,7 @@ class TwoRoundNoise(Checked):
         return (1.0 - self.omega) * self.n_users
 
     @property
-    def n_announced(self) -> float:
+    def n_announced_survivors(self) -> float:
         """Number of survivors of round 1 that the server announces, which may be a lie."""
         return self.masked if self.announced is None else self.announced
 
@@ -113,7 +113,7 @@ class TwoRoundNoise(Checked):
     @property
     def round_2_variance(self) -> float:
         """Variance of the noise that replaces a user's noise in round 2, in units of sigma^2."""
-        return 1.0 / self.n_announced
+        return 1.0 / self.n_announced_survivors
 
     @property
     def round_2_weight(self) -> float:
@@ -133,7 +133,7 @@ class TwoRoundNoise(Checked):
 
         The server sees the sum of round 1 and all messages of round 2.
         """
-        own = self.round_2_variance if self.repaired else 1.0 / (self.min_round_1_survivors + self.n_announced)
+        own = self.round_2_variance if self.repaired else 1.0 / (self.min_round_1_survivors + self.n_announced_survivors)
         return self._sum_over_honest(own)
 
     @property

@@ -64,7 +64,7 @@ def make_printed_matrix(p: float, q: float) -> NDArray[np.float64]:
     )
 
 
-def make_printed_inverse(q: float) -> NDArray[np.float64]:
+def make_printed_flip_inverse(q: float) -> NDArray[np.float64]:
     """Returns the inverse (4, 4) of matrix A as the paper's equation 11 prints it, with misprints.
 
     Equation 11 is for p = 1: a true 1 is always uploaded as a 1. q is the probability of uploading

@@ -113,7 +113,7 @@ class RatingGraphSystem(System):
         return 2.0 * self.max_entry / self.noise
 
     @property
-    def extra_epsilon(self) -> float:
+    def data_noise_epsilon(self) -> float:
         """Additional epsilon of one entry of the item table, caused by noise that depends on data.
 
         By default 0, because Laplace noise of fixed scale is the only noise.
@@ -130,7 +130,7 @@ class RatingGraphSystem(System):
         Its worst inputs are opposite corners of the cube of clipped messages. If messages are
         clipped by L2, the cube is the largest one within the ball.
         """
-        count = self.count_weights(population)
+        count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         noisy = NoisyComponent("all", count, self.entry_epsilon * part)
         return ComponentLaplace((noisy,), self.max_entry * part)
@@ -179,7 +179,7 @@ class RatingGraphSystem(System):
             return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         spent = self.entry_epsilon if one else self.make_randomizer(population).epsilon
-        spent += self.extra_epsilon * (1 if one else population.n_items * self.dimension)
+        spent += self.data_noise_epsilon * (1 if one else population.n_items * self.dimension)
         count = self.count_messages_per_user(population) if training else 1
         return dp.SelfComposedDpEvent(dp.PureDpEvent(spent), count)
 
@@ -188,10 +188,10 @@ class RatingGraphSystem(System):
         model.
         """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
-        numbers = self.count_weights(sizes)
+        numbers = self.count_model_weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
-    def count_weights(self, population: Population) -> int:
+    def count_model_weights(self, population: Population) -> int:
         """Returns the number of trained weights: those of the item table and of the layer A."""
         return self.dimension * (population.n_items + self.dimension)
 

@@ -103,10 +103,10 @@ def test_lower_bounds_of_millions_of_copies_equal_an_exact_sum(
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
     on_grid = compute_lower_epsilon(((make_loss_pair(*pair), count),), 1e-6)
     monkeypatch.setattr(tables, "_MANY_COPIES", 0)
-    bulk = tables.merge_copy_outputs(*pair, count)
+    bulk = tables.merge_copies_log_probs(*pair, count)
     assert len(bulk[0]) < count
     monkeypatch.setattr(tables, "_MANY_COPIES", count)
-    whole = tables.merge_copy_outputs(*pair, count) if count < 10**6 else bulk
+    whole = tables.merge_copies_log_probs(*pair, count) if count < 10**6 else bulk
     truth, short = (find_min_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
     assert 0.98 * truth <= on_grid <= truth
     assert short == pytest.approx(truth, rel=1e-7)

@@ -87,8 +87,8 @@ def test_messages_without_senders_are_filtered() -> None:
     assert (filtered.n_messages, filtered.n_no_effect) == (6, 2)
     (left,) = filtered.view.rounds
     assert left.uploads is None
-    assert left.shuffled is not None
-    assert len(left.shuffled["table"]) == 4
+    assert left.shuffled_parts is not None
+    assert len(left.shuffled_parts["table"]) == 4
 
 
 def test_a_view_of_empty_messages_is_refused_with_that_reason() -> None:

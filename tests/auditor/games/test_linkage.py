@@ -151,7 +151,7 @@ def test_hidden_messages_carry_no_sender() -> None:
         else:
             assert last.uploads is None
             assert hidden.view.rounds[0].uploads is None
-            sent = last.shuffled["bits"]
+            sent = last.shuffled_parts["bits"]
         whose = sent.to_dense(np.arange(30)).argmax(axis=1)
         assert (whose != np.arange(30)).any()
         assert np.array_equal(whose, hidden.true_sender_indices)

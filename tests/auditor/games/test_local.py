@@ -348,7 +348,7 @@ def test_a_client_with_state_is_not_proved_and_the_reason_is_given() -> None:
         calls.append(1)
         return flip_bits(history, model, rng)
 
-    prove = make_client_setup(counts).compute_exact_bound
+    prove = make_client_setup(counts).trace_bound_at_delta
     assert prove is not None
     proof = prove(0.0)
     assert proof.bound is None

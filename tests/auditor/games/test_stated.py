@@ -119,7 +119,7 @@ def test_an_empty_history_with_an_upload_is_two_removals_away() -> None:
     for client, halved in ((send_all_gradients, True), (send_own_gradients, False)):
         (played,) = make_setups("training", client, claim, **model)
         assert isinstance(played, GameSetup)
-        assert played.has_two_user_removals == halved
+        assert played.is_two_removals_apart == halved
         # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
         (once,) = make_setups("one-run", client, claim, **model)
@@ -169,7 +169,7 @@ def test_half_a_bound_for_two_removals_holds_for_one(delta: float) -> None:
         ),
     )
     true = find_gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = UserRemovalEstimator(estimator=JointBinomial(), max_claimed=true)
+    estimator = UserRemovalEstimator(estimator=JointBinomial(), max_claimed_epsilon=true)
     found = estimator.measure_bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )

@@ -110,7 +110,7 @@ def test_hit_rates_have_popularity_as_baseline(timed: bool) -> None:
         data_set="y",
         upload_scores=(),
         hit_cutoff=20,
-        printed_hit_rate=("Table VI", 0.08),
+        place_and_hit_rate=("Table VI", 0.08),
     )
     (row,) = system.make_part().compute_rows(data, np.random.default_rng(0), True)
     assert (row.place, row.printed) == ("Table VI", 0.08)

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import DrawPlan
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, ThresholdLimits
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, make_cuts
+from fedrec_auditor.auditor.worlds.statistics import OutcomeIndex, ScalarScore, choose_cut_points
 from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
@@ -168,15 +168,15 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         selecting, judging = np.random.default_rng(seed).spawn(2)
         plan = DrawPlan(100_000, 0.0, 0.05)
         chosen = selection.select_rules(worlds, plan, selecting, comparison_rng=judging)
-        rule, share = chosen.rules[0]
+        rule, share = chosen.rules_and_error_shares[0]
         assert share == 1.0 - selection.SECOND_RULE_ERROR_SHARE
         draws = sum(chosen.count_draws_left(worlds, 100_000))
         tables = [rule.count_guesses(fresh[world]) for world in chosen.world_pair]
         one, other = (table * draws // 160_000 for table in tables)
         counts = GuessCounts(
             n_draws=draws,
-            first_world_counts=(int(one[0]), int(other[0])),
-            second_world_counts=(int(other[1]), int(one[1])),
+            first_world_right_wrong=(int(one[0]), int(other[0])),
+            second_world_right_wrong=(int(other[1]), int(one[1])),
             is_two_sided=True,
         )
         assert counts.bound_epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
@@ -359,8 +359,8 @@ def test_outcomes_are_indexed_and_unknown_ones_are_minus_1(outputs: np.ndarray) 
 def test_rounding_errors_are_not_outcomes() -> None:
     """0.1 + 0.2 and 0.3 differ in the last bit only; low-order bits have a check of their own."""
     values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
-    assert len(make_cuts(values)) == 1
-    assert statistics.count_in_intervals(values, make_cuts(values)).tolist() == [2, 2]
+    assert len(choose_cut_points(values)) == 1
+    assert statistics.count_in_intervals(values, choose_cut_points(values)).tolist() == [2, 2]
 
 
 def test_thin_tails_are_not_chosen_by_chance() -> None:
@@ -379,8 +379,8 @@ def test_thin_tails_are_not_chosen_by_chance() -> None:
         ]
         found = GuessCounts(
             n_draws=180_000,
-            first_world_counts=(int(90_000 * mass[0]), int(90_000 * mass[2])),
-            second_world_counts=(int(90_000 * mass[3]), int(90_000 * mass[1])),
+            first_world_right_wrong=(int(90_000 * mass[0]), int(90_000 * mass[2])),
+            second_world_right_wrong=(int(90_000 * mass[3]), int(90_000 * mass[1])),
             is_two_sided=True,
         )
         assert found.bound_epsilon(delta=0.0, alpha=0.05) > 0.85

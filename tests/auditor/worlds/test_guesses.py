@@ -17,12 +17,12 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import Join
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     approximate_epsilon,
-    bound_by_event,
+    bound_epsilon_by_event,
     bound_epsilon_by_guesses,
     clopper_pearson_lower,
     clopper_pearson_upper,
     limit_guesses_from_delta,
-    plan_stored_draws,
+    plan_coin_tosses,
 )
 from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ERROR_SHARE, plan_selection_size
 
@@ -40,7 +40,7 @@ def test_event_epsilon_is_the_plain_formula(hits: int, misses: int, delta: float
     low = float(clopper_pearson_lower(hits, 200, 0.025))
     high = float(clopper_pearson_upper(misses, 200, 0.025))
     expected = max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
-    found = float(bound_by_event(hits, 200, misses, 200, delta=delta, alpha=0.05))
+    found = float(bound_epsilon_by_event(hits, 200, misses, 200, delta=delta, alpha=0.05))
     assert found == pytest.approx(expected)
 
 
@@ -99,10 +99,10 @@ def _miss_prob_by_coin(epsilon: float, delta: float, coin: float, draws: int) ->
         if (d := draws - a - b - c) >= 0:
             counts = GuessCounts(
                 n_draws=draws,
-                first_world_counts=(a, b),
-                second_world_counts=(c, d),
+                first_world_right_wrong=(a, b),
+                second_world_right_wrong=(c, d),
                 is_two_sided=True,
-                first_probability=coin,
+                first_world_prob=coin,
             )
             above = counts.bound_epsilon(delta=delta, alpha=ALPHA) > epsilon + 1e-9
             missed += float(law.pmf([a, b, c, d])) if above else 0.0
@@ -126,7 +126,7 @@ def test_a_nearly_fair_coin_has_the_bound_of_a_fair_one(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
     fair = GuessCounts(
-        n_draws=1_200, first_world_counts=first, second_world_counts=second, is_two_sided=True
+        n_draws=1_200, first_world_right_wrong=first, second_world_right_wrong=second, is_two_sided=True
     )
     near = replace(fair, first_probability=0.5 - 1e-12).bound_epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.bound_epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
@@ -144,7 +144,7 @@ def test_sums_over_millions_of_guesses_are_accurate() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
-    draws, share = plan_stored_draws(n, m)
+    draws, share = plan_coin_tosses(n, m)
     assert share == pytest.approx(n / (n + m))
     assert stats.binom.sf(n, draws, share) < 3e-3  # the Poisson tail is longer for few draws
     assert stats.binom.sf(m, draws, 1 - share) < 3e-3
@@ -170,9 +170,9 @@ def test_bounds_at_the_ends() -> None:
 
 
 def test_both_directions_are_counted_together() -> None:
-    one = GuessCounts(n_draws=200, first_world_counts=(60, 10))
+    one = GuessCounts(n_draws=200, first_world_right_wrong=(60, 10))
     two = GuessCounts(
-        n_draws=200, first_world_counts=(60, 10), second_world_counts=(60, 10), is_two_sided=True
+        n_draws=200, first_world_right_wrong=(60, 10), second_world_right_wrong=(60, 10), is_two_sided=True
     )
     asked = {"delta": 0.0, "alpha": ALPHA}
     assert two.bound_epsilon(**asked) > one.bound_epsilon(**asked)

@@ -200,7 +200,7 @@ def test_calm_cells_are_proved_in_every_scope(record: Record) -> None:
     assert calm.cell_tone is CellTone.CALM
     unknown = vary(every, measured=None)
     both = find_exposure(Section("it", (one, unknown)), Vantage.SERVER)
-    assert both.cell_tone is CellTone.OPEN
+    assert both.cell_tone is CellTone.UNDECIDED
 
 
 def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None:
@@ -209,7 +209,7 @@ def test_proofs_of_small_games_do_not_count_for_the_data(record: Record) -> None
     game = vary(one, game="local game over 36 items")
     found = find_exposure(Section("it", (game,)), Vantage.SERVER)
     assert all(each.upper_bound is None for each in found.main_bounds)
-    assert found.cell_tone is CellTone.OPEN
+    assert found.cell_tone is CellTone.UNDECIDED
 
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -164,7 +164,7 @@ def test_logs_without_senders_start_at_the_shuffler(tmp_path: Path) -> None:
     assert run.transcript.max_vantage is run.transcript.public.protocol_vantage is Vantage.SHUFFLED
     (seen,) = run.transcript.view(Vantage.SHUFFLED, np.random.default_rng(0)).rounds
     assert seen.uploads is None
-    assert seen.shuffled["item"].sum_all().tolist() == [1, 1, 1, 1, 0]
+    assert seen.shuffled_parts["item"].sum_all().tolist() == [1, 1, 1, 1, 0]
 
 
 def test_logs_of_sums_start_at_the_aggregator(tmp_path: Path) -> None:

@@ -268,11 +268,11 @@ class _ItemSummation(ItemAveraging):
             drawn = steps.sample_ratings(ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
             of_users, of_items = descent.sum_gradients(own, shared, ratings, sampled=drawn)
-            if self.trains_own_table:
+            if self.has_party_table_steps:
                 rate, rows = steps.get_learning_rates(number, 1)[0], np.unique(drawn.user_rows)
                 size = np.float32(rate * party.step_scale * party.member_share)
                 own[rows] = sgd_mf.project_embeddings(own[rows] - size * of_users[rows], mf.bound)
-            rated = np.unique(ratings.indices[drawn.data_indices])
+            rated = np.unique(ratings.indices[drawn.rating_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
             values.append(of_items[rated])
@@ -310,12 +310,12 @@ class _ItemSummation(ItemAveraging):
         users = init_user_embeddings(mf, ratings, first, streams)
         ratings = mf.trim_device_ratings(ratings, streams)
         drawn = mf.make_descent(1).sample_device_ratings(ratings, streams.derive(_ROWS_KEY), 1)
-        columns = ratings.indices[drawn.data_indices]
+        columns = ratings.indices[drawn.rating_indices]
         clean = SparseRows(
             indptr=drawn.step_starts,
             row_ids=columns,
             values=sgd_mf.compute_item_gradients(
-                users[drawn.user_rows], items[columns], ratings.data[drawn.data_indices]
+                users[drawn.user_rows], items[columns], ratings.data[drawn.rating_indices]
             ),
             n_rows=len(items),
             kind=Payload.GRADIENT,

@@ -87,7 +87,7 @@ class FedPerGnn(RatingGraphSystem):
         return self.learning_rate * self.clip
 
     @property
-    def extra_epsilon(self) -> float:
+    def data_noise_epsilon(self) -> float:
         """Largest increase of the epsilon of one entry of the item table by the normal noise.
 
         The normal noise costs epsilon because its deviation depends on the data.

@@ -145,7 +145,7 @@ def test_normal_noise_adds_at_most_the_charge(narrow: float) -> None:
         abs(math.log(density(y, shift, widest) / density(y, 0.0, narrow * widest)))
         for y in np.linspace(-8, 8, 65)
     ]
-    assert max(losses) <= shift + system.extra_epsilon
+    assert max(losses) <= shift + system.data_noise_epsilon
     assert max(losses) >= shift - 1e-6
 
 

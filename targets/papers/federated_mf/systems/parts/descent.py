@@ -289,7 +289,7 @@ class StepRatings:
     """
 
     step_starts: NDArray[np.int64]
-    data_indices: NDArray[np.int64]
+    rating_indices: NDArray[np.int64]
     user_rows: NDArray[np.int64]
 
     @classmethod
@@ -318,7 +318,7 @@ class StepRatings:
 
         ``ratings`` is the sparse table from which the ratings were sampled.
         """
-        columns, values = ratings.indices[self.data_indices], ratings.data[self.data_indices]
+        columns, values = ratings.indices[self.rating_indices], ratings.data[self.rating_indices]
         return self.user_rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
 

@@ -54,7 +54,7 @@ class AveragedExchange(party_mf.Exchange):
 
     shared_table: ClassVar[str]
     message_name: ClassVar[str]
-    trains_own_table: bool = True
+    has_party_table_steps: bool = True
 
     @abstractmethod
     def make_broadcast(self, shared: Floats, initial: Floats) -> dict[str, Floats]:
@@ -101,7 +101,7 @@ class AveragedExchange(party_mf.Exchange):
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.member_share * self.trains_own_table
+            own = party.step_scale * party.member_share * self.has_party_table_steps
             party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
             tables = self._order_tables(shared, party.own_embeddings)
             scales = self._order_tables(party.step_scale, own)
@@ -202,7 +202,7 @@ class ItemAveraging(AveragedExchange):
     ``tuning_rate``: learning rate of the local steps after the last round; the paper prints none.
     """
 
-    trains_own_table: bool = True
+    has_party_table_steps: bool = True
     n_tuning_steps: int = 0
     tuning_rate: float = 0.5
 
@@ -258,7 +258,7 @@ class ItemAveraging(AveragedExchange):
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return init_user_embeddings(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.train_devices(request, mf.local_steps, begin, self.trains_own_table)
+        _, moved = mf.train_devices(request, mf.local_steps, begin, self.has_party_table_steps)
         return {self.message_name: Dense(moved, Payload.MODEL)}
 
 

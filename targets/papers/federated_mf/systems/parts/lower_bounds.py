@@ -288,7 +288,7 @@ def _make_bound(
     sizes = party_mf.get_size_range(n_users, system.parties)
     sums = SampledGaussian(
         noise_multiplier=system.make_descent(n_users).item_sigma / shift,
-        sampling_probability=party_mf.get_sampling_range(sizes, system.rate)[0],
+        sampling_probability=party_mf.get_sampled_share_range(sizes, system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,

@@ -358,7 +358,7 @@ def get_size_range(n_users: int, parties: int) -> tuple[int, ...]:
     return n_users // count, -(-n_users // count)
 
 
-def get_sampling_range(sizes: Sequence[int], rate: float) -> tuple[float, float]:
+def get_sampled_share_range(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
     ``sizes`` are the parties' numbers of rows, and ``rate`` is the share before the number of
