@@ -158,7 +158,7 @@ class AttributeMlp(SupervisedAttack):
     """
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
-    slow = True
+    is_slow = True
     epochs: int = 200
 
     def guess(self, problem: AttributeProblem, table: object, seed: int) -> ClassGuess:
@@ -200,7 +200,7 @@ class AttributeSvc(SupervisedAttack):
         from sklearn.svm import SVC
 
         products = problem.gram_blocks
-        spread = products.width * products.variance
+        spread = products.width * products.entry_variance
         gamma = 1.0 / spread if spread > 0 else 1.0
         near, far = products.compute_squared_distances()
         machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")

@@ -74,7 +74,7 @@ class InteractionReconstruction:
         evidence = read_calibrated_evidence(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
-            sets = choose_sets(compute_posterior(evidence, background.prior_log_odds))
+            sets = choose_item_sets(compute_posterior(evidence, background.prior_log_odds))
             certain = np.isinf(evidence.log_ratio)
         return Reconstruction(
             users=evidence.users,
@@ -85,7 +85,7 @@ class InteractionReconstruction:
         )
 
 
-def choose_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+def choose_item_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Returns, for each of n users, the set of items with about the largest expected F1 score.
 
     The result is a mask (n, M) of M items. ``posterior`` (n, M) is the probability that each user

@@ -247,7 +247,7 @@ class Linkage:
         likeliest = compare_fingerprints(make_fingerprints(view, last), batches, len(candidates))
         weights = _learn_weights(batches, len(candidates)) or _weigh_by_margin(likeliest)
         scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
-        return LinkScores(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
+        return LinkScores(scores=np.asarray(scores), candidate_senders=candidates.astype(np.int64))
 
 
 def _learn_weights(batches: list[SenderFingerprints], candidates: int) -> dict[str, float]:

@@ -135,14 +135,14 @@ class LowerCurve:
 
     losses: Array
     masses: Array
-    max_error: float
+    delta_error: float
 
     def compute_delta(self, epsilon: float) -> float:
         """Computes a lower bound on the delta of the composed pairs at ``epsilon`` >= 0."""
         above = slice(int(np.searchsorted(self.losses, epsilon)), None)
         return max(
             0.0,
-            float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.max_error,
+            float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.delta_error,
         )
 
 

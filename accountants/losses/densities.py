@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 # Numbers count as equal if their difference, relative to their size and to the spread of all
 # numbers, is smaller.
-RELATIVE_TOLERANCE = 1e-12
+EQUALITY_TOLERANCE = 1e-12
 _MOST_POINTS = 1 << 12
 # Largest distance of listed points of a lattice, in lengths over which its masses fall by a factor
 # of e.
@@ -242,7 +242,7 @@ class Mixture:
             nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
             with np.errstate(divide="ignore"):
                 masses = np.log([self.atoms[value] for value in values.tolist()])
-            near = np.abs(y - values[nearest]) <= RELATIVE_TOLERANCE * np.abs(values).max()
+            near = np.abs(y - values[nearest]) <= EQUALITY_TOLERANCE * np.abs(values).max()
             mass = np.where(near, masses[nearest], mass)
         for term in map(ExpTerm.from_part, self.pieces):
             if term.step:
@@ -271,7 +271,7 @@ def _snap_values(values: Iterable[float], least: float = 0.0) -> dict[float, flo
     only by rounding.
     """
     ordered = np.unique([value for value in values if math.isfinite(value)])
-    fresh = np.diff(ordered) > RELATIVE_TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
+    fresh = np.diff(ordered) > EQUALITY_TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
     first = np.append(True, fresh)[: len(ordered)]
     return dict(zip(ordered.tolist(), ordered[first][np.cumsum(first) - 1].tolist(), strict=True))
 
@@ -286,10 +286,10 @@ def _continues_a_piece(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bo
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
     width, size = sliver.high - sliver.low, max(abs(sliver.low), abs(sliver.high))
-    near = 2.0 * RELATIVE_TOLERANCE * size
+    near = 2.0 * EQUALITY_TOLERANCE * size
     beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
     density = math.exp(Mixture(others).compute_log_density(beside).max())
-    return sliver.weight <= min(RELATIVE_TOLERANCE, (1.0 + 1e-6) * density * width)
+    return sliver.weight <= min(EQUALITY_TOLERANCE, (1.0 + 1e-6) * density * width)
 
 
 def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
@@ -322,7 +322,7 @@ def align_mixtures(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict
                 terms.append(ExpTerm.from_part(part))
             elif not _continues_a_piece(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected density pieces wider than {RELATIVE_TOLERANCE} of the support, "
+                    f"Expected density pieces wider than {EQUALITY_TOLERANCE} of the support, "
                     f"got {piece}. Replace it by a point of the same weight."
                 )
         points: dict[float, float] = {}
@@ -355,7 +355,7 @@ class Lattice:
         if math.isinf(n):
             return n
         off = abs(n - round(n)) * self.step
-        slack = RELATIVE_TOLERANCE * max(abs(y), abs(self.origin))
+        slack = EQUALITY_TOLERANCE * max(abs(y), abs(self.origin))
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def get_point(self, n: float) -> float:
@@ -377,9 +377,9 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
-        if term.step < 1e4 * RELATIVE_TOLERANCE * abs(term.anchor):
+        if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.anchor):
             raise InputError(
-                f"Expected a grid step of {1e4 * RELATIVE_TOLERANCE} times the output or more, got "
+                f"Expected a grid step of {1e4 * EQUALITY_TOLERANCE} times the output or more, got "
                 f"{term.step} at output {term.anchor}. Output the integer index of the grid point."
             )
         fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.anchor)))

@@ -59,8 +59,8 @@ class DistinguishingEvent(NamedTuple):
       (``bound_log_ratio``); this event attains it up to rounding, if any event does.
     """
 
-    low: float
-    high: float
+    lower_end: float
+    upper_end: float
     log_prob_p: float
     log_prob_q: float
     max_log_ratio: float

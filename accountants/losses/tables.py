@@ -357,7 +357,7 @@ def _find_two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, f
 
 _ORDER = 16
 # Largest relative difference of the two quadratures on a cell for which the cell is accepted.
-MAX_RELATIVE_ERROR = 1e-10
+MAX_QUADRATURE_ERROR = 1e-10
 _HALVINGS = 24
 _MOST_CELLS = 1 << 14
 DensityFunction = Callable[[Array], Array]
@@ -391,8 +391,8 @@ class IntegrationCells:
 
     masses: Array
     interval_index: NDArray[np.int64]
-    low: Array
-    high: Array
+    starts: Array
+    ends: Array
     lost_mass: Array
 
 
@@ -416,7 +416,7 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCell
         with np.errstate(all="ignore"):
             values = densities(points.ravel()).reshape(-1, *points.shape)
             fine, coarse = values @ _FINE_WEIGHTS * half, values[..., ::2] @ _COARSE_WEIGHTS * half
-            known = np.all(np.abs(fine - coarse) <= MAX_RELATIVE_ERROR * np.abs(fine), axis=0)
+            known = np.all(np.abs(fine - coarse) <= MAX_QUADRATURE_ERROR * np.abs(fine), axis=0)
         done.append((fine[:, known], cell[known], low[known], high[known]))
         low, middle, high, cell = low[~known], middle[~known], high[~known], cell[~known]
         if last or not len(low) or len(low) > _MOST_CELLS:

@@ -118,7 +118,7 @@ class GramBlocks:
     width: int
 
     @property
-    def variance(self) -> float:
+    def entry_variance(self) -> float:
         """Variance of all entries of the rows of users with known class, over rows and columns."""
         entries = len(self.known_gram) * self.width
         mean_square = float(np.trace(self.known_gram)) / entries

@@ -164,11 +164,11 @@ class RatioCalibration(NamedTuple):
 
     ratio_factor: float
     activity_log_odds_factor: float
-    saturation: float
+    ratio_saturation: float
 
-    def rescale(self, ratio: Numbers) -> Numbers:
+    def calibrate_ratios(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r as ratio_factor r / (1 + saturation |r|), same shape."""
-        return np.asarray(self.ratio_factor * ratio / (1 + self.saturation * np.abs(ratio)))
+        return np.asarray(self.ratio_factor * ratio / (1 + self.ratio_saturation * np.abs(ratio)))
 
 
 # Factors that leave evidence unchanged.
@@ -226,7 +226,7 @@ def calibrate(
     counts, odds = counts[some], item_odds[known[some], None]
 
     def loss(scales: RatioCalibration) -> float:
-        return -_log_likelihood(counts, odds, scales.rescale(stated))
+        return -_log_likelihood(counts, odds, scales.calibrate_ratios(stated))
 
     best, note = IDENTITY_CALIBRATION, ""
     if shadow_factors is not None and shadow_factors != IDENTITY_CALIBRATION:
@@ -278,7 +278,7 @@ def fit_calibration(evidence: Evidence, histories: NDArray[np.bool_], items: Flo
         return IDENTITY_CALIBRATION
     fits = []
     for bend in _BENDS:
-        bent = (RatioCalibration(1.0, 1.0, bend).rescale(ratio),)
+        bent = (RatioCalibration(1.0, 1.0, bend).calibrate_ratios(ratio),)
         fit = minimize(loss, np.ones(2), bent, "L-BFGS-B", jac=True, bounds=[(0, 1), (0, 1)])
         fits.append((float(fit.fun), RatioCalibration(float(fit.x[0]), float(fit.x[1]), bend)))
     return min(fits, key=lambda fit: fit[0])[1]
@@ -329,7 +329,7 @@ def _scale(evidence: Evidence, by: RatioCalibration) -> Evidence:
     assert ratio is not None
     items, activity = fit_prior_log_odds(evidence)
     finite = np.isfinite(ratio)
-    weaker = by.rescale(np.where(finite, ratio, 0))
+    weaker = by.calibrate_ratios(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
     activity = by.activity_log_odds_factor * activity
     return replace(evidence, log_ratio=ratio, item_log_odds=items, activity_log_odds=activity)

@@ -297,7 +297,7 @@ class ModelMessages:
         component = select_messages(self.component, at)
         return replace(self, users=self.users[at], component=component), places
 
-    def select_first(self, count: int) -> ModelMessages:
+    def select_first_senders(self, count: int) -> ModelMessages:
         """Returns the messages of the ``count`` senders with the smallest user indices."""
         return self.select(np.sort(self.users)[:count].astype(np.int64))[0]
 

@@ -150,7 +150,7 @@ def _find_layout(view: View) -> _Layout | None:
         return None
     width = items[-1].component.shape[1]
     last = {
-        name: rounds[-1].select_first(_LOOKED_AT)
+        name: rounds[-1].select_first_senders(_LOOKED_AT)
         for name, rounds in uploads.read_model_messages(view).items()
         if name != uploads.find_item_table_name(view)
     }

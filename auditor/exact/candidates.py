@@ -31,7 +31,7 @@ _LARGE = 1e6
 _MIN_EXAMPLES, _WORK = 30, 1 << 18
 
 
-def choose_n_examples(max_examples: int, entries: int) -> int:
+def limit_search_examples(max_examples: int, entries: int) -> int:
     """Returns the number of examples that Hypothesis generates in a search.
 
     ``max_examples``: largest number of examples.
@@ -135,7 +135,7 @@ class CandidateInputs:
     probe_inputs: list[Any]
     fixed_pairs: list[tuple[Any, Any]]
     is_user_given: bool
-    is_complete: bool
+    has_whole_domain: bool
 
     @classmethod
     def collect(

@@ -87,7 +87,7 @@ class PairSearch(ABC):
     has_hypothesis_outputs: ClassVar[bool]
     max_examples: ClassVar[int]
 
-    def find_bound(self) -> Bound:
+    def find_epsilon_bound(self) -> Bound:
         """Runs the search and returns the largest epsilon found as a lower bound, with a witness
         (two inputs and an output that show it).
 
@@ -98,7 +98,7 @@ class PairSearch(ABC):
 
         inputs = self.inputs
         n_entries = max(inputs.n_entries, math.prod(self.outputs.shape))
-        examples = candidates.choose_n_examples(self.max_examples, n_entries)
+        examples = candidates.limit_search_examples(self.max_examples, n_entries)
         output = (
             st.none() | self.outputs.make_strategy() if self.has_hypothesis_outputs else st.none()
         )
@@ -536,20 +536,20 @@ class DivergenceSearch(PairSearch):
         edges = np.union1d(edges, inputs)
         cells = tables.integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
-        by = np.argsort(cells.low)
-        cells = replace(cells, low=cells.low[by], high=cells.high[by], masses=cells.masses[:, by])
+        by = np.argsort(cells.starts)
+        cells = replace(cells, low=cells.starts[by], high=cells.ends[by], masses=cells.masses[:, by])
         with np.errstate(divide="ignore"):
             log_probs = np.log(np.maximum(cells.masses, 0.0))
-        middles = cells.low / 2.0 + cells.high / 2.0
+        middles = cells.starts / 2.0 + cells.ends / 2.0
         above = np.isfinite(self.dist.try_log_probs(middles, (a, b)))
         log_probs = np.where(above, np.maximum(log_probs, _UNDERFLOW), log_probs)
         log_probs = lift_underflow(log_probs, self.claimed_epsilon)
         # Masses with a relative error r: P(1 - r) - delta against Q(1 + r).
-        r = 10.0 * tables.MAX_RELATIVE_ERROR
+        r = 10.0 * tables.MAX_QUADRATURE_ERROR
         delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))
 
         def intervals(chosen: NDArray[np.intp]) -> str:
-            low, high = np.sort(cells.low[chosen]), np.sort(cells.high[chosen])
+            low, high = np.sort(cells.starts[chosen]), np.sort(cells.ends[chosen])
             apart = np.append(True, low[1:] > high[:-1])
             starts, stops = low[apart], high[np.append(apart[1:], True)]
             texts = [f"{a:.9g} to {b:.9g}" for a, b in zip(starts, stops, strict=True)]

@@ -213,7 +213,7 @@ def search_exact_bound(
     search = (DivergenceSearch if delta > 0 else LogRatioSearch)(
         dist=dist, inputs=pool, outputs=outputs, claimed_epsilon=epsilon, delta=delta, seed=entropy
     )
-    return _pick_larger(known, search.find_bound())
+    return _pick_larger(known, search.find_epsilon_bound())
 
 
 def _search_all(
@@ -259,7 +259,7 @@ def _search_all(
     source = (
         f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{candidates.MISSING_PROB_TEXT}"
     )
-    return replace(best, source=source, witness=witness, tight=inputs.is_complete)
+    return replace(best, source=source, witness=witness, tight=inputs.has_whole_domain)
 
 
 def _find_stated_bound(dist: OutputDistribution, delta: float) -> Bound | None:

@@ -91,7 +91,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def observe(
+    def estimate(
         self, worlds: Worlds, asked: estimators_base.DrawPlan, rng: np.random.Generator
     ) -> estimators_base.BoundMeasurement:
         """Computes a lower bound on epsilon for the removal of one user, from outputs of two worlds
@@ -104,7 +104,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
         two removals, which is at least ``asked.delta``.
         """
         wide, half = self._convert_delta(asked.delta)
-        observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
+        observation = self.estimator.estimate(worlds, asked._replace(delta=wide), rng)
 
         def limit(alpha: float) -> estimators_base.EpsilonBound:
             epsilon, largest, witness = observation.compute_bound(alpha)
@@ -140,7 +140,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
 
 
 # Features of n runs, shape (n, f), by name of their source (such as a vantage).
-Features = Mapping[str, NDArray[np.float64]]
+FeaturesBySource = Mapping[str, NDArray[np.float64]]
 
 
 class Simulation(Protocol):
@@ -160,7 +160,7 @@ class Simulation(Protocol):
         ...
 
     @property
-    def n_standalone_features(self) -> int:
+    def n_score_features(self) -> int:
         """Number of features at the end of a run's list of features, each of which may serve alone
         as the adversary's score.
 
@@ -169,7 +169,7 @@ class Simulation(Protocol):
         """
         ...
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
         """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -185,7 +185,7 @@ ParallelMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator
 class ChunkStore(Protocol):
     """Storage of finished chunks of simulated runs, from which an interrupted audit resumes."""
 
-    def get(self, name: str) -> Features | None:
+    def get(self, name: str) -> FeaturesBySource | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
         A chunk maps the name of each adversary to its features, the numbers that it computes from
@@ -193,7 +193,7 @@ class ChunkStore(Protocol):
         """
         ...
 
-    def put(self, name: str, features: Features) -> None:
+    def put(self, name: str, features: FeaturesBySource) -> None:
         """Stores a chunk of simulated runs under ``name``.
 
         ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
@@ -209,9 +209,9 @@ class MemoryChunkStore:
     ``chunks``: numbers that the adversary computes from the runs, by name of the chunk.
     """
 
-    chunks: dict[str, Features] = field(default_factory=dict)
+    chunks: dict[str, FeaturesBySource] = field(default_factory=dict)
 
-    def get(self, name: str) -> Features | None:
+    def get(self, name: str) -> FeaturesBySource | None:
         """Returns the chunk of simulated runs that was stored under ``name``, or None.
 
         A chunk maps the name of each adversary to its features, the numbers that it computes from
@@ -219,7 +219,7 @@ class MemoryChunkStore:
         """
         return self.chunks.get(name)
 
-    def put(self, name: str, features: Features) -> None:
+    def put(self, name: str, features: FeaturesBySource) -> None:
         """Stores a chunk of simulated runs under ``name``.
 
         ``features``: numbers that an adversary computes from each of n runs, (n, f), by name of the
@@ -327,7 +327,7 @@ class RunSampler:
             for world, stream in enumerate(rng.spawn(2))
         )
         fit = pilot_rules.learn_rule if fit_trees else pilot_rules.fit_logistic_rule
-        n_score_features = self.simulation.n_standalone_features
+        n_score_features = self.simulation.n_score_features
         rule, how = pilot_rules.choose_rule_or_feature(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
@@ -343,7 +343,7 @@ class RunSampler:
 
 def _simulate(
     simulation: Simulation, name: str, world: int, size: int, seed: np.random.SeedSequence
-) -> tuple[str, Features]:
+) -> tuple[str, FeaturesBySource]:
     features = simulation(world, size, seed)
     for source, values in features.items():
         if not np.isfinite(values).all():
@@ -537,7 +537,7 @@ class CanaryGame(ABC):
     name: ClassVar[str]
     horizon: ClassVar[Horizon]
     chunk_size: ClassVar[int]
-    is_parallel = True
+    has_many_users = True
     """Whether a run simulates many clients, so that parallel runs keep all processes busy."""
     can_fit_trees = False
     """Whether a decision rule may be a single feature or boosted trees, see ``make_worlds``."""
@@ -649,7 +649,7 @@ class CanaryGame(ABC):
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = UserRemovalEstimator(estimator=estimator, max_claimed_epsilon=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
-        once = not (self.is_parallel or len(setup.scope_deltas) > 1 or is_external(setup.target))
+        once = not (self.has_many_users or len(setup.scope_deltas) > 1 or is_external(setup.target))
         draws = RunSampler(
             simulation=setup.simulation,
             chunk_key=f"{self.name} {setup.target!r} {setup.run_description} {setup.world_names} "

@@ -71,7 +71,7 @@ class TrainingSimulator:
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.other_users.n_users + _COPIES)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.FeaturesBySource:
         """Simulates ``size`` trainings of a world (neighbouring input 0 or 1).
 
         Returns features (``size``, f), which are numbers that the adversary computes from the
@@ -111,7 +111,7 @@ class TrainingSimulator:
         first, second = self.canary.histories.ratings.toarray()
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.other_users.n_users)
-        background = Background(candidate_pairs=np.stack([users, items], axis=1))
+        background = Background(user_item_candidates=np.stack([users, items], axis=1))
         guess = attack.infer(view, background, rng)
         assert isinstance(guess, MemberScores)
         signs = np.sign(first[items] - second[items])

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import block_exits
 
 # Number of steps of the search for a broadcast; each step tries two broadcasts.
-N_SEARCH_STEPS = 12
+N_BROADCAST_SEARCH_STEPS = 12
 _COPIES, _SEARCH_NUMBERS = 64, 1 << 19  # maximum messages per world in a trial, and their numbers
 _ITEMS = 4  # number of items, the best by few messages, that are tried with more messages
 _STRIDE = 0.5  # size of the first step, in standard deviations of a part's entries
@@ -231,7 +231,7 @@ def _improve_broadcast(
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE
     parts = crowd_game.get_float_arrays(broadcast)
     scales = {name: float(part.std()) or 1.0 for name, part in parts.items()}
-    for _ in range(N_SEARCH_STEPS if parts else 0):
+    for _ in range(N_BROADCAST_SEARCH_STEPS if parts else 0):
         signs = {name: rng.choice([-1.0, 1.0], part.shape) for name, part in parts.items()}
         sides = []
         for side in (stride, -stride):
@@ -270,7 +270,7 @@ class LocalGame(canary_game.CanaryGame):
     name = "local"
     horizon = Horizon.ROUND
     chunk_size = 256
-    is_parallel = False
+    has_many_users = False
     can_fit_trees = True
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:

@@ -69,7 +69,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         return (game.make_skipped_row(reason),)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     prior = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
-    background = Background(candidate_pairs=pairs, prior_log_odds=prior, known_items=known_items)
+    background = Background(user_item_candidates=pairs, prior_log_odds=prior, known_items=known_items)
     scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(MAIN_FPR, 1 / negatives)

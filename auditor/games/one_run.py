@@ -212,7 +212,7 @@ class CanaryScorer:
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
             totals = {name: self.canaries.sum_canary_rows(part) for name, part in parts.items()}
-            yield projection.subtract_base(totals, model, max(map(len, parts.values()), default=0))
+            yield projection.subtract_model(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
         """Projections of the canaries' own messages on their directions, relative to the middle of
@@ -400,7 +400,7 @@ class OneRunSimulator:
         """
         return self.canaries.other_users.n_users + len(self.canaries)
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> canary_game.FeaturesBySource:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 

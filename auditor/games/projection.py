@@ -238,7 +238,7 @@ def compute_features(
         sums, clear = [], []
         for seen, expected in zip(view.rounds, expected_by_round, strict=True):
             count = 0 if seen.senders_in_sum is None else len(seen.senders_in_sum)
-            moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
+            moved = subtract_model(seen.aggregate or {}, seen.broadcast, count)
             sums.append(_compute_ratios(moved, expected.world_gap, expected.message_sum))
             if seen.cleartext is not None:
                 total = sum_components(seen.cleartext.components)
@@ -263,7 +263,7 @@ def _read_linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> 
                 continue
             rows = np.flatnonzero(uploads.users == canary)
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
-            own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
+            own = subtract_model(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
             middle = expected.canary_mean if name == "uploads" else {}
             ratio = _compute_ratios(own, expected.world_gap, middle, known=True)
             sources.setdefault(name, []).append(ratio)
@@ -316,13 +316,13 @@ def _read_unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
         parts = shuffled if shuffled is not None else (of_round.uploads or _NO_UPLOADS).components
         whole = {n: part for n, part in parts.items() if part.kind is not Payload.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        total, apart = (subtract_base(sum_components(parts), broadcast, count), expected.world_gap)
+        total, apart = (subtract_model(sum_components(parts), broadcast, count), expected.world_gap)
         sums.append(_compute_ratios(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
             {name: part.to_dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
-        changes = (subtract_base(message, broadcast, 1) for message in messages)
+        changes = (subtract_model(message, broadcast, 1) for message in messages)
         singles.append([_compute_ratios(change, apart, {})[0] for change in changes])
     if not all(singles):
         return _combine(sums)
@@ -337,7 +337,7 @@ def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
     return {name: part.sum_all() for name, part in parts.items()}
 
 
-def subtract_base(
+def subtract_model(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
     """Turns sums of models into sums of model changes, and leaves sums of changes as they are.

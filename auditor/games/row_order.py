@@ -340,7 +340,7 @@ class OrderedRecording:
     caveat: str = ""
 
     @classmethod
-    def find_order(
+    def order_item_rows(
         cls, recording: Recording, truth: GroundTruth | None, senders: SenderUsers
     ) -> Self:
         """Finds which row belongs to which item in the item tables of a recording (stored uploads

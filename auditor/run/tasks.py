@@ -57,7 +57,7 @@ class Task:
         """Whether the step is a game (simulated experiment) with many clients, whose runs occupy
         all workers.
         """
-        return self.step in CANARY_GAMES and CANARY_GAMES[self.step].is_parallel
+        return self.step in CANARY_GAMES and CANARY_GAMES[self.step].has_many_users
 
     def __str__(self) -> str:
         return f"{self.target} {self.step}"
@@ -241,7 +241,7 @@ class Audit:
         """Lists all tasks in the order of the report: bounds and games on one message, then the
         attacks and utility of each system, then the other games (simulated experiments).
         """
-        single = [game for game in self.games if not CANARY_GAMES[game].is_parallel]
+        single = [game for game in self.games if not CANARY_GAMES[game].has_many_users]
         judged = [Task(target, step) for step in (BOUNDS, *single) for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL_NAME in self.plan.games else ()
         trained = [Task(target, step) for target in self.targets for step in steps]

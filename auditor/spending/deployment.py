@@ -219,7 +219,7 @@ class Deployment:
     unproved_reason: ClassVar[str] = ""
     sizes: ClassVar[Sizes] = Sizes()
 
-    def convert_to_users(self, interactions: int) -> tuple[Deployment, ...]:
+    def convert_unit_to_user(self, interactions: int) -> tuple[Deployment, ...]:
         """Returns a tuple with a copy whose protected unit is the user, and which has no claim.
 
         The tuple is empty if no accounting for such users is known.
@@ -546,7 +546,7 @@ class AccountRequest:
         )
         if self.interactions_per_user is None:
             return (deployment,)
-        return deployment, *deployment.convert_to_users(self.interactions_per_user)
+        return deployment, *deployment.convert_unit_to_user(self.interactions_per_user)
 
     def _make_round_event(self) -> DpEvent:
         noise, rate = self.noise, self.rate or 1.0

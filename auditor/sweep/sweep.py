@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.sweep.grid import (
     Axis,
     Variant,
     combine_rows,
-    make_ratio_rows,
+    make_utility_ratios,
     make_training_rows,
     make_variants,
     parse_axes,
@@ -237,7 +237,7 @@ class _SweepRunner:
             ),
             rows=tuple(rows),
             overall=tuple(combine_rows(rows, count, plan.confidence)),
-            relative=tuple(combine_rows([*make_ratio_rows(rows, grid)], count, plan.confidence)),
+            relative=tuple(combine_rows([*make_utility_ratios(rows, grid)], count, plan.confidence)),
             notes=_list_notes(plan, grid, records),
             errors=tuple(errors),
         )

@@ -289,7 +289,7 @@ def _add_noises(part: ComparisonCase, a: AffineNoise, b: AffineNoise) -> Any:
         scale = math.hypot(a.coefficient, b.coefficient)
         total = RealDraw("a sum of normal()", "normal")
         weights = float(a.coefficient) / scale, float(b.coefficient) / scale
-    elif free and s.is_same(t) and s.family in _TWICE and a.coefficient == -b.coefficient:
+    elif free and s.has_same_law(t) and s.family in _TWICE and a.coefficient == -b.coefficient:
         scale, weights = float(a.coefficient), (1.0, -1.0)
         total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.geometric_rate)
     else:

@@ -281,7 +281,7 @@ class CallGate(ABC):
         args = tuple(self._admit(value, name, arguments, orderless) for value in args)
         kwargs = {key: self._admit(v, name, arguments, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self.check_length(self.run_code(lambda: size(*map(self.make_value_concrete, args), **kwargs)))
+            self.refuse_too_long(self.run_code(lambda: size(*map(self.make_value_concrete, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
@@ -293,7 +293,7 @@ class CallGate(ABC):
             self.refuse("the code converts an array to text, which depends on print options")
         shapes = [v.shape for v in args if type(v) in ARRAYS and v.ndim]
         if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
-            self.check_length(math.prod(map(max, itertools.zip_longest(
+            self.refuse_too_long(math.prod(map(max, itertools.zip_longest(
                 *(shape[::-1] for shape in shapes), fillvalue=1))))  # fmt: skip
         if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
             self.refuse(f"the code calls {name} with an option that lets it change its arguments")
@@ -333,7 +333,7 @@ class CallGate(ABC):
     def _admit(self, value: Any, name: str, arguments: dict[int, Any], orderless: bool) -> Any:
         kind = self.get_safe_class(value)
         if kind is range:
-            self.check_length(len(value))
+            self.refuse_too_long(len(value))
         if kind in ATOMIC_TYPES:
             return value
         if kind is TracedIterator:
@@ -345,7 +345,7 @@ class CallGate(ABC):
         arguments[id(value)] = value
         self.record_content(value)
         if kind in _SERIES or kind in DICT_VIEW_TYPES or kind in DICTS:
-            self.check_length(len(value))
+            self.refuse_too_long(len(value))
             if kind in SET_TYPES and not orderless:
                 self.check_set_order_stable(value)
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
@@ -381,14 +381,14 @@ class CallGate(ABC):
     def _check_array(self, value: Any) -> None:
         if value.dtype.hasobject:
             self.refuse("the code uses an array of objects")
-        self.check_length(value.size)
+        self.refuse_too_long(value.size)
         root = value
         while type(root.base) is np.ndarray:
             root = root.base
         if type(root.base) not in (type(None), bytes, TracedArray):
             self.refuse(f"the code uses an array in the memory of {_describe(root.base)}")
 
-    def check_length(self, length: int) -> None:
+    def refuse_too_long(self, length: int) -> None:
         """Raises NotTraced if a container or array of ``length`` entries is too large (over 2^22).
 
         Work on the entries is counted as steps of the tracing interpreter.

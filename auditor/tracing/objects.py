@@ -82,7 +82,7 @@ class SuperProxy:
     """
 
     owner: type
-    value: Any
+    receiver: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +356,8 @@ class ObjectReader(CallGate):
         return self._bind(self.look_up(kind, name), kind, name)
 
     def _read_super(self, value: SuperProxy, name: str) -> Any:
-        kind = value.value if isinstance(value.value, type) else type(value.value)
-        return self._bind(self.look_up(kind, name, after=value.owner), kind, name, value.value)
+        kind = value.receiver if isinstance(value.receiver, type) else type(value.receiver)
+        return self._bind(self.look_up(kind, name, after=value.owner), kind, name, value.receiver)
 
     def find_method(self, value: Any, name: str) -> Callable[..., Any] | None:
         """Returns a special method, such as ``__len__``, of an object whose class is written in

@@ -99,10 +99,10 @@ class OperationTracer(objects.ObjectBuilder):
         if name == "mul":
             for value, many in ((a, b), (b, a)):
                 if type(value) in (list, tuple, str, bytes) and type(many) in (int, bool):
-                    self.check_length(len(value) * max(int(many), 0))
+                    self.refuse_too_long(len(value) * max(int(many), 0))
         joined = name == "add" and kind_a is kind_b
         if joined and kind_a in (list, tuple, str, bytes):
-            self.check_length(len(a) + len(b))
+            self.refuse_too_long(len(a) + len(b))
         if kind_a in (list, tuple) and (joined or (name == "mul" and kind_b in _FAST)):
             result = self.run_code(lambda: action(a, b))
             return self.mark_new(result) if kind_a is list else result

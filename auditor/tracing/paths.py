@@ -85,7 +85,7 @@ class FiniteDraw:
         """
         return any(self.values[k] is value for k in _list_bits(cell))
 
-    def is_same(self, other: Any) -> bool:
+    def has_same_law(self, other: Any) -> bool:
         """Whether ``other`` is a draw with the same name and the same distribution."""
         return (
             isinstance(other, FiniteDraw)
@@ -217,7 +217,7 @@ class RealDraw:
         """Whether ``cell``, a tuple of intervals, contains the number ``value``."""
         return any(float(low) <= value <= float(high) for low, high in cell)
 
-    def is_same(self, other: Any) -> bool:
+    def has_same_law(self, other: Any) -> bool:
         """Whether ``other`` is a draw from the same distribution."""
         law = self.family, self.geometric_rate, self.n_values
         same_type = isinstance(other, RealDraw)
@@ -363,7 +363,7 @@ class ExecutionPath:
         self.sources.append(source)
         if self._expected is None or self.values is None:
             return None
-        if place >= len(self._expected) or not source.is_same(self._expected[place]):
+        if place >= len(self._expected) or not source.has_same_law(self._expected[place]):
             self.has_strayed = True
             raise NotTraced(_CHANGED)
         return self.values[place]

@@ -201,8 +201,8 @@ def _join_block(logs: NDArray[np.float64], p: MassTable, q: MassTable) -> NDArra
     """
     keys = list(dict.fromkeys((*p, *q)))
     block = np.array([[to_log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
-    if logs.shape[1] * len(keys) > tables.MAX_KEYS:
-        raise NotTraced(f"the random draws combine to more than {tables.MAX_KEYS:,} outputs")
+    if logs.shape[1] * len(keys) > tables.MAX_OUTCOMES:
+        raise NotTraced(f"the random draws combine to more than {tables.MAX_OUTCOMES:,} outputs")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
     both = both[:, np.argsort(both[0] - both[1])]
@@ -300,7 +300,7 @@ def prove_bound(
         source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
     cut = delta < _NOTHING and any(dist.has_underflow or dist.n_untraced_paths for dist in dists)
-    rows = [] if rare else [dist.list_outputs(tables.MAX_KEYS // len(dists)) for dist in dists]
+    rows = [] if rare else [dist.list_outputs(tables.MAX_OUTCOMES // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_bound_all(listed, names, delta), source=source)
@@ -508,7 +508,7 @@ def _describe_key(
             words.append(_name_value(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
-        low, high = sorted((slope * event.low + shift, slope * event.high + shift))
+        low, high = sorted((slope * event.lower_end + shift, slope * event.upper_end + shift))
         words.append(_format(low) if low == high else f"in ({_format(low)}, {_format(high)})")
     note = _ENDLESS if math.isinf(event.max_log_ratio) else ""
     return words, (event.log_prob_p, event.log_prob_q), note if event.log_prob_q > -math.inf else _IMPOSSIBLE

@@ -28,7 +28,7 @@ from fedrec_auditor.auditor.tracing.symbols import combine_values
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
 DENSITY_SLOT = "a number with a density"
 # Maximum number of keys (combinations of output values) of a table of probabilities.
-MAX_KEYS = 1 << 16
+MAX_OUTCOMES = 1 << 16
 # Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
 
@@ -117,8 +117,8 @@ def combine_tables(tables: Iterable[MassTable]) -> MassTable:
     """
     joint: MassTable = {(): OutputMass(Fraction(1), {})}
     for table in tables:
-        if len(joint) * len(table) > MAX_KEYS:
-            raise NotTraced(f"the random draws combine to more than {MAX_KEYS:,} outputs")
+        if len(joint) * len(table) > MAX_OUTCOMES:
+            raise NotTraced(f"the random draws combine to more than {MAX_OUTCOMES:,} outputs")
         joint = {
             one + other: replace(
                 a.combine_with(b.mass, b.cells), has_underflow=a.has_underflow or b.has_underflow
@@ -151,9 +151,9 @@ def make_joint_table(branch: PathResult, leaves: list[Any]) -> MassTable:
 
     Raises NotTraced if the distribution has more than 2^16 entries.
     """
-    together = combine_values(leaves, MAX_KEYS)
+    together = combine_values(leaves, MAX_OUTCOMES)
     if together is None:
-        raise NotTraced(f"the random draws combine to more than {MAX_KEYS:,} outputs")
+        raise NotTraced(f"the random draws combine to more than {MAX_OUTCOMES:,} outputs")
     table: MassTable = {}
     for cells, values in together:
         mass: Probability = Fraction(1)

@@ -42,7 +42,7 @@ class Trace:
     dists: Sequence[TracedDist]
     names: Sequence[str] = ()
     is_replayed: bool = True
-    forms: Sequence[FormsByPartKey] = ()
+    output_forms: Sequence[FormsByPartKey] = ()
 
     @classmethod
     def from_function(
@@ -91,21 +91,21 @@ class Trace:
 
         ``delta``: delta of the privacy bound.
         """
-        return check_forms(self.forms, self._names, delta)
+        return check_forms(self.output_forms, self._names, delta)
 
     @property
     def _names(self) -> Sequence[str]:
         return self.names or [format_value(value) for value in self.inputs]
 
     @property
-    def atoms(self) -> list[float]:
+    def atom_values(self) -> list[float]:
         """Numbers that have a positive probability as the output, although the output has a density
         elsewhere; sorted.
 
         The probability is positive under at least one of the inputs. The list is empty if no output
         distribution has a density.
         """
-        return sorted({number for dist in self.dists for number in dist.atoms})
+        return sorted({number for dist in self.dists for number in dist.atom_values})
 
     def log_prob(self, output: Any, value: Any) -> Any:
         """Returns the log-probability or log-density of ``output`` for the input ``value``.
@@ -204,7 +204,7 @@ def prove_epsilon(
             sampler=sampler,
             log_prob_function=trace.log_prob,
             batch_log_prob_function=trace.log_probs,
-            atom_values=trace.atoms,
+            atom_values=trace.atom_values,
         )
         dist = dist.with_encoding(chosen, entropy)
         real, samples = limit_draws(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))

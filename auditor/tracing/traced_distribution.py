@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
     DENSITY_SLOT,
-    MAX_KEYS,
+    MAX_OUTCOMES,
     MassTable,
     OutputKey,
     OutputMass,
@@ -138,7 +138,7 @@ class TracedDist:
         return logs
 
     @property
-    def atoms(self) -> list[float]:
+    def atom_values(self) -> list[float]:
         """Numbers that have a positive probability as the output, although the output has a density
         elsewhere.
 
@@ -250,7 +250,7 @@ def _find_blocks(
         several = [members for members in groups if len(members) > 1]
         if several and len(parts) > 1:
             entries = sum(map(len, several)) * len(parts)
-            parts = _unite_parts(several, parts) if entries <= MAX_KEYS else [tuple(free)]
+            parts = _unite_parts(several, parts) if entries <= MAX_OUTCOMES else [tuple(free)]
         blocks[tag] = parts
     return blocks
 

@@ -44,14 +44,14 @@ class DecisionRule:
     """
 
     statistic: Statistic
-    cuts: Floats
+    statistic_cuts: Floats
     guesses: NDArray[np.int8]
 
     def count_guesses(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
         """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
         (2,).
         """
-        parts = count_in_intervals(self.statistic.evaluate(outputs), self.cuts)
+        parts = count_in_intervals(self.statistic.evaluate(outputs), self.statistic_cuts)
         return np.array([parts[self.guesses == FIRST].sum(), parts[self.guesses == SECOND].sum()])
 
     @property
@@ -64,7 +64,7 @@ class DecisionRule:
 
         ``side``: the guessed input, FIRST (1) or SECOND (-1).
         """
-        ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        ends = np.concatenate([[-np.inf], self.statistic_cuts, [np.inf]])
         inside = np.concatenate([[False], self.guesses == side, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
         stops = np.flatnonzero(~inside[1:] & inside[:-1])
@@ -125,7 +125,7 @@ _DEVIATIONS = 3.3
 _MIN_PARTS = 8
 
 
-def smooth_counts(counts: CountArray, middles: Floats) -> CountArray | None:
+def smooth_counts(counts: WorldCounts, middles: Floats) -> WorldCounts | None:
     """Returns smoothed counts (2, m), as expected under a model of their log-ratio.
 
     The result is None if no model fits.
@@ -179,7 +179,7 @@ def _weighted_median(counts: Floats, middles: Floats) -> float:
 
 
 # Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m).
-CountArray = Floats
+WorldCounts = Floats
 GuessTable = NDArray[np.int8]
 # Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
@@ -276,7 +276,7 @@ def propose_rules(
     chosen = find_guesses_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
-        options.append(find_rule_by_ratio(halves, budget))
+        options.append(find_guesses_by_ratio(halves, budget))
     if prescribed is None:
         modelled = find_guesses_by_model(halves, _compute_means(first, second, cuts), budget)
         options += [modelled] if modelled else []
@@ -290,13 +290,13 @@ def propose_rules(
         for option in ranked:
             option.guess_table[0] = NEITHER
     return [
-        (bound, DecisionRule(statistic=statistic, cuts=cuts, guesses=guesses))
+        (bound, DecisionRule(statistic=statistic, statistic_cuts=cuts, guesses=guesses))
         for bound, _, guesses in ranked
         if guesses.any()
     ]
 
 
-def find_guesses_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
+def find_guesses_by_cuts(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
     halves: counts of the outputs that select a rule, by half of these outputs, world (input)
@@ -317,7 +317,7 @@ def find_guesses_by_cuts(halves: CountArray, budget: RuleTestPlan) -> RatedGuess
 
 
 def find_guesses_by_model(
-    halves: CountArray, means: Floats, budget: RuleTestPlan
+    halves: WorldCounts, means: Floats, budget: RuleTestPlan
 ) -> RatedGuesses | None:
     """Returns the best rule that guesses one world (input) above a cut and the other below a cut,
     by a fitted model.
@@ -344,7 +344,7 @@ def find_guesses_by_model(
     return RatedGuesses(float(cautious), float(likely), table)
 
 
-def _count_hits(counts: CountArray, table: GuessTable) -> float:
+def _count_hits(counts: WorldCounts, table: GuessTable) -> float:
     """Returns the number of right guesses, in both worlds (inputs) together.
 
     ``counts``: counts of outputs by world and interval, (2, m).
@@ -353,7 +353,7 @@ def _count_hits(counts: CountArray, table: GuessTable) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _pick_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
+def _pick_tails(views: list[WorldCounts], budget: RuleTestPlan) -> GuessTable:
     """Returns the guess in each interval of the best rule that guesses above and below two cuts.
 
     ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
@@ -392,7 +392,7 @@ def _pick_tails(views: list[CountArray], budget: RuleTestPlan) -> GuessTable:
     return table
 
 
-def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses:
+def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGuesses:
     """Returns the best rule that guesses the more likely input (world) in each interval with a
     large log-ratio.
 
@@ -411,7 +411,7 @@ def find_rule_by_ratio(halves: CountArray, budget: RuleTestPlan) -> RatedGuesses
     return options[_find_best(np.array([option.bold_bound for option in options]))]
 
 
-def find_top_ratio_guesses(halves: CountArray, budget: RuleTestPlan) -> list[RatedGuesses]:
+def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[RatedGuesses]:
     """Returns rules that guess only in the few intervals with the largest log-ratios of counts.
 
     The log-ratio is that of the counts of two worlds (inputs) in an interval.
@@ -431,7 +431,7 @@ def find_top_ratio_guesses(halves: CountArray, budget: RuleTestPlan) -> list[Rat
 
 
 def _threshold(
-    levels: Floats, halves: CountArray, budget: RuleTestPlan, errors: float
+    levels: Floats, halves: WorldCounts, budget: RuleTestPlan, errors: float
 ) -> list[RatedGuesses]:
     """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
@@ -454,7 +454,7 @@ def _threshold(
     ]
 
 
-def estimate_epsilon(counts: CountArray, budget: RuleTestPlan) -> float:
+def estimate_epsilon(counts: WorldCounts, budget: RuleTestPlan) -> float:
     """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
     counts: counts of outputs of two worlds (inputs) in m intervals, (2, m).
@@ -477,7 +477,7 @@ def _find_best(expected: Floats) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _rate_intervals(counts: CountArray, errors: float = 1.0) -> tuple[Floats, GuessTable]:
+def _rate_intervals(counts: WorldCounts, errors: float = 1.0) -> tuple[Floats, GuessTable]:
     """Returns the size of the log-ratio in each interval (m,), and the more likely world (m,).
 
     ``counts``: counts of outputs of two worlds (inputs), (2, m). The absolute log-ratio is reduced

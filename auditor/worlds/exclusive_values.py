@@ -87,13 +87,13 @@ class ExclusiveSet:
 
     entry_index: int | None
     name: str
-    lower_ends: NDArray[Any]
-    upper_ends: NDArray[Any]
+    value_lower_ends: NDArray[Any]
+    value_upper_ends: NDArray[Any]
     world_by_value: NDArray[np.int8]
     examples_by_world: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
-        return len(self.lower_ends)
+        return len(self.value_lower_ends)
 
     def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
         """Returns the guess (n,) for each of ``outputs``: the only world in which its value
@@ -104,8 +104,8 @@ class ExclusiveSet:
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
         keys = _make_keys(outputs, self.entry_index)
-        place = np.maximum(np.searchsorted(self.lower_ends, keys, side="right") - 1, 0)
-        inside = (self.lower_ends[place] <= keys) & (keys <= self.upper_ends[place])
+        place = np.maximum(np.searchsorted(self.value_lower_ends, keys, side="right") - 1, 0)
+        inside = (self.value_lower_ends[place] <= keys) & (keys <= self.value_upper_ends[place])
         return np.where(inside, self.world_by_value[place], NEITHER).astype(np.int8)
 
     def describe(self, side: int) -> str:
@@ -323,8 +323,8 @@ class _ValueCounts:
         return ExclusiveSet(
             entry_index=self.entry,
             name="output" if self.part_entries is None else self.namer.name_part(self.part_entries),
-            lower_ends=self.low[either],
-            upper_ends=self.high[either],
+            value_lower_ends=self.low[either],
+            value_upper_ends=self.high[either],
             world_by_value=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
             examples_by_world=examples,
         )

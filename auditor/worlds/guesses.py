@@ -417,7 +417,7 @@ class ThresholdLimits:
         total = special.logsumexp(np.stack([of_event, of_rest]), axis=0)
         return float(total.max() / (order - 1))
 
-    def describe(self, k: int) -> str:
+    def describe_event(self, k: int) -> str:
         """Describes the event with index ``k`` in words, such as "output > 3"."""
         return f"output {'>' if self.is_above[k] else '<'} {self.thresholds[k]:.6g}"
 
@@ -433,7 +433,7 @@ def _count_beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
-def find_attainable_bound(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
+def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """Returns the largest lower bound on epsilon that n and m scores could give.
 
     ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only the numbers n and m

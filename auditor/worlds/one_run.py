@@ -299,7 +299,7 @@ class OneRun(Checked, base.Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Guesses which canaries the training included, by their scores, and counts right guesses.
 
         Raises InputError if ``worlds`` have no ``run_canaries``, which runs the training.

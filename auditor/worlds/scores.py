@@ -80,7 +80,7 @@ _FEW_REPEATS, _SHARE, _TIMES, _FARTHER = 2, 0.01, 2.0, 8
 _CHANCE = 1e-9  # probability below which equal counts are not attributed to chance
 
 
-def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
+def check_score_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     """Raises InputError if equal values among canary scores contradict independent trainings.
 
     ``inside``, ``outside``: scores with the canary in the training and without it, shapes
@@ -248,7 +248,7 @@ class CanaryScores(_Scores):
         outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
         _check_pair(inside, outside, in_ids, out_ids)
         if not repeats:
-            check_repeats(inside, outside)
+            check_score_repeats(inside, outside)
         return cls(in_scores=inside, out_scores=outside)
 
     @property
@@ -376,7 +376,7 @@ class OneRunScores(_Scores):
                 "Include each canary with probability 1/2, independently."
             )
         if not repeats and coins.any() and not coins.all():
-            check_repeats(array[coins], array[~coins])
+            check_score_repeats(array[coins], array[~coins])
         return cls(scores=array, is_included=coins)
 
     @classmethod

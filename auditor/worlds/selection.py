@@ -418,11 +418,11 @@ class SelectionDraws:
         max_outcomes = min(_MAX_OUTCOMES, len(sample) // _REPEATS)
         if self.encoder is not None:
             found = itertools.chain.from_iterable(outcomes_of(max_outcomes, part) for part in parts)
-            few = [outcome for outcome in found if len(outcome.keys) > 1]
+            few = [outcome for outcome in found if len(outcome.outcome_keys) > 1]
             varying = [part for outcome in few for part in outcome.parts]
             return [*few, *(outcomes_of(max_outcomes, *varying) if len(varying) > 1 else ())]
         whole = outcomes_of(max_outcomes) if kind != "f" or width > 1 else []
-        if whole and len(whole[0].keys) <= _ALL:
+        if whole and len(whole[0].outcome_keys) <= _ALL:
             return [*whole]
         numbers = make_predefined_scores(width)
         if width == 1:
@@ -475,7 +475,7 @@ class SelectionDraws:
         strength = []
         for part in self.namer.parts[:_SHRUNK]:
             values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
-            if values is not None and len(values.keys) > 1:
+            if values is not None and len(values.outcome_keys) > 1:
                 counts = [count_in_intervals(values.evaluate(each), values.cuts) for each in some]
                 bound = decision_rules.estimate_epsilon(np.array(counts, float), budget)
                 strength.append((bound, part))

@@ -168,7 +168,7 @@ class OutcomeIndex:
     is_raw: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
-    keys: NDArray[np.uint64]
+    outcome_keys: NDArray[np.uint64]
     value_labels: tuple[tuple[str, ...], ...]
     entries: NDArray[np.intp] | None = None
     parts: tuple[tuple[int, ...], ...] = ()
@@ -219,7 +219,7 @@ class OutcomeIndex:
 
         An outcome that is not in the list has position -1, below the first threshold.
         """
-        return np.arange(len(self.keys), dtype=np.float64) - 0.5
+        return np.arange(len(self.outcome_keys), dtype=np.float64) - 0.5
 
     def evaluate(self, outputs: Values) -> Values:
         """Returns the position (n,) of each output (n, *shape) among the outcomes of the sample.
@@ -229,13 +229,13 @@ class OutcomeIndex:
         """
         flat = _select_columns(outputs, self.entries)
         is_single, dtype = len(self.values_or_cuts) == 1, self.values_or_cuts[0].dtype
-        if is_single and dtype == flat.dtype and len(self.keys) <= _FEW:
+        if is_single and dtype == flat.dtype and len(self.outcome_keys) <= _FEW:
             return self._match_values(flat[:, 0])
         if self.values_or_cuts[0].dtype.kind == "U" and flat.dtype.kind != "U":
             flat = flat.astype(str)
         keys = _make_keys(flat, self.values_or_cuts, self.weights)
-        found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        known = self.keys[found] == keys
+        found = np.minimum(np.searchsorted(self.outcome_keys, keys), len(self.outcome_keys) - 1)
+        known = self.outcome_keys[found] == keys
         for column, mark in zip(flat.T, self.values_or_cuts, strict=True):
             if mark.dtype.kind != "f":
                 known &= mark[np.minimum(np.searchsorted(mark, column), len(mark) - 1)] == column
@@ -245,7 +245,7 @@ class OutcomeIndex:
         positions = np.full(len(column), -1, dtype=np.int8)
         keys = _make_keys(self.values_or_cuts[0][:, None], self.values_or_cuts, self.weights)
         for value, position in zip(
-            self.values_or_cuts[0], np.searchsorted(self.keys, keys).tolist(), strict=True
+            self.values_or_cuts[0], np.searchsorted(self.outcome_keys, keys).tolist(), strict=True
         ):
             positions += (column == value).view(np.int8) * np.int8(position + 1)
         return positions
@@ -443,7 +443,7 @@ def choose_cut_points(values: NDArray[Any]) -> Floats:
 
 
 # Rounding step of numbers of size 1: larger than errors of summation, smaller than differences.
-ROUNDING_STEP = 2.0**-32
+SCORE_ROUNDING_STEP = 2.0**-32
 # Smallest size that is distinguished, so that quotients by a step stay finite.
 _MIN_SIZE = 1e-250
 
@@ -455,7 +455,7 @@ def round_by_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     on the machine. Scores are rounded before a rule is chosen by them, and before they are compared
     with its cuts. Infinite numbers and NaN are unchanged. Arrays broadcast.
     """
-    step = ROUNDING_STEP * np.exp2(
+    step = SCORE_ROUNDING_STEP * np.exp2(
         np.ceil(np.log2(np.clip(np.asarray(size, float), _MIN_SIZE, 1.0 / _MIN_SIZE)))
     )
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)

@@ -40,8 +40,8 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
     find_leaks,
     list_rows_with_baseline,
-    widen_lower_limit,
-    widen_upper_limit,
+    widen_ci_low,
+    widen_ci_high,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import group_by_system
@@ -402,7 +402,7 @@ class Comparison:
         return self.list_changes(Trend.WORSE)
 
     @property
-    def has_overlap(self) -> bool:
+    def has_common_results(self) -> bool:
         """Whether something is in both records: a finding, or without findings an attack result."""
         return bool(self.n_findings if self.has_claims else self.n_rows)
 
@@ -415,7 +415,7 @@ class Comparison:
         worse, better = (len(self.list_changes(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
             outcome = f"Changes: {worse:,} worse, {better:,} better"
-        elif self.has_overlap:
+        elif self.has_common_results:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         elif self.n_rows:
             rows = say.format_count(self.n_rows, "attack result")
@@ -435,7 +435,7 @@ class Comparison:
         """Exit code: 1 if something is worse, 3 if parts could not be compared, else 0."""
         if self.regressions:
             return EXIT_FOUND
-        return 0 if self.is_complete and self.has_overlap else INCOMPLETE
+        return 0 if self.is_complete and self.has_common_results else INCOMPLETE
 
 
 def _compare_verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
@@ -478,11 +478,11 @@ def _compare_attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterat
         if old is None and gate.fail_on is FailOn.LEAK:
             words = f"{leak.clause}; the baseline does not have this figure."
             yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
-        elif old is not None and widen_lower_limit(row, count) > widen_upper_limit(old, count):
+        elif old is not None and widen_ci_low(row, count) > widen_ci_high(old, count):
             yield _make_change(row, old, Trend.WORSE if same else Trend.NEUTRAL)
     for leak in find_leaks(baseline, gate.leak_margin):
         row, new = leak.row, now.get(id(leak.row))
-        if new is not None and widen_upper_limit(new, count) < widen_lower_limit(row, count):
+        if new is not None and widen_ci_high(new, count) < widen_ci_low(row, count):
             yield _make_change(new, row, Trend.BETTER if same else Trend.NEUTRAL)
 
 

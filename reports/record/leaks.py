@@ -163,7 +163,7 @@ def _p_value(row: AttackRow, margin: float) -> float:
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
-def widen_lower_limit(row: AttackRow, rows: int) -> float:
+def widen_ci_low(row: AttackRow, rows: int) -> float:
     """Returns the lower confidence limit of an attack's metric, corrected for multiple comparisons.
 
     The limit is lowered so that ``rows`` such limits hold together at the row's confidence.
@@ -171,7 +171,7 @@ def widen_lower_limit(row: AttackRow, rows: int) -> float:
     return _Figure.from_row(row).widen_low(rows)
 
 
-def widen_upper_limit(row: AttackRow, rows: int) -> float:
+def widen_ci_high(row: AttackRow, rows: int) -> float:
     """Returns the upper confidence limit of an attack's metric, corrected for multiple comparisons.
 
     The limit is raised so that ``rows`` such limits hold together at the row's confidence.

@@ -78,7 +78,7 @@ class GateOutcome:
         fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
         code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
         open_ = gaps and not gate.allows(Exemption.NOT_ASSESSED)
-        apart = compared is not None and not (compared.regressions or compared.has_overlap)
+        apart = compared is not None and not (compared.regressions or compared.has_common_results)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
         code = gate.apply_expired_waivers(code)

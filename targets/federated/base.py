@@ -214,7 +214,7 @@ class RoundClaim:
     unit: Unit
     statement: str
     second_delta: float = 0.0
-    unstated_part: str = ""
+    unstated_protection: str = ""
 
 
 class Protection(Protocol):

@@ -193,7 +193,7 @@ class ComposedSystem(System):
                 scope=make_local_scope(promise.unit, Vantage.SERVER, Horizon.ROUND),
                 statement=promise.statement,
                 source=f"{self.paper}, {self.place}",
-                basis=Basis.DERIVED if promise.unstated_part else self.basis,
+                basis=Basis.DERIVED if promise.unstated_protection else self.basis,
             )
             own = claim.scope, 0.0, ""
             claims += [
@@ -202,7 +202,7 @@ class ComposedSystem(System):
                     scope=scope,
                     delta=delta,
                     note=note,
-                    unstated_quantity=promise.unstated_part,
+                    unstated_quantity=promise.unstated_protection,
                 )
                 for scope, delta, note in (own, *self._widen_scopes(promise, population))
             ]

@@ -58,7 +58,7 @@ class DeviceBlock(NamedTuple):
     """
 
     devices: Int64Array
-    first_rows: Int64Array
+    first_row_indices: Int64Array
     row_counts: Int64Array
     visit_order: Int32Array
 
@@ -293,7 +293,7 @@ def train_block(
     term, drawn = make_layers(flat[2], d, width, settings), tables.row_linear_term
     has_term = len(tables.dense_linear_term) > 0
     for place in range(len(block.devices)):
-        at, first = block.devices[place], block.first_rows[place]
+        at, first = block.devices[place], block.first_row_indices[place]
         end = first + block.row_counts[place]
         own, positive = tables.item_rows[first:end], tables.is_positive[first:end]
         load_params(p, tables.dense_params[at], settings.has_mlp)

@@ -196,7 +196,7 @@ class TrainingJob:
         call runs all epochs.
     """
 
-    shapes: dict[str, tuple[int, ...]]
+    param_shapes: dict[str, tuple[int, ...]]
     training: LocalSettings
     streams: Streams
     examples: Examples
@@ -280,7 +280,7 @@ def train_devices(
         _run_epochs(work, range(local.epochs), compute)
     out: dict[str, Component] = {
         name: Dense(values, Payload.MODEL, local.learning_rate)
-        for name, values in split_params(work.tables.dense_params, work.shapes).items()
+        for name, values in split_params(work.tables.dense_params, work.param_shapes).items()
     }
     rows = SparseRows(
         indptr=work.examples.indptr,
@@ -328,7 +328,7 @@ def _make_job(
         split_params(tables.dense_params, shapes)["user.E"][:] = clients.user_embeddings
     copies = (2 if local.epoch_noise else 0,)
     return TrainingJob(
-        shapes=shapes,
+        param_shapes=shapes,
         training=local,
         streams=clients.streams,
         examples=examples,
@@ -364,14 +364,14 @@ def _join_linear_terms(
 
 
 def _epoch_streams(work: TrainingJob, name: str, epoch: int) -> Streams:
-    return work.streams.derive(_NOISE + epoch).derive(list(work.shapes).index(name))
+    return work.streams.derive(_NOISE + epoch).derive(list(work.param_shapes).index(name))
 
 
 def _add_epoch_noise(work: TrainingJob, epoch: int) -> None:
     """Applies the noise at the end of ``epoch`` to all parameters and to the trained item rows, in
     place.
     """
-    for name, values in split_params(work.tables.dense_params, work.shapes).items():
+    for name, values in split_params(work.tables.dense_params, work.param_shapes).items():
         if name in work.training.epoch_noise:
             values[:] = work.training.epoch_noise[name](values, _epoch_streams(work, name, epoch))
     if "item" in work.training.epoch_noise:

@@ -63,7 +63,7 @@ class Layers(NamedTuple):
 
     all_params: F32
     feature_weights: F32
-    mean_row_weights: F32
+    mean_item_row_weights: F32
     embedding_layer_weights: F32
     bias: F32
     mlp_user_weights: F32
@@ -92,12 +92,12 @@ class ScratchArrays(NamedTuple):
     item_gradients: F32
     hidden_layer: F32
     logits: F32
-    mean_row: F32
+    mean_item_row: F32
     feature_embedding: F32
     embedding_hidden_layer: F32
     user_embedding: F32
     feature_embedding_gradient: F32
-    mean_row_gradient: F32
+    mean_item_row_gradient: F32
     embedding_gradient: F32
     first_bias_gradient: F32
 
@@ -384,4 +384,4 @@ def backprop_embedding(
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k]
     _backpropagate(g.embedding_layer_weights, d_z_u, p.embedding_layer_weights, d_user, inner)
-    _backpropagate(g.mean_row_weights, d_mean, p.mean_row_weights, d_z_u, mean)
+    _backpropagate(g.mean_item_row_weights, d_mean, p.mean_item_row_weights, d_z_u, mean)

@@ -407,7 +407,7 @@ class ObjectiveProtection(Checked, Protection):
                 "in the uploaded model. The paper prints neither the distribution of the noise "
                 f"nor epsilon, so that this audit chose both, with epsilon {self.epsilon:g}."
             ),
-            unstated_part=_BEYOND + (_ATTRIBUTES if self.features else ""),
+            unstated_protection=_BEYOND + (_ATTRIBUTES if self.features else ""),
         )
         if not self.features:
             return (objective,)

@@ -373,7 +373,7 @@ class PrivateAverage(bases.VectorMechanism, bases.NormalNoise):
         scale[-1] = 1.0 / math.sqrt(self.balance)
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
-    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def compute_clean_output(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the output without noise: ``step`` times the average, then the unclipped share.
 
         With M = ``batch`` the output is [step * clipped update / M, (M - 1 + b) / M], where b is 1

@@ -172,7 +172,7 @@ class System(Checked, Target, ABC):
         ``get_training_cost_args`` overrides this.
         """
         usual = {
-            "rounds": self.n_steps,
+            "rounds": self.n_training_steps,
             "senders": 0 if self.is_central else interactions.n_users,
             "reports": self.sizes.reports or 0,
         }
@@ -240,7 +240,7 @@ class System(Checked, Target, ABC):
         """
         training, spill = self.train(interactions, rng, compute), RoundStore(compute)
         rounds: list[Round] = []
-        stored, number, total = None, 0, self.n_steps
+        stored, number, total = None, 0, self.n_training_steps
         first = 0 if n_kept_rounds is None else total - n_kept_rounds
         while True:
             try:
@@ -265,7 +265,7 @@ class System(Checked, Target, ABC):
         return base.TrainingRun(transcript=transcript, model=model, user_vectors=vectors)
 
     @property
-    def n_steps(self) -> int:
+    def n_training_steps(self) -> int:
         """Number of steps of a training: its rounds, or 1 if each client uploads only once."""
         return self.rounds or 1
 

@@ -417,7 +417,7 @@ class MessagePacker:
 
     get_kind: Callable[[str], Payload]
     broadcast: Broadcast | None
-    has_message: list[bool] = field(default_factory=list, init=False)
+    has_message_by_device: list[bool] = field(default_factory=list, init=False)
     _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
         default_factory=dict, init=False
     )
@@ -425,7 +425,7 @@ class MessagePacker:
 
     def add_message(self, message: ClientMessage | None) -> None:
         """Adds the message of the next device; None states that this device sends no message."""
-        self.has_message.append(message is not None)
+        self.has_message_by_device.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._pack(name, array))
@@ -440,7 +440,7 @@ class MessagePacker:
         for name, array in (self._like or example()).items():
             nothing = self._pack(name, self._get_base(name, array))
             sent = iter(self._parts.get(name, ()))
-            parts = [next(sent) if there else nothing for there in self.has_message]
+            parts = [next(sent) if there else nothing for there in self.has_message_by_device]
             made[name] = self._join_parts(name, parts)
         return made
 

@@ -53,7 +53,7 @@ class ProbeResult:
 
     kinds: Mapping[str, Payload]
     part_types: Mapping[str, str]
-    allows_any_items: bool
+    can_enlarge_catalogue: bool
     notes: tuple[str, ...]
     upload_bytes: int
     message_repeater: MessageRepeater

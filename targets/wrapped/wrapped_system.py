@@ -257,7 +257,7 @@ class WrappedSystem(System):
             self,
             kinds=facts.kinds,
             part_types=facts.part_types,
-            n_items=self.n_items if facts.allows_any_items else interactions.n_items,
+            n_items=self.n_items if facts.can_enlarge_catalogue else interactions.n_items,
             upload_bytes=facts.upload_bytes,
             upload_seconds=self.upload_seconds
             or getattr(self.client, "upload_seconds", _CALL) + facts.upload_bytes / _BYTES,
@@ -486,7 +486,7 @@ class WrappedSystem(System):
                 lambda: self._find_example(client, structure, broadcast, history)
             )
         if self.drops_out:
-            sent[PRESENCE_ARRAY] = _bits(packing.has_message)
+            sent[PRESENCE_ARRAY] = _bits(packing.has_message_by_device)
         return Uploads(np.repeat(np.arange(profiles.n_users), messages_per_client), sent)
 
     def get_message_function(

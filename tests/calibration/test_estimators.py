@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import RuleTestPlan
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import CoordinateScorer, choose_rule_or_feature
-from fedrec_auditor.auditor.worlds.scores import OneRunScores, check_repeats
+from fedrec_auditor.auditor.worlds.scores import OneRunScores, check_score_repeats
 from tests.contracts.worlds import (
     NOTHING,
     WORLDS,
@@ -205,4 +205,4 @@ def test_independent_discrete_scores_are_accepted(values: int) -> None:
         atoms = rng.normal(size=values)
         chances = rng.dirichlet(np.full(values, rng.choice([0.3, 1.0, 1e6])))
         size = int(rng.integers(20, 1_000))
-        check_repeats(*(rng.choice(atoms, size, p=chances).round(4) for _ in range(2)))
+        check_score_repeats(*(rng.choice(atoms, size, p=chances).round(4) for _ in range(2)))

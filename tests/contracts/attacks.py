@@ -84,7 +84,7 @@ class AttackCase:
             known_classes=codes[known],
             n_classes=2,
             attributes=np.eye(len(ages.categories))[ages.codes],
-            candidate_pairs=np.stack([users, users % data().n_items], axis=1),
+            user_item_candidates=np.stack([users, users % data().n_items], axis=1),
             profiles=None if halved is None else data().ratings,
             reference_views=() if halved is None else halved.views.get(self.vantage, ()),
             is_in_reference_training=None if halved is None else halved.is_included,

@@ -179,7 +179,7 @@ class Sizes:
         return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        pairs = background.candidate_pairs
+        pairs = background.user_item_candidates
         return MemberScores(values=self.scores(view, rng)[pairs[:, 0]])
 
     def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
@@ -239,7 +239,7 @@ class KnowsTheAnswers(Sizes):
     """Faulty attack: reads the true ratings instead of the messages."""
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        pairs = background.candidate_pairs
+        pairs = background.user_item_candidates
         return MemberScores(values=data().ratings.toarray()[pairs[:, 0], pairs[:, 1]])
 
 
@@ -317,7 +317,7 @@ class LinksByChance:
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> LinkScores:
         before, last = view.rounds[-2].uploads, view.rounds[-1].uploads
         users = np.unique(before.users).astype(np.int64)
-        return LinkScores(scores=self.scores(view, len(last.users), users), candidates=users)
+        return LinkScores(scores=self.scores(view, len(last.users), users), candidate_senders=users)
 
     def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
         return np.zeros((messages, len(candidates)))

@@ -230,7 +230,7 @@ def check_floating_point(evidence: CheckEvidence) -> CheckResult:
     size = max(draws, numbers // max(1, math.prod(batch.shape[2:])))
     places = itertools.combinations(range(len(evidence.inputs)), 2)
     pairs = [pair for both in places for pair in (both, both[::-1])]
-    claim = evidence.claim.split_error(2 * len(pairs) + n_pairs)
+    claim = evidence.claim.split_alpha(2 * len(pairs) + n_pairs)
     fault = _check_zero_sign(batch, evidence.inputs, pairs, claim)
     if fault is not None:
         return fault

@@ -200,7 +200,7 @@ def remove_drift(
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
     pairs = list(itertools.permutations(inputs, 2))
-    claim = claim.split_error(2 * max(1, len(pairs)) * len(_DECILES) * residuals.shape[1])
+    claim = claim.split_alpha(2 * max(1, len(pairs)) * len(_DECILES) * residuals.shape[1])
     for column in residuals.T:
         if len(np.unique(column)) < _MIN_VALUES:
             continue
@@ -261,7 +261,7 @@ def check_determinism(evidence: CheckEvidence) -> CheckResult:
             _bound_repeats(inputs, first, foretold, claim),
         )
     if constant:
-        return _check_constant(inputs, first, fresh, constant, claim.split_error(len(inputs) ** 2))
+        return _check_constant(inputs, first, fresh, constant, claim.split_alpha(len(inputs) ** 2))
     summary = "Another seed gives other outputs"
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
         return CheckResult.passed(f"{summary}; the same seed gives the same ones.")

@@ -71,7 +71,7 @@ class ClaimUnderTest:
     delta: float
     n_tests: int = 1
 
-    def split_error(self, tests: int) -> ClaimUnderTest:
+    def split_alpha(self, tests: int) -> ClaimUnderTest:
         """Returns a copy for ``tests`` tests, which share the error probability equally."""
         return replace(self, n_tests=tests)
 

@@ -91,7 +91,7 @@ def _check_turns(evidence: CheckEvidence) -> tuple[CheckResult, str]:
 
 def _check_entries(evidence: CheckEvidence) -> CheckResult:
     inputs = evidence.inputs
-    claim = evidence.claim.split_error(2 * math.comb(len(inputs), 2))
+    claim = evidence.claim.split_alpha(2 * math.comb(len(inputs), 2))
     flat = evidence.independent_outputs.reshape(*evidence.independent_outputs.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]

@@ -53,7 +53,7 @@ def check_support(evidence: CheckEvidence) -> CheckResult:
     if evidence.dist is not None:
         return _check_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = evidence.claim.split_error(3 * len(pairs))
+    claim = evidence.claim.split_alpha(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
         batch = np.stack([round_by_size(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
@@ -155,7 +155,7 @@ def _check_distribution(
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = claim.split_error(len(pairs))
+    claim = claim.split_alpha(len(pairs))
     for a, b in pairs:
         asked = batch[a][:_MAX_LOG_PROBS]
         log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])
@@ -216,7 +216,7 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
     )
     if mass < _N_LOOKS // 4:
         return CheckResult.passed("Answers have the same type and form for every input tried.")
-    counted = int(min(_MAX_COUNTED, sampler.allowance.remaining // 2))
+    counted = int(min(_MAX_COUNTED, sampler.allowance.n_remaining // 2))
     fresh = _count_parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
@@ -255,7 +255,7 @@ def _count_parts(
     rng = np.random.default_rng(seed)
     parts_of_inputs: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
     for place in rng.permutation(np.repeat(np.arange(len(inputs)), looks)).tolist():
-        answer = sampler.draw_raw(inputs[place], rng, 1)
+        answer = sampler.draw_unchecked(inputs[place], rng, 1)
         for path, token in _walk_parts(answer if sampler.takes_size else answer[0], "", False, 0):
             parts_of_inputs[place][path][token] += 1
             parts_of_inputs[place][path][_ABSENT] -= 1

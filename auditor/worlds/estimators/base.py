@@ -99,7 +99,7 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
         epsilon.
 
@@ -152,7 +152,7 @@ class Estimator(ABC):
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         request = DrawPlan(check_samples(samples), statements.check_delta(delta), errors[0])
-        observation = self.observe(worlds, request, rng)
+        observation = self.estimate(worlds, request, rng)
         limits = map(observation.compute_bound, errors)
         return tuple(
             Bound(

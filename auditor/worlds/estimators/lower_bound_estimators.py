@@ -56,7 +56,7 @@ class JointBinomial(base.Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "a decision rule, selected on separate draws, guesses the input"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. A guess names the input (world) that
@@ -154,7 +154,7 @@ class AllThresholds(base.Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def observe(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
+    def estimate(self, worlds: Worlds, request: DrawPlan, rng: np.random.Generator) -> BoundMeasurement:
         """Draws scores of each input (world); the result computes the lower bound on epsilon from
         them, at a given error.
 
@@ -172,13 +172,13 @@ class AllThresholds(base.Estimator):
             bands = {(a, b): ThresholdLimits.fit(scores[a], scores[b], error) for a, b in pairs}
             pair, band = max(bands.items(), key=lambda found: found[1].bound_epsilon(delta))
             k = band.find_best_event_index(delta)
-            words = band.describe(k)
+            words = band.describe_event(k)
             if event is not None:
                 words = event if band.is_above[k] else f"not: {event}"
             return EpsilonBound(
                 epsilon=band.bound_epsilon(delta),
                 largest_possible=max(
-                    guesses.find_attainable_bound(scores[a], scores[b], delta=delta, alpha=error)
+                    guesses.find_attainable_epsilon(scores[a], scores[b], delta=delta, alpha=error)
                     for a, b in pairs
                 ),
                 witness=worlds.make_witness(

@@ -60,7 +60,7 @@ class InteractionRows:
         with timestamps and 12 without (8 more for identifiers over 2^31), and a copy of the largest
         column.
         """
-        ends = {role: IdCollector(f"{role} of {file.label}") for role in ("user", "item")}
+        ends = {role: IdCollector(f"{role} of {file.name_in_errors}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[Any]] = []
         for block in file.read_blocks(dict(columns.values())):
@@ -77,7 +77,7 @@ class InteractionRows:
         codes = {role: each.encode_ids() for role, each in ends.items()}
         count = len(codes["user"].id_indices)
         if count >= 2**31:
-            raise make_layout_error(file.label, "fewer than 2^31 rows", got=count)
+            raise make_layout_error(file.name_in_errors, "fewer than 2^31 rows", got=count)
         return cls(
             users=codes["user"],
             items=codes["item"],
@@ -305,7 +305,7 @@ def _read_cells(
     if (strange := np.flatnonzero(places < 0)).size:
         row = int(np.argmax(np.isin(wanted.id_indices, strange)))
         raise InputError(
-            f"Expected a line of {file.label} for each {what}, got none for {what} "
+            f"Expected a line of {file.name_in_errors} for each {what}, got none for {what} "
             f"{wanted.distinct_ids[wanted.id_indices[row]]} in {pairs.describe_row(row)}. "
             "Add this line, or remove the row."
         )

@@ -51,7 +51,7 @@ class AdditiveNoise(Checked, ABC):
     def noise_scale(self) -> float | NDArray[np.float64]:
         """Scale of the noise: one number, or an array that broadcasts to ``output_shape``."""
 
-    def compute_noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
+    def compute_clean_output(self, value: NDArray[Any]) -> NDArray[Any]:
         """Returns the outputs before noise, (*batch, *output_shape); by default the inputs."""
         return value
 
@@ -68,11 +68,11 @@ class AdditiveNoise(Checked, ABC):
         spread = self.domain.expand_batch(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
         noise = self._draw_unit_noise(rng, (*batch, *self.output_shape))
-        return np.asarray(noise * self.noise_scale + self.compute_noiseless(np.asarray(value)))
+        return np.asarray(noise * self.noise_scale + self.compute_clean_output(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` given ``value``; their batches broadcast."""
-        center = self.compute_noiseless(self.domain.check(value))
+        center = self.compute_clean_output(self.domain.check(value))
         z = (np.asarray(output, dtype=np.float64) - center) / self.noise_scale
         each = self._log_density(z) - np.log(self.noise_scale)
         return np.asarray(each.sum(axis=tuple(range(-len(self.output_shape), 0))))

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.papers.dplcf.jaccard import count_pairs, find_neighbourhoods
+from fedrec_auditor.targets.papers.dplcf.jaccard import count_item_pairs, find_neighbourhoods
 from fedrec_auditor.targets.settings import Count, NoiseSetting, NonNegative, Positive, Range
 from fedrec_auditor.targets.systems import system
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population, UtilityTest
@@ -235,7 +235,7 @@ class ItemKnn(BitUploadSystem):
         """
         flip = self.randomizer if self.has_flip_correction else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
-        both = count_pairs(uploads.components["bits"])
+        both = count_item_pairs(uploads.components["bits"])
         n_users, inverse = len(uploads.users), self.misprinted_flip_inverse
         nearest = find_neighbourhoods(both, n_users, p, q, self.neighbours, inverse)
         release = {"neighbours": nearest.item_ids, "similarity": nearest.similarities}

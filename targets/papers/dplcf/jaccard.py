@@ -82,7 +82,7 @@ def make_printed_flip_inverse(q: float) -> NDArray[np.float64]:
     )
 
 
-def count_pairs(bits: Component) -> NDArray[np.float32]:
+def count_item_pairs(bits: Component) -> NDArray[np.float32]:
     """Counts the users who uploaded a 1 for both items of a pair, shape (n_items, n_items).
 
     ``bits`` has one row of bits per user. The diagonal has the numbers of users who uploaded a 1
@@ -127,7 +127,7 @@ def estimate_jaccard(
     return similarity
 
 
-def estimate_by_inverse(
+def find_jaccard_by_inverse(
     counts: Floats, n_users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of some items to all items, by a given inverse of matrix A.
@@ -205,7 +205,7 @@ def find_neighbourhoods(
         if inverse is None:
             similarity = estimate_jaccard(counts, n_users, p, q, rows)
         else:
-            similarity = estimate_by_inverse(counts, n_users, inverse, rows)
+            similarity = find_jaccard_by_inverse(counts, n_users, inverse, rows)
         # An item is never its own neighbour.
         similarity[np.arange(len(similarity)), np.arange(len(counts))[rows]] = -1.0
         items[rows] = _find_largest(similarity, size)

@@ -45,7 +45,7 @@ class UserGradients:
     is_rated: NDArray[np.bool_]
     hidden_vector_factors: Floats
     hidden_vectors: Floats
-    offset_vectors: Floats
+    item_row_offsets: Floats
     user_embedding_gradients: Floats
     layer_gradients: Floats
 
@@ -283,7 +283,7 @@ class RatingGraphSystem(System):
             is_rated=own,
             hidden_vector_factors=weight,
             hidden_vectors=hidden,
-            offset_vectors=share / count * (user @ layer),
+            item_row_offsets=share / count * (user @ layer),
             user_embedding_gradients=count * user,
             layer_gradients=user[:, :, None] * m[:, None, :],
         )

@@ -343,7 +343,7 @@ class MfNp(system.CentralSystem):
     evaluation = UtilityTest(cutoffs=implicit_mf.RANKING_CUTOFFS)
 
     @property
-    def n_steps(self) -> int:
+    def n_training_steps(self) -> int:
         """Number of steps of the training, one per epoch."""
         return self.epochs
 

@@ -189,6 +189,6 @@ def test_large_ratios_that_are_often_wrong_are_bent() -> None:
     ratio = np.where(rng.random(OWN.shape) < 0.1, sure, get_llr(1.0))
     evidence = Evidence(users=np.arange(USERS), log_ratio=ratio, activity_log_odds=np.zeros(USERS))
     by = fit_calibration(evidence, OWN, ODDS)
-    weak, strong = by.rescale(np.array([1.0, MAX_LOG_RATIO]))
+    weak, strong = by.calibrate_ratios(np.array([1.0, MAX_LOG_RATIO]))
     assert 0.4 < weak <= 1.0
     assert strong < 2 * np.log(9)

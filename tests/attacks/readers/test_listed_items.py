@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.interaction_reconstruction import choose_sets
+from fedrec_auditor.attacks.interaction_reconstruction import choose_item_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import Evidence, compute_posterior
 from fedrec_auditor.auditor.games import metrics
@@ -137,7 +137,7 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     guessed = compute_posterior(silent, known)
     area, prior = (metrics.get_auc(each.ravel(), OWN.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
-    chosen = (choose_sets(ratio), choose_sets(guessed))
+    chosen = (choose_item_sets(ratio), choose_item_sets(guessed))
     sets, popular = (metrics.compute_set_f1(each, OWN).mean() for each in chosen)
     assert sets > popular + (0.1 if there == 1 else 0)
     assert seen.notes[1:] == ["Matches codes to items by how many users have each."]

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.games.canary import N_NEW_ITEMS, CanarySet, design_e
 from fedrec_auditor.auditor.games.canary_game import (
     CURVE_CLAIM_TEST_DELTA,
     ChunkStore,
-    Features,
+    FeaturesBySource,
     GameInputs,
     GameSetup,
     MemoryChunkStore,
@@ -330,7 +330,7 @@ class _CountedRuns:
     def __init__(self) -> None:
         self.runs = 0
 
-    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
         self.runs += size
         return {"it": np.random.default_rng(seed).normal(world, 1.0, (size, 2))}
 
@@ -433,7 +433,7 @@ def test_an_interrupted_audit_resumes_to_the_same_record(
     whole = record if plan is PLAN else run_plan(plan, Resources(jobs=2))
     made, runs = kind.__call__, list[str]()
 
-    def counted(self: Any, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+    def counted(self: Any, world: int, size: int, seed: np.random.SeedSequence) -> FeaturesBySource:
         if len(runs) == stop:
             raise KeyboardInterrupt
         runs.append(f"{world} {seed}")

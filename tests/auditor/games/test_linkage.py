@@ -56,7 +56,7 @@ class ScriptedLinks:
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> LinkScores:
         candidates = view.rounds[0].uploads.users
         last = view.rounds[-1].uploads.components["bits"]
-        return LinkScores(scores=self.script(view, last, candidates), candidates=candidates)
+        return LinkScores(scores=self.script(view, last, candidates), candidate_senders=candidates)
 
 
 @pytest.mark.parametrize("vantage", [SERVER, SHUFFLED])

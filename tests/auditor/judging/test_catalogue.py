@@ -142,10 +142,10 @@ def rows() -> dict[str, CatalogueRow]:
 
 
 def test_headings_are_complete_and_in_order() -> None:
-    found = [(entry.heading_number, entry.number_letter) for entry in list_entries()]
+    found = [(entry.heading_number, entry.number_suffix) for entry in list_entries()]
     assert found == sorted(set(found))
     assert {heading for heading, _ in found} == set(range(1, 42))
-    assert all(entry.number_letter != "a" for entry in list_entries())
+    assert all(entry.number_suffix != "a" for entry in list_entries())
 
 
 @pytest.mark.parametrize("number", EPSILONS)

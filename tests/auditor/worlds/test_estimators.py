@@ -88,7 +88,7 @@ def test_separated_scores_reach_the_largest_bound(size: float) -> None:
     band = ThresholdLimits.fit(one, other, ALPHA)
     for delta in (0.0, 1e-3, 0.2):
         assert band.bound_epsilon(delta) == pytest.approx(
-            guesses.find_attainable_bound(one, other, delta=delta, alpha=ALPHA), rel=1e-12
+            guesses.find_attainable_epsilon(one, other, delta=delta, alpha=ALPHA), rel=1e-12
         )
     assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_epsilon(0.0) == 0
     assert ThresholdLimits.fit(np.ones(500), np.ones(500), ALPHA).bound_renyi(2.0) == 0
@@ -326,7 +326,7 @@ def test_guesses_are_counted_by_the_table_of_the_rule() -> None:
     for cuts in (np.array([0.0]), np.array([-1.0, 0.0, 2.0]), np.linspace(-2, 2, 9)):
         table = rng.integers(-1, 2, len(cuts) + 1).astype(np.int8)
         first = ScalarScore("output", lambda x: x[:, 0])
-        rule = DecisionRule(statistic=first, cuts=cuts, guesses=table)
+        rule = DecisionRule(statistic=first, statistic_cuts=cuts, guesses=table)
         for outputs in (rng.normal(size=500), rng.integers(-3, 4, 500), rng.random(500) < 0.5):
             slow = [table[int(np.sum(cuts <= float(value)))] for value in outputs]
             expected = [slow.count(FIRST), slow.count(SECOND)]
@@ -372,7 +372,7 @@ def test_thin_tails_are_not_chosen_by_chance() -> None:
         split = selection.SelectionDraws.draw(worlds, size, rng)
         chosen = split.choose_rule(budget)
         rule = chosen.rule
-        ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])
+        ends = np.concatenate([[-np.inf], rule.statistic_cuts, [np.inf]])
         mass = [
             np.diff(stats.laplace.cdf(ends, loc=x))[rule.guesses == side].sum()
             for x, side in ((0, FIRST), (0, SECOND), (1, FIRST), (1, SECOND))

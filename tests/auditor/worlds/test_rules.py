@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     SECOND,
     RuleTestPlan,
     _compute_means,
-    find_rule_by_ratio,
+    find_guesses_by_ratio,
     propose_rules,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
@@ -32,7 +32,7 @@ from fedrec_auditor.auditor.worlds.pilot_rules import (
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import (
-    ROUNDING_STEP,
+    SCORE_ROUNDING_STEP,
     EntryNamer,
     ScalarScore,
     count_in_intervals,
@@ -121,7 +121,7 @@ def test_rules_guess_on_the_most_informative_outputs(
             )
             for _ in range(2)
         )
-        table = find_rule_by_ratio(np.array([one, other]), budget).guess_table
+        table = find_guesses_by_ratio(np.array([one, other]), budget).guess_table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
@@ -185,7 +185,7 @@ def test_sums_in_another_order_are_rounded_to_one_number(seed: int, width: int) 
     size = np.abs(weights).sum()
     one, other = (round_by_size(x @ weights, size), round_by_size(x[:, order] @ weights[order], size))
     assert (one == other).mean() > 0.9
-    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=ROUNDING_STEP * 2 * size)
+    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=SCORE_ROUNDING_STEP * 2 * size)
 
 
 def test_numbers_without_a_step_are_unchanged() -> None:

@@ -32,7 +32,7 @@ def make_candidate(
 ) -> CandidateRule[DecisionRule]:
     rule = DecisionRule(
         statistic=ScalarScore("output", compute),
-        cuts=np.array([0.5]),
+        statistic_cuts=np.array([0.5]),
         guesses=np.array([1, -1], dtype=np.int8),
     )
     return CandidateRule(*pair, expected, rule)

@@ -259,7 +259,7 @@ class FedGnn(RatingGraphSystem):
         drawn = mean + spread * streams.derive(_PSEUDO).draw_normal(own.shape[1])
         scale = np.where(own, weights, drawn)[owners, ids, None]
         own_part = scale * gradients.hidden_vectors[owners]
-        return np.asarray(own_part + gradients.offset_vectors[owners])
+        return np.asarray(own_part + gradients.item_row_offsets[owners])
 
     def make_noisy_messages(self, gradients: UserGradients, streams: Streams) -> Messages:
         """Clips the clients' ``gradients`` and adds noise; returns the messages, as arrays by name.

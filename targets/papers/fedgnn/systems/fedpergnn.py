@@ -176,7 +176,7 @@ class FedPerGnn(RatingGraphSystem):
         """
         share = gradients.is_rated.sum(axis=1) / max(1, gradients.is_rated.sum())
         items = (gradients.hidden_vector_factors * share[:, None]).T @ gradients.hidden_vectors
-        items += (gradients.is_rated * share[:, None]).T @ gradients.offset_vectors
+        items += (gradients.is_rated * share[:, None]).T @ gradients.item_row_offsets
         layer = np.tensordot(share, gradients.layer_gradients, axes=1)
         length = math.sqrt((items**2).sum() + (layer**2).sum())
         rate = self.learning_rate * self.clip / max(length, self.clip)

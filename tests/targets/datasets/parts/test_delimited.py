@@ -50,7 +50,7 @@ def make_table(
         return iter(cut_data(data, list(cuts)))
 
     rest = {"header": False, **rest}
-    return TextTable(label="t.csv", open_blocks=read, separator=separator, width=2, **rest)
+    return TextTable(name_in_errors="t.csv", open_blocks=read, separator=separator, width=2, **rest)
 
 
 @given(
@@ -170,7 +170,7 @@ def test_endless_lines_are_refused_early() -> None:
         while True:
             yield b"1" * 2**18
 
-    one = TextTable(label="t", open_blocks=read, separator=",", header=False, width=2)
+    one = TextTable(name_in_errors="t", open_blocks=read, separator=",", header=False, width=2)
     with pytest.raises(InputError, match=r"lines of at most 1,048,576 bytes in t, got 'a longer"):
         list(one.read_blocks(TEXTS))
 

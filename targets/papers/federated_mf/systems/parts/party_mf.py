@@ -194,7 +194,7 @@ class PartyMf(System):
         return 0
 
     @property
-    def n_steps(self) -> int:
+    def n_training_steps(self) -> int:
         """Number of steps of the training generator: the rounds, or 1 if parties train alone."""
         return 1 if self.exchange.is_single_round else self.rounds
 
