@@ -109,7 +109,7 @@ class Reconstruction:
 
     users: NDArray[np.int64]
     items: NDArray[np.bool_] | None = None
-    vectors: NDArray[np.floating[Any]] | None = None
+    user_vectors: NDArray[np.floating[Any]] | None = None
     ratings: NDArray[np.floating[Any]] | None = None
     is_proved: NDArray[np.bool_] | None = None
 

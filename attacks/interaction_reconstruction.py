@@ -79,7 +79,7 @@ class InteractionReconstruction:
         return Reconstruction(
             users=evidence.users,
             items=sets,
-            vectors=evidence.vectors,
+            user_vectors=evidence.user_vectors,
             ratings=evidence.ratings,
             is_proved=certain,
         )

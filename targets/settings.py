@@ -146,7 +146,7 @@ class NoiseSetting:
         scales |= dict.fromkeys(self.budget_names, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
-    def prefix_paths(self, part: str) -> NoiseSetting:
+    def prefix_setting_names(self, part: str) -> NoiseSetting:
         """Returns these settings, named as settings of a larger system that contains this system.
 
         The larger system has this system as its attribute ``part``: each attribute path then begins
@@ -253,7 +253,7 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, given
 
 
-def get_numbers(settings: Any) -> dict[str, float]:
+def get_numeric_fields(settings: Any) -> dict[str, float]:
     """Returns the numeric fields of a dataclass object, by name. True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

@@ -281,7 +281,7 @@ class ComponentView(Component):
         """Computes the sum of all clients' messages in float64, in the shape of one message."""
         return np.asarray(self._read("sum_all"))
 
-    def drop_rows(self, count: int) -> ComponentView:
+    def drop_first_rows(self, count: int) -> ComponentView:
         """Returns the messages without the first ``count`` rows of each message."""
         return self._made("drop_rows", count)
 
@@ -451,7 +451,7 @@ class View:
             )
         )
 
-    def keep_group(self, group: str) -> View:
+    def keep_part_group(self, group: str) -> View:
         """Returns a view whose ``uploads`` have only the message parts of one group.
 
         The group of a part is its name up to the first dot, such as "user" for "user.W1". In the

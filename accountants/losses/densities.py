@@ -83,8 +83,8 @@ class ExpTerm:
 
     low: float
     high: float
-    anchor: float
-    log_max: float
+    argmax: float
+    max_log_term: float
     normal_mean_or_exp_rate: float = 0.0
     curvature: float = 0.0
     step: float = 0.0
@@ -112,8 +112,8 @@ class ExpTerm:
         The intervals lie within the interval of the term. For a lattice, ``low`` and ``high`` are
         lattice points, and both count.
         """
-        nearest = np.clip(self.anchor, low, high)
-        slope = np.abs(self.slope - self.curvature * (nearest - self.anchor))
+        nearest = np.clip(self.argmax, low, high)
+        slope = np.abs(self.slope - self.curvature * (nearest - self.argmax))
         sides = np.stack([nearest - low, high - nearest])
         logs = compute_log_integral(np.stack([slope, slope]), self.curvature, sides, self.step)
         # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
@@ -126,15 +126,15 @@ class ExpTerm:
         largest.
         """
         value = self.normal_mean_or_exp_rate
-        return (value - self.anchor) * self.curvature if self.curvature else value
+        return (value - self.argmax) * self.curvature if self.curvature else value
 
     def compute_log(self, y: Floats) -> Floats:
         """Computes the logarithm of the density or mass at each number of ``y``.
 
         The formula of the term is also applied to numbers outside the interval of the term.
         """
-        away = y - self.anchor
-        return self.log_max + self.slope * away - self.curvature / 2.0 * away * away
+        away = y - self.argmax
+        return self.max_log_term + self.slope * away - self.curvature / 2.0 * away * away
 
     def snap_to_lattice(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
@@ -377,17 +377,17 @@ def group_lattices(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
-        if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.anchor):
+        if term.step < 1e4 * EQUALITY_TOLERANCE * abs(term.argmax):
             raise InputError(
                 f"Expected a grid step of {1e4 * EQUALITY_TOLERANCE} times the output or more, got "
-                f"{term.step} at output {term.anchor}. Output the integer index of the grid point."
+                f"{term.step} at output {term.argmax}. Output the integer index of the grid point."
             )
-        fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.anchor)))
+        fits = (each for each in lattices if not math.isnan(each.find_lattice_index(term.argmax)))
         lattice = next(fits, None)
         if lattice is None:
-            lattice = Lattice(term.anchor, term.step)
+            lattice = Lattice(term.argmax, term.step)
             lattices.append(lattice)
-        low, high, anchor = map(lattice.find_lattice_index, (term.low, term.high, term.anchor))
-        made = ExpTerm(low, high, anchor, term.log_max, term.slope * term.step)
+        low, high, anchor = map(lattice.find_lattice_index, (term.low, term.high, term.argmax))
+        made = ExpTerm(low, high, anchor, term.max_log_term, term.slope * term.step)
         lattice.terms_of_p_and_q[side].append(made)
     return lattices

@@ -260,7 +260,7 @@ class ClassifierInputTable:
             yield from _standardise(part, read(part, self.users), scaled=self._scaled)
 
     @cached_property
-    def defect(self) -> str:
+    def unusable_reason(self) -> str:
         """Reason why this input table is unusable; an empty string if it is usable."""
         if not np.isfinite(self.inner_products.gram_matrix).all():
             return "the messages contain numbers that are not finite."
@@ -325,12 +325,12 @@ class ViewWithInputs(View):
         """Returns a view of the broadcast models only, without uploads and input tables."""
         return self._drop_inputs().drop_uploads()
 
-    def keep_group(self, group: str) -> View:
+    def keep_part_group(self, group: str) -> View:
         """Returns an adversary's view of one group of message components (such as "user") alone.
 
         Input tables are omitted.
         """
-        return self._drop_inputs().keep_group(group)
+        return self._drop_inputs().keep_part_group(group)
 
     def _drop_inputs(self) -> View:
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
@@ -396,7 +396,7 @@ def add_input_tables(view: View) -> ViewWithInputs:
                 table = ClassifierInputTable(users, [(count, partial(_project, inputs[name]))], scaled=False)
                 inputs[f"{count} leading directions, {name}"] = table
         for group in view.group_names if len(view.group_names) > 1 else ():
-            inputs[f"{group} only"] = ClassifierInputTable(users, _list_parts(view.keep_group(group)))
+            inputs[f"{group} only"] = ClassifierInputTable(users, _list_parts(view.keep_part_group(group)))
     return ViewWithInputs(
         vantage=view.vantage,
         public=view.public,
@@ -474,8 +474,8 @@ def _infer_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[
     if not reading.find_readers(view) or not len(users):
         return
     sample = reading.read_evidence(view, users[:1].astype(np.int64))
-    if sample.vectors is not None:
-        yield VECTORS, (sample.vectors.shape[1], partial(_write_vectors, view))
+    if sample.user_vectors is not None:
+        yield VECTORS, (sample.user_vectors.shape[1], partial(_write_vectors, view))
     if sample.log_ratio is not None:
         yield ITEMS, (view.public.n_items, partial(_write_probs, view))
 
@@ -533,7 +533,7 @@ def _write_vectors(view: View, out: Floats32, users: NDArray[Any]) -> NDArray[np
 
     The readers of messages in ``attacks/readers`` infer them.
     """
-    out[:] = reading.read_evidence(view, users.astype(np.int64)).vectors
+    out[:] = reading.read_evidence(view, users.astype(np.int64)).user_vectors
     return np.arange(len(users))
 
 

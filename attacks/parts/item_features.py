@@ -56,8 +56,8 @@ class ItemMarks:
         in the message of one of the user's items alone.
     """
 
-    codes: NDArray[Any]
-    positions: NDArray[np.intp] | None
+    mark_codes: NDArray[Any]
+    mark_positions: NDArray[np.intp] | None
     unmarked_message_values: NDArray[Any]
     weights_by_message_half: tuple[Floats32, Floats32]
     minhash_signatures: NDArray[Any] | None
@@ -103,10 +103,10 @@ class ItemMarks:
 
         messages: n messages, as list entries (n, L) or as numbers (n, d)
         """
-        if self.positions is None:
-            present = _flag_codes(messages, self.codes)
+        if self.mark_positions is None:
+            present = _flag_codes(messages, self.mark_codes)
         else:
-            present = (messages[:, self.positions] != self.unmarked_message_values).astype(np.float32)
+            present = (messages[:, self.mark_positions] != self.unmarked_message_values).astype(np.float32)
         return present @ self.weights_by_message_half[0], present @ self.weights_by_message_half[1]
 
     def count_matches(self, messages: NDArray[Any]) -> Floats32 | None:
@@ -185,7 +185,7 @@ class ItemFeatures:
     n_items: int
     vectors_by_item: list[Numbers] = field(default_factory=list)
     features_by_item: list[Numbers] = field(default_factory=list)
-    itemless_numbers: list[Numbers] = field(default_factory=list)
+    non_item_numbers: list[Numbers] = field(default_factory=list)
     item_mark_parts: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
 
     @classmethod
@@ -297,7 +297,7 @@ class ItemFeatures:
             signs = rng.choice([-1.0, 1.0], width)
             places = (np.arange(width), rng.integers(_WIDTH, size=width))
             flat = np.asarray(flat @ sparse.csr_array((signs, places), shape=(width, _WIDTH)))
-        self.itemless_numbers.append(flat)
+        self.non_item_numbers.append(flat)
 
     def _add_with_rank(self, number: Numbers) -> None:
         self.features_by_item += [number, _rank(number)]

@@ -162,13 +162,13 @@ class RatioCalibration(NamedTuple):
         1 / saturation nats; 0 for no limit
     """
 
-    ratio_factor: float
+    log_ratio_factor: float
     activity_log_odds_factor: float
     ratio_saturation: float
 
     def calibrate_ratios(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r as ratio_factor r / (1 + saturation |r|), same shape."""
-        return np.asarray(self.ratio_factor * ratio / (1 + self.ratio_saturation * np.abs(ratio)))
+        return np.asarray(self.log_ratio_factor * ratio / (1 + self.ratio_saturation * np.abs(ratio)))
 
 
 # Factors that leave evidence unchanged.

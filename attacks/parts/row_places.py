@@ -452,9 +452,9 @@ Ints = NDArray[np.int64]
 # that is an assignment of rows to items.
 MIN_ROW_ORDER_Z = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
-MAX_EXTRA_ROWS = 8
+MAX_NON_ITEM_ROWS = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
-ROW_OFFSETS = sorted(range(-MAX_EXTRA_ROWS, MAX_EXTRA_ROWS + 1), key=abs)
+ROW_OFFSETS = sorted(range(-MAX_NON_ITEM_ROWS, MAX_NON_ITEM_ROWS + 1), key=abs)
 _BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
 # Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8

@@ -598,5 +598,5 @@ def _draw_pairs(histories: Bits, among: Index, n_pairs: int, rng: np.random.Gene
 
 
 def _join_numbers(made: ItemFeatures) -> Numbers:
-    count = len((made.features_by_item or made.itemless_numbers)[0])
-    return np.concatenate([np.zeros((count, 0)), *made.itemless_numbers], axis=1)
+    count = len((made.features_by_item or made.non_item_numbers)[0])
+    return np.concatenate([np.zeros((count, 0)), *made.non_item_numbers], axis=1)

@@ -167,9 +167,9 @@ class AttributeProblem:
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
         if self.table is not None:
             read = self.table.inner_products
-            rows, width = self.find_table_rows(self.known_users)[1], read.width
+            rows, width = self.find_senders_and_rows(self.known_users)[1], read.width
             total = float(read.row_sums[rows].sum())
-            answered, others = self.find_table_rows(self.unknown_users)
+            answered, others = self.find_senders_and_rows(self.unknown_users)
             sizes[answered] = np.diag(read.gram_matrix)[others]
         if self.scaled_attributes is not None:
             total += float(self.scaled_attributes[self.known_users].sum())
@@ -187,7 +187,7 @@ class AttributeProblem:
         """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
-            (sent, rows), (asked, columns) = map(self.find_table_rows, (users, others))
+            (sent, rows), (asked, columns) = map(self.find_senders_and_rows, (users, others))
             out[np.ix_(sent, asked)] = self.table.inner_products.gram_matrix[np.ix_(rows, columns)]
         if self.scaled_attributes is not None:
             out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
@@ -207,7 +207,7 @@ class AttributeProblem:
         for users in (self.known_users, self.unknown_users):
             parts: list[NDArray[np.floating[Any]]] = []
             if self.table is not None and values is not None:
-                rows, places = self.find_table_rows(users)
+                rows, places = self.find_senders_and_rows(users)
                 parts.append(np.zeros((len(users), self.table.width), dtype=kind))
                 parts[0][rows] = values[places]
             if self.scaled_attributes is not None:
@@ -261,7 +261,7 @@ class AttributeProblem:
         inner = self.table.inner_products.gram_matrix
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
-    def find_table_rows(
+    def find_senders_and_rows(
         self, users: NDArray[np.int64]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Finds which of ``users`` sent uploads, and their rows in the input table.
@@ -359,7 +359,7 @@ class SupervisedAttack(ABC):
         """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = add_input_tables(view)
-        inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
+        inputs = {n: read for n, read in whole.inputs.items() if not read.unusable_reason}
         problems = [self._make_problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, GuessedLabels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time

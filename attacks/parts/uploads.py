@@ -105,7 +105,7 @@ def select_rounds(
     return tuple(chosen[place] for place in sorted(chosen))
 
 
-def match_users(
+def match_senders_to_users(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Finds the senders who are among ``users``; returns their positions in both arrays.
@@ -128,7 +128,7 @@ def iter_user_messages(
 
     Each block is the senders' positions in ``users``, and their messages (block, *shape).
     """
-    positions, places = match_users(senders, users)
+    positions, places = match_senders_to_users(senders, users)
     for rows, entries in iter_message_blocks(select_messages(component, positions)):
         yield places[rows], entries
 
@@ -293,7 +293,7 @@ class ModelMessages:
 
     def select(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
         """Returns the messages of ``users`` (ascending), and each sender's index in ``users``."""
-        at, places = match_users(self.users, users)
+        at, places = match_senders_to_users(self.users, users)
         component = select_messages(self.component, at)
         return replace(self, users=self.users[at], component=component), places
 

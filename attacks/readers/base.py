@@ -47,7 +47,7 @@ class Evidence:
     log_ratio: NDArray[np.floating[Any]] | None = None
     item_log_odds: NDArray[np.float64] | None = None
     activity_log_odds: NDArray[np.float64] | None = None
-    vectors: NDArray[np.float64] | None = None
+    user_vectors: NDArray[np.float64] | None = None
     ratings: NDArray[np.float32] | None = None
 
     def select(self, users: NDArray[np.int64]) -> Evidence:

@@ -87,7 +87,7 @@ class FirstLayerReader(MessageReader):
         for parts in zip(*(rounds[name] for name in names), strict=True):
             (_, whose), *_ = chosen = [part.select(users) for part in parts]
             vectors[whose] = _solve_vectors(layout, *(part for part, _ in chosen))
-        return Evidence(users=users, vectors=vectors)
+        return Evidence(users=users, user_vectors=vectors)
 
 
 def _solve_vectors(

@@ -274,7 +274,7 @@ def _count_rounds(
     """Counts the lists of each user (n, 1), and those that contain each of ``codes`` (n, D)."""
     n_rounds, times = np.zeros((len(users), 1)), np.zeros((len(users), len(codes)))
     for _, sent, component in uploads.select_rounds(view, name):
-        positions, places = uploads.match_users(sent.users, users)
+        positions, places = uploads.match_senders_to_users(sent.users, users)
         row, _, entries = component.list_entries(positions)
         at = np.searchsorted(codes, entries).clip(max=len(codes) - 1)
         known = codes[at] == entries

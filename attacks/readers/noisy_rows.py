@@ -205,7 +205,7 @@ class MixtureFit:
     mixture: StepMixture
     users: NDArray[np.int64]
     log_ratio: NDArray[np.float32]
-    positive_shares: NDArray[np.float64]
+    interacted_item_shares: NDArray[np.float64]
     log_likelihood: float
 
 
@@ -305,7 +305,7 @@ def fit_log_ratios(
     if not len(users):
         none, empty = np.zeros((0, positions.positions.shape[1]), np.float32), np.zeros(0)
         return MixtureFit(
-            mixture=mixture, users=users, log_ratio=none, positive_shares=empty, log_likelihood=0.0
+            mixture=mixture, users=users, log_ratio=none, interacted_item_shares=empty, log_likelihood=0.0
         )
     place = np.clip(mixture.step_sign * positions.positions, -_FARTHEST, _FARTHEST)
     if np.isfinite(mixture.direction_flip_threshold):
@@ -389,7 +389,7 @@ def fit_log_ratios(
     penalty = _LEVEL / 2 * np.square(mixture.positive_step_contrast).sum()
     fit = float(fit + np.log(rest).sum(dtype=np.float64) - penalty)
     return MixtureFit(
-        mixture=mixture, users=users, log_ratio=ratio, positive_shares=shares, log_likelihood=fit
+        mixture=mixture, users=users, log_ratio=ratio, interacted_item_shares=shares, log_likelihood=fit
     )
 
 

@@ -96,7 +96,7 @@ class RankOneGradientsReader(MessageReader):
                 solved = fit_rank_one(way * gradients, sent.broadcast)
                 vectors[whose] = solved.user_vectors
                 ratio[whose] = compute_item_log_ratios(solved, sent.broadcast, alpha)
-        return Evidence(users=users, log_ratio=ratio, vectors=vectors)
+        return Evidence(users=users, log_ratio=ratio, user_vectors=vectors)
 
 
 # Results of ``find_gradient_sign`` by component, kept because every reader calls it.

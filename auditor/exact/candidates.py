@@ -394,7 +394,7 @@ class CandidateOutputs:
             return None
         worst_case = dist.mechanism_worst_case
         told = worst_case is not None and worst_case.exhaustive
-        outputs = worst_case.outputs if worst_case is not None and told else self.list_grid()
+        outputs = worst_case.outputs if worst_case is not None and told else self.list_grid_outputs()
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
@@ -486,7 +486,7 @@ class CandidateOutputs:
         rounded = np.where(self.grid_step > 0, grid, outputs)
         return rounded.astype(np.int64) if self.drawn_outputs.dtype.kind in "iu" else rounded
 
-    def list_grid(self) -> NDArray[Any]:
+    def list_grid_outputs(self) -> NDArray[Any]:
         """Returns outputs with all combinations of values of their entries, (m, *output shape).
 
         The values of an entry are the drawn ones and the grid points between them. If there are too

@@ -84,7 +84,7 @@ class PairSearch(ABC):
     epsilon_cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
     score_name: ClassVar[str]
-    has_hypothesis_outputs: ClassVar[bool]
+    can_propose_outputs: ClassVar[bool]
     max_examples: ClassVar[int]
 
     def find_epsilon_bound(self) -> Bound:
@@ -100,7 +100,7 @@ class PairSearch(ABC):
         n_entries = max(inputs.n_entries, math.prod(self.outputs.shape))
         examples = candidates.limit_search_examples(self.max_examples, n_entries)
         output = (
-            st.none() | self.outputs.make_strategy() if self.has_hypothesis_outputs else st.none()
+            st.none() | self.outputs.make_strategy() if self.can_propose_outputs else st.none()
         )
         strategy = st.tuples(inputs.input_strategy, inputs.input_strategy, output)
 
@@ -119,7 +119,7 @@ class PairSearch(ABC):
         largest, example = search()
         if largest > best.epsilon:
             best = self.evaluate_pair(*example)
-        best = self.refine_output(best)
+        best = self.try_similar_outputs(best)
         epsilon, source = self.get_epsilon_and_source(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
         witness = self.make_witness(best)
@@ -171,7 +171,7 @@ class PairSearch(ABC):
         describes the method.
         """
 
-    def refine_output(self, best: PairEpsilon) -> PairEpsilon:
+    def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
         """Tries outputs similar to that of the ``best`` result, and returns the result with the
         largest epsilon; may be ``best`` itself.
 
@@ -236,7 +236,7 @@ class LogRatioSearch(PairSearch):
     """
 
     score_name = "log-ratio"
-    has_hypothesis_outputs = True
+    can_propose_outputs = True
     max_examples = 200
 
     def evaluate_pair(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
@@ -316,7 +316,7 @@ class LogRatioSearch(PairSearch):
             )
         return best.epsilon, "the largest log-ratio found,"
 
-    def refine_output(self, best: PairEpsilon) -> PairEpsilon:
+    def try_similar_outputs(self, best: PairEpsilon) -> PairEpsilon:
         """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
 
         The method applies to outputs that are vectors. Entries of the output of ``best`` are
@@ -478,7 +478,7 @@ class DivergenceSearch(PairSearch):
     """
 
     score_name = "epsilon"
-    has_hypothesis_outputs = False
+    can_propose_outputs = False
     max_examples = 60
 
     def get_epsilon_and_source(self, best: PairEpsilon) -> tuple[float, str]:
@@ -524,7 +524,7 @@ class DivergenceSearch(PairSearch):
                 "are not arrays and may have densities. List them in Density(outputs=...), set "
                 "delta to 0, or give only the sampler, so that epsilon is measured."
             )
-        outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid()]), axis=0)
+        outputs = np.unique(np.concatenate([drawn, self.outputs.list_grid_outputs()]), axis=0)
         return self.evaluate_outputs(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrate(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:

@@ -115,7 +115,7 @@ class UserRemovalEstimator(estimators_base.Estimator):
         return estimators_base.BoundMeasurement(observation.n_draws, limit, remark)
 
     def predict_bound(
-        self, samples: int, rates: estimators_base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: estimators_base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon, for removing one user, from ``samples`` draws. The
         prediction is that of the estimator ``JointBinomial``.
@@ -326,9 +326,9 @@ class RunSampler:
             self.draw_features(source, world, n_pilot_runs, stream)
             for world, stream in enumerate(rng.spawn(2))
         )
-        fit = pilot_rules.learn_rule if fit_trees else pilot_rules.fit_logistic_rule
+        fit = pilot_rules.learn_run_scorer if fit_trees else pilot_rules.fit_logistic_rule
         n_score_features = self.simulation.n_score_features
-        rule, how = pilot_rules.choose_rule_or_feature(fit, first, second, n_score_features, budget)
+        rule, how = pilot_rules.choose_run_scorer(fit, first, second, n_score_features, budget)
         score_description = f"{score_description} ({how})" if how else score_description
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
@@ -599,7 +599,7 @@ class CanaryGame(ABC):
                 adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
             scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
             deltas[scope] = max(deltas.get(scope, 0.0), scoped.delta)
-            if scoped.epsilon_curve is not None and self.fixed_estimator is None:
+            if scoped.epsilon_by_delta is not None and self.fixed_estimator is None:
                 formulas.add(scope)
         return {
             scope: (delta, CURVE_CLAIM_TEST_DELTA)

@@ -39,15 +39,15 @@ class InformativeView:
 
     view: View
     n_messages: int
-    n_no_effect: int
-    n_oversized: int
+    n_no_effect_messages: int
+    n_oversized_messages: int
 
     @property
     def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.n_no_effect:,} do not change the model"] if self.n_no_effect else []
-        if self.n_oversized:
-            parts.append(f"{self.n_oversized:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
+        parts = [f"{self.n_no_effect_messages:,} do not change the model"] if self.n_no_effect_messages else []
+        if self.n_oversized_messages:
+            parts.append(f"{self.n_oversized_messages:,} have numbers above {MAX_USABLE_NUMBER:g} or NaN")
         text = f"Attacks skip some of {self.n_messages:,} messages: {' and '.join(parts)}."
         return text if parts else ""
 
@@ -58,7 +58,7 @@ class InformativeView:
         """
         return (
             self.removal_note
-            if self.n_messages and self.n_no_effect + self.n_oversized == self.n_messages
+            if self.n_messages and self.n_no_effect_messages + self.n_oversized_messages == self.n_messages
             else ""
         )
 
@@ -96,8 +96,8 @@ def filter_view(view: View, n_removed_before: int = 0) -> InformativeView:
     return InformativeView(
         view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
         n_messages=sent + n_removed_before,
-        n_no_effect=empty,
-        n_oversized=large + n_removed_before,
+        n_no_effect_messages=empty,
+        n_oversized_messages=large + n_removed_before,
     )
 
 

@@ -127,10 +127,10 @@ class Roc:
     """
 
     auc: Estimate
-    tpr: Mapping[float, Estimate]
+    tpr_by_fpr: Mapping[float, Estimate]
     band: RocBand
     baseline_auc: float
-    baseline_tpr: Mapping[float, float]
+    baseline_tpr_by_fpr: Mapping[float, float]
     auc_gain: Estimate
     tpr_gain_by_fpr: Mapping[float, Estimate]
 
@@ -222,10 +222,10 @@ def make_roc(
     low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
         auc=figures[0],
-        tpr=dict(zip(resolved, figures[1:], strict=True)),
+        tpr_by_fpr=dict(zip(resolved, figures[1:], strict=True)),
         band=RocBand(fpr=grid, tpr=value[k:], low=low, high=high),
         baseline_auc=float(below[0]),
-        baseline_tpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
+        baseline_tpr_by_fpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
         auc_gain=gains[0],
         tpr_gain_by_fpr=dict(zip(resolved, gains[1:], strict=True)),
     )

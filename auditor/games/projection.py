@@ -183,7 +183,7 @@ def project_messages(sent: Component, direction: Array) -> Array:
     flat = direction.ravel()
     if isinstance(sent, Reports):
         signs = np.where(sent.is_positive, flat[sent.coordinates], -flat[sent.coordinates])
-        return np.asarray(signs.sum(axis=1) * (sent.magnitude / sent.coordinates.shape[1]))
+        return np.asarray(signs.sum(axis=1) * (sent.report_magnitude / sent.coordinates.shape[1]))
     out = np.empty(len(sent))
     step = max(1, _MAX_NUMBERS // max(1, flat.size))
     for start in range(0, len(sent), step):

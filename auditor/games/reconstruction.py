@@ -64,8 +64,8 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         rows.append(_score_proof(game, guess.is_proved, guess.items != truth))
     if guess.ratings is not None and guess.items is not None:
         rows.append(_score_ratings(game, np.where(guess.items, guess.ratings, 0), ratings))
-    if guess.vectors is not None and game.user_vectors is not None:
-        rows.append(_score_vectors(game, guess.vectors, game.user_vectors[guess.users]))
+    if guess.user_vectors is not None and game.user_vectors is not None:
+        rows.append(_score_vectors(game, guess.user_vectors, game.user_vectors[guess.users]))
     return tuple(rows)
 
 

@@ -71,7 +71,7 @@ class RoundSimulator:
     target: Target
     canary: CanarySet
     broadcast: Broadcast | None
-    directions: projection.Directions
+    world_gap_by_array: projection.Directions
     message_stats: reading.StatsByArray
     vantages: tuple[Vantage, ...]
     n_rounds: int = 1
@@ -286,9 +286,9 @@ class RoundSimulator:
         """
         projections = {}
         for name, part in sent.items():
-            key = projection.match_direction(name, part.shape, self.directions)
+            key = projection.match_direction(name, part.shape, self.world_gap_by_array)
             if key is not None:
-                values = projection.project_messages(part, self.directions[key])
+                values = projection.project_messages(part, self.world_gap_by_array[key])
                 projections[name] = values.reshape(-1, size).T
         return projections
 

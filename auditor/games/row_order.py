@@ -413,7 +413,7 @@ def _count_rows(recording: Recording) -> int:
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
     sizes = [shape[0] for shape in shapes if shape]
-    near = [size for size in sizes if abs(size - count) <= row_places.MAX_EXTRA_ROWS]
+    near = [size for size in sizes if abs(size - count) <= row_places.MAX_NON_ITEM_ROWS]
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
@@ -468,7 +468,7 @@ def _list_orders(
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        absent = -rows - row_places.MAX_EXTRA_ROWS
+        absent = -rows - row_places.MAX_NON_ITEM_ROWS
         bases.insert(0, np.array([at.get(item, absent) for item in wanted.tolist()]))
     shifted = (base + shift for shift in ROW_OFFSETS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]

@@ -136,7 +136,7 @@ def _write_recording(name: str, run: TrainingRun, interactions: Interactions, ou
             key: part.learning_rate for key, part in parts.items() if part.learning_rate is not None
         },
         shapes={key: part.shape for key, part in parts.items()},
-        magnitudes={n: part.magnitude for n, part in parts.items() if isinstance(part, Reports)},
+        magnitudes={n: part.report_magnitude for n, part in parts.items() if isinstance(part, Reports)},
         route=public.protocol_vantage.value,
         parties=public.n_silos,
         rows=None if public.item_rows is None else public.item_rows.tolist(),
@@ -200,7 +200,7 @@ def attack_recording(
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.max_bytes)
     check_recording_size(recording, resources.max_bytes)
-    recording, unread = recording.drop_nonfinite()
+    recording, unread = recording.drop_nonfinite_data()
     plan = amend_plan(None, {"columns": columns, "claims": list_claims(claim), **fields})
     plan.resolve()  # raises InputError for unknown attacks, before files are read
     known, plan = _load_truth(recording, truth, plan, {"users": users, "items": items})

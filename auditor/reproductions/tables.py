@@ -179,7 +179,7 @@ class TableScore:
     attribute: str
     attacker: str
     attack: str
-    known_share: float
+    known_user_share: float
     printed_f1: float | None
 
 
@@ -274,7 +274,7 @@ def _make_score(
         attribute=attribute,
         attacker=attacker,
         attack=attacks.attackers[attacker],
-        known_share=float(share),
+        known_user_share=float(share),
         printed_f1=printed,
     )
 
@@ -329,7 +329,7 @@ def _run_attacks(
         drawn = _KnownUsers(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
         rows += [drawn.row(case, cell, whole.with_only_input(RAW)) for cell in case.upload_scores]
         for group in last.group_names if case.component_scores else ():
-            part = add_input_tables(last.keep_group(group)).with_only_input(RAW)
+            part = add_input_tables(last.keep_part_group(group)).with_only_input(RAW)
             name = f", {group} only"
             rows += [drawn.row(case, cell, part, name) for cell in case.component_scores]
     return tuple(rows)
@@ -432,7 +432,7 @@ class _KnownUsers:
         """
         attribute = self._data.attributes[cell.attribute]
         codes, classes = attribute.codes[self._users], len(attribute.categories)
-        count = max(1, round(cell.known_share * len(self._users)))
+        count = max(1, round(cell.known_user_share * len(self._users)))
         known = [np.sort(order[:count]) for order in self._orders]
         attack: SupervisedAttack = FAMILIES["attacks"].load_class(cell.attack)()
         labels = attack.infer_per_background(
@@ -461,7 +461,7 @@ class _KnownUsers:
         return ReproducedRow(
             place=cell.table_name,
             system=case.system_in_paper,
-            what=f"{name}, {cell.attacker}, zeta {cell.known_share:g}, {case.data_set}{of}",
+            what=f"{name}, {cell.attacker}, zeta {cell.known_user_share:g}, {case.data_set}{of}",
             printed=cell.printed_f1,
             value=measured[MACRO_F1].value,
             ci_low=measured[MACRO_F1].low,

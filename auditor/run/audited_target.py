@@ -286,7 +286,7 @@ class AuditedTarget:
         """Number of messages that were dropped before the audit, because their values are not
         finite.
         """
-        return systems.get_origin(self._target).n_dropped
+        return systems.get_origin(self._target).n_nonfinite_messages
 
     @property
     def _message_rows(self) -> tuple[MessagesRow, ...]:
@@ -299,8 +299,8 @@ class AuditedTarget:
             MessagesRow(
                 target=self.name,
                 sent=linked.n_messages,
-                empty=linked.n_no_effect,
-                oversized=linked.n_oversized,
+                empty=linked.n_no_effect_messages,
+                oversized=linked.n_oversized_messages,
             ),
         )
 

@@ -187,7 +187,7 @@ class Audit:
         Raises InputError for an unknown name, an invalid setting, unreadable data, or a training
         that needs more than ``memory`` bytes.
         """
-        notes = list_omissions(plan)
+        notes = list_audit_omissions(plan)
         for note in () if label else notes:
             logger.warning("%s", note)
         own = {system.name: system for system in systems}
@@ -375,7 +375,7 @@ def shorten_training(target: Target, plan: Plan) -> Target:
     return target.limit_rounds(MAX_QUICK_ROUNDS) if plan.quick else target
 
 
-def list_omissions(plan: Plan) -> tuple[str, ...]:
+def list_audit_omissions(plan: Plan) -> tuple[str, ...]:
     """Lists what an audit of ``plan`` omits, as sentences.
 
     The sentences are on plug-ins (components that other installed packages add) that do not load,

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.plan.members import (
     OBJECT_SEPARATOR,
     SettingValue,
     add_tuned_settings,
-    list_target_fields,
+    get_fields_and_aliases,
     merge_settings,
     parse_settings,
 )
@@ -314,7 +314,7 @@ def _find_setting(target: str, axis: Axis) -> str:
 def _list_fields(target: str) -> frozenset[str]:
     if OBJECT_SEPARATOR in target:
         return frozenset()
-    known, aliases = list_target_fields(target)
+    known, aliases = get_fields_and_aliases(target)
     return known | aliases.keys()
 
 

@@ -67,7 +67,7 @@ class TargetCase:
     """
 
     target: Target
-    progress: list[tuple[int, int]] = field(default_factory=list, init=False)
+    reported_progress: list[tuple[int, int]] = field(default_factory=list, init=False)
 
     @cached_property
     def short_target(self) -> Target:
@@ -84,7 +84,7 @@ class TargetCase:
         """Result of the shared training: its transcript (all messages) and its model."""
         rng = np.random.default_rng(0)
         data = self.interactions
-        return self.short_target.run(data, rng, lambda *step: self.progress.append(step))
+        return self.short_target.run(data, rng, lambda *step: self.reported_progress.append(step))
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -233,7 +233,7 @@ class TargetContract:
         Progress must be reported in order, and at least once per round. The public numbers of users
         and items, and the name of the algorithm, must be those of the training.
         """
-        transcript, steps = self.subject.run.transcript, self.subject.progress
+        transcript, steps = self.subject.run.transcript, self.subject.reported_progress
         public, total = transcript.public, len(steps)
         assert steps == [(n + 1, total) for n in range(total)], f"progress: {steps}"
         assert total >= max(1, len(transcript.rounds)), f"{total} steps were reported"

@@ -45,7 +45,7 @@ class AffineNoise:
     source: RealDraw
     coefficient: Fraction = Fraction(1)
     constant: Fraction = Fraction(0)
-    function: Callable[..., Any] | None = None
+    log_or_floor: Callable[..., Any] | None = None
     function_input: AffineNoise | None = None
 
     @property
@@ -54,12 +54,12 @@ class AffineNoise:
 
         Two noises with equal keys are affine functions of the same variable.
         """
-        return self.source, self.function, self.function_input
+        return self.source, self.log_or_floor, self.function_input
 
     @property
     def is_lattice(self) -> bool:
         """Whether all values of the noise lie on a grid of equal steps, as integers do."""
-        return self.function is math.floor or self.source.is_integer
+        return self.log_or_floor is math.floor or self.source.is_integer
 
     @property
     def is_random_seed(self) -> bool:
@@ -71,9 +71,9 @@ class AffineNoise:
 
     def evaluate(self, value: Any) -> float:
         """Returns the value of the noise if its random draw ``source`` has the value ``value``."""
-        if self.function_input is not None and self.function is not None:
+        if self.function_input is not None and self.log_or_floor is not None:
             inner = self.function_input.evaluate(value)
-            value = -math.inf if self.function is math.log and inner <= 0 else self.function(inner)
+            value = -math.inf if self.log_or_floor is math.log and inner <= 0 else self.log_or_floor(inner)
         return float(self.coefficient) * float(value) + float(self.constant)
 
     def split_cell(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
@@ -88,7 +88,7 @@ class AffineNoise:
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
         crossing = (threshold - self.constant) / self.coefficient
         strict ^= self.coefficient < 0
-        if self.function_input is not None and self.function is math.log:
+        if self.function_input is not None and self.log_or_floor is math.log:
             crossing = Fraction(math.exp(min(float(crossing), 700.0)))
             low, high = self.function_input.split_cell(cell, crossing)
         elif self.function_input is not None:
@@ -372,7 +372,7 @@ def _floor(part: ComparisonCase, a: AffineNoise) -> Any:
     cell = part.cells[a.source]
     low, high = sorted(a.evaluate(float(end)) for end in (cell[0][0], cell[-1][1]))
     if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):
-        return AffineNoise(a.source, function=math.floor, function_input=a)
+        return AffineNoise(a.source, log_or_floor=math.floor, function_input=a)
     whole, beyond = math.floor(low), math.ceil(high) + 1
     while beyond - whole > 1:
         middle = (whole + beyond) // 2
@@ -401,7 +401,7 @@ def _trunc(part: ComparisonCase, a: AffineNoise) -> Any:
 def _log(part: ComparisonCase, a: AffineNoise) -> Any:
     if a.function_input is not None or a.source.family != "uniform":
         raise NotTraced("tracing supports the logarithm of uniform noise only")
-    log = AffineNoise(a.source, function=math.log, function_input=a)
+    log = AffineNoise(a.source, log_or_floor=math.log, function_input=a)
     return log if part.is_less(0, a) else math.nan
 
 

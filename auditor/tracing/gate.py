@@ -228,7 +228,7 @@ class CallGate(ABC):
         """
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
-            self.is_replayed = self.rng.any_size = False
+            self.is_replayed = self.rng.may_treat_int_as_real = False
         allowed = id(function) in known.ALLOWED_FUNCTIONS or id(function) in self.special
         if target is None and allowed:
             target = function

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.tracing import affine_noise, known, paths
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, to_fraction
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, to_object_array
 from fedrec_auditor.auditor.tracing.paths import ExecutionPath, FiniteDraw, NotTraced, RealDraw
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, fix_symbol
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply_to_values, make_symbol_concrete
 
 # Maximum number of values of one discrete draw.
 _MAX_VALUES = 1 << 12
@@ -44,7 +44,7 @@ class TracedGenerator(np.random.Generator):
         again if two draws are equal.
     """
 
-    any_size = True
+    may_treat_int_as_real = True
 
     def __init__(self, path: ExecutionPath) -> None:
         super().__init__(np.random.PCG64(0))
@@ -120,7 +120,7 @@ class TracedGenerator(np.random.Generator):
         if many <= 0:
             raise ValueError("low >= high")
         if many > _MAX_INT:
-            name = "integers()" if self.any_size else affine_noise.SEED_DRAW_NAME
+            name = "integers()" if self.may_treat_int_as_real else affine_noise.SEED_DRAW_NAME
             return self.draw_scaled("uniform", first, many, size, name)
         if many > _MAX_VALUES:
             source = partial(RealDraw, name, "integers", 0.0, many)
@@ -226,7 +226,7 @@ class TracedGenerator(np.random.Generator):
             return
         values = a.list_values() if isinstance(a, Symbol) else []
         noise = values[0][1] if len(values) == 1 else None
-        if isinstance(noise, AffineNoise) and noise.function is math.floor:
+        if isinstance(noise, AffineNoise) and noise.log_or_floor is math.floor:
             noise = noise.function_input
         source = noise.source if isinstance(noise, AffineNoise) else None
         if isinstance(noise, AffineNoise) and source is not None:
@@ -256,7 +256,7 @@ class TracedGenerator(np.random.Generator):
         ``name``: text of the drawing call, for reports.
         ``shares``: probability of each index.
         """
-        return int(fix_symbol(self._draw_finite(name, tuple(range(len(shares))), tuple(shares))))
+        return int(make_symbol_concrete(self._draw_finite(name, tuple(range(len(shares))), tuple(shares))))
 
     def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
         """Draws ``count`` distinct indices one after another, without replacement.

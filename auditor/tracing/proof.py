@@ -153,7 +153,7 @@ class _TagPair:
         for t, u in pairs:
             if (shift := _compute_shift(t, u)) is not None:
                 shifts.append(shift)
-            elif any(tables.DENSITY_SLOT in key for key in (*t, *u)):
+            elif any(tables.DENSITY_PLACEHOLDER in key for key in (*t, *u)):
                 dense.append((t, u))
             else:
                 logs = _join_block(logs, t, u)
@@ -163,11 +163,11 @@ class _TagPair:
             (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
             for key in t
-            if tables.DENSITY_SLOT in key
+            if tables.DENSITY_PLACEHOLDER in key
             for p, q in logs.T.tolist()
         ]
         for pair in dense:
-            plain = [{k: t[k] for k in t if tables.DENSITY_SLOT not in k} for t in pair]
+            plain = [{k: t[k] for k in t if tables.DENSITY_PLACEHOLDER not in k} for t in pair]
             logs = _join_block(logs, *plain)
         return cls(logs, math.hypot(*shifts), mixtures)
 
@@ -447,7 +447,7 @@ def _bound_entry(key: OutputKey, p: OutputMass, q: OutputMass | None) -> tuple[f
         return -math.inf, -math.inf
     if q is None:
         return math.inf, math.inf
-    if tables.DENSITY_SLOT not in key:
+    if tables.DENSITY_PLACEHOLDER not in key:
         return (_log_ratio(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
@@ -495,16 +495,16 @@ def _describe_key(
     probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
     second input. The log-probabilities are those under both inputs.
     """
-    if tables.DENSITY_SLOT not in key:
+    if tables.DENSITY_PLACEHOLDER not in key:
         note = _name_draws(p.cells) if q else _IMPOSSIBLE
         words = [_name_value(structure, value) for value in key]
         return words, (to_log(p.mass), to_log(q.mass) if q else -math.inf), note
-    apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_SLOT))
+    apart = tables.list_numbers_at(atoms, key.index(tables.DENSITY_PLACEHOLDER))
     mixtures = p.mixture, q.mixture if q else Mixture()
     event = density_ratios.find_distinguishing_event(*mixtures, apart)
     words = []
     for value in key:
-        if value is not tables.DENSITY_SLOT and not isinstance(value, tuple):
+        if value is not tables.DENSITY_PLACEHOLDER and not isinstance(value, tuple):
             words.append(_name_value(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.tracing.paths import Draw, Probability
 from fedrec_auditor.auditor.tracing.run import AllPaths, PathResult
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
-    DENSITY_SLOT,
+    DENSITY_PLACEHOLDER,
     MAX_OUTCOMES,
     MassTable,
     OutputKey,
@@ -159,7 +159,7 @@ class TracedDist:
         for (structure, tag), group in self.tag_outputs.items():
             tables = group.tables_by_positions.values()
             max_size -= math.prod(map(len, tables))
-            if max_size < 0 or any(DENSITY_SLOT in key for table in tables for key in table):
+            if max_size < 0 or any(DENSITY_PLACEHOLDER in key for table in tables for key in table):
                 return None
             places = *self.tag_positions[structure], *itertools.chain.from_iterable(group.tables_by_positions)
             order = np.argsort(places).tolist()

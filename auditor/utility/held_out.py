@@ -72,7 +72,7 @@ def iter_user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray
         yield users[start : start + step]
 
 
-def score_users(
+def score_items_by_user(
     target: Target, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
     """Computes the scores that the system ``target`` gives to all items for each of ``users``

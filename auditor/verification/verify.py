@@ -554,7 +554,7 @@ def _measure_bound(
     If the shape of outputs depends on the input, shapes are measured instead of outputs.
     """
     rng = np.random.default_rng(seed)
-    for source in (sampler, sampler.make_shape_sampler()):
+    for source in (sampler, sampler.make_output_shape_sampler()):
         with suppress(OutputShapeError):
             return measure_bounds(
                 source.make_worlds(inputs),

@@ -94,7 +94,7 @@ class RuleTestPlan:
     n_draws: int
     delta: float
     alpha: float
-    margin: float = 2.0
+    margin_in_std_errors: float = 2.0
 
     def predict_bound(
         self,
@@ -115,7 +115,7 @@ class RuleTestPlan:
         delta, alpha = self.delta, self.alpha
         revealed, alpha = limit_guesses_from_delta(self.n_draws, both=both, delta=delta, alpha=alpha)
         scale = self.n_draws / n_draws
-        z = float(special.ndtri(1 - alpha)) + self.margin * math.sqrt(scale)
+        z = float(special.ndtri(1 - alpha)) + self.margin_in_std_errors * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
         return approximate_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
@@ -205,8 +205,8 @@ class CandidateRule(NamedTuple, Generic[Rule]):
     rule: the rule, which maps an output to a guess.
     """
 
-    world_a: int
-    world_b: int
+    first_world_index: int
+    second_world_index: int
     expected_bound: float
     rule: Rule
 
@@ -238,8 +238,8 @@ class RatedGuesses(NamedTuple):
     guess_table: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
-    cautious_bound: float
-    bold_bound: float
+    cautious_epsilon_bound: float
+    bold_epsilon_bound: float
     guess_table: GuessTable
 
 
@@ -281,7 +281,7 @@ def propose_rules(
         modelled = find_guesses_by_model(halves, _compute_means(first, second, cuts), budget)
         options += [modelled] if modelled else []
     for option in options:
-        if option.bold_bound > chosen.bold_bound * (1 + MIN_BOUND_GAIN):
+        if option.bold_epsilon_bound > chosen.bold_epsilon_bound * (1 + MIN_BOUND_GAIN):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and statistics.has_frequent_value(np.concatenate([first, second])):
@@ -408,7 +408,7 @@ def find_guesses_by_ratio(halves: WorldCounts, budget: RuleTestPlan) -> RatedGue
     strength = _rate_intervals(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
     options = _threshold(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
-    return options[_find_best(np.array([option.bold_bound for option in options]))]
+    return options[_find_best(np.array([option.bold_epsilon_bound for option in options]))]
 
 
 def find_top_ratio_guesses(halves: WorldCounts, budget: RuleTestPlan) -> list[RatedGuesses]:

@@ -334,7 +334,7 @@ class _ValueCounts:
         """Positions of the entries that encode the same field as this entry; None for whole
         outputs.
         """
-        return next((part for part in self.namer.parts if self.entry in part), None)
+        return next((part for part in self.namer.entries_by_part if self.entry in part), None)
 
     def _describe(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
         world, row = divmod(int(draw), len(outputs[0]))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.worlds.estimators.base import PERFECT_GUESS_RATES, EventRates
+from fedrec_auditor.auditor.worlds.estimators.base import PERFECT_GUESS_RATES, RatesByWorld
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Floats = NDArray[np.float64]
@@ -259,7 +259,7 @@ def bound_epsilon_by_guesses(
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
 
 
-def predict_best_bound(draws: int, rates: EventRates, delta: float, alpha: float) -> float:
+def predict_best_bound(draws: int, rates: RatesByWorld, delta: float, alpha: float) -> float:
     """Predicts the largest lower bound on epsilon that one of k rules gives by its guesses.
 
     draws: number of outputs.
@@ -343,7 +343,7 @@ class ThresholdLimits:
     prob_p_lower: Floats
     prob_q_upper: Floats
     thresholds: Floats
-    is_above: NDArray[np.bool_]
+    is_score_above: NDArray[np.bool_]
     is_p_in_first_world: NDArray[np.bool_]
     alpha: float
 
@@ -419,7 +419,7 @@ class ThresholdLimits:
 
     def describe_event(self, k: int) -> str:
         """Describes the event with index ``k`` in words, such as "output > 3"."""
-        return f"output {'>' if self.is_above[k] else '<'} {self.thresholds[k]:.6g}"
+        return f"output {'>' if self.is_score_above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
 def _is_binary(one: Floats, other: Floats) -> bool:
@@ -447,7 +447,7 @@ def find_attainable_epsilon(one: Floats, other: Floats, *, delta: float, alpha: 
     )
 
 
-def predict_threshold_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
+def predict_threshold_bound(n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give, if the numbers of scores
     beyond each threshold equal their expectation.
 
@@ -466,7 +466,7 @@ def predict_threshold_bound(n: int, m: int, rates: EventRates, *, delta: float, 
     return _max_log_ratio(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
-def predict_binary_bound(n: int, m: int, rates: EventRates, *, delta: float, alpha: float) -> float:
+def predict_binary_bound(n: int, m: int, rates: RatesByWorld, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound on epsilon that ``ThresholdLimits`` give for scores of 0 and 1.
 
     The prediction assumes that counts equal their expectation.

@@ -63,7 +63,7 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     return np.asarray(along - gram @ np.linalg.solve(gram + ridge * np.eye(n), along))
 
 
-def make_mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
+def make_contrast_weights(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
     """Returns weights (n,) such that the weighted sum of n rows is a difference of class means.
 
     n: number of rows.
@@ -159,7 +159,7 @@ class OneRunGuesses:
         most = math.log(self.n_right / (self.n_guesses + 1 - self.n_right))
         return _find_zero(lambda eps: self.compute_p_value(eps, delta) - alpha, most)
 
-    def bound_by_trade_off(self, *, delta: float, alpha: float) -> float:
+    def bound_epsilon_by_curve(self, *, delta: float, alpha: float) -> float:
         """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a
         trade-off curve.
 
@@ -270,7 +270,7 @@ AUTO_METHOD = "auto"
 THEOREMS: dict[str, _Theorem] = {
     "guesses": (OneRunGuesses.bound_epsilon, "Steinke, Nasr and Jagielski 2023"),
     "trade-off": (
-        OneRunGuesses.bound_by_trade_off,
+        OneRunGuesses.bound_epsilon_by_curve,
         "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
 }
@@ -315,7 +315,7 @@ class OneRun(Checked, base.Estimator):
         selecting, testing = order[:split], order[split:]
         values, judged = _score_canaries(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin=_CAUTION)
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=request.alpha, margin_in_std_errors=_CAUTION)
         shares, right = _plan_guesses(included[selecting][_rank(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
@@ -347,7 +347,7 @@ class OneRun(Checked, base.Estimator):
         return BoundMeasurement(len(included), limit, f" ({source})")
 
     def predict_bound(
-        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.
 
@@ -357,7 +357,7 @@ class OneRun(Checked, base.Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin=0.0)
+        budget = RuleTestPlan(n_draws=m, delta=delta, alpha=alpha, margin_in_std_errors=0.0)
         k = int(np.argmax(budget.predict_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
         n_right = min(guesses, round(right[k]))
@@ -411,7 +411,7 @@ def _score_canaries(
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
         parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
-        contrasts = [make_mean_contrast(n, selecting[part], labels[part]) for part in parts]
+        contrasts = [make_contrast_weights(n, selecting[part], labels[part]) for part in parts]
         values = score_by_discriminants(scores.astype(np.float64), np.stack(contrasts, axis=1))
         values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
         halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]

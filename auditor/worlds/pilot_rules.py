@@ -311,7 +311,7 @@ _VOTES_IN_WORDS = (
 _FLAT = 1e-3  # standard deviation of a whitened feature, below which it is due to rounding
 
 
-def learn_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
+def learn_run_scorer(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     """Learns a function that maps the features of a run to one number, larger under the first
     input.
 
@@ -340,7 +340,7 @@ def fit_logistic_rule(first: Floats, second: Floats) -> tuple[RunScorer, str]:
     return LinearRule.fit_logistic(first, second), ""
 
 
-def choose_rule_or_feature(
+def choose_run_scorer(
     fit_rule: Callable[..., tuple[RunScorer, str]],
     first: Floats,
     second: Floats,

@@ -328,7 +328,7 @@ class Sampler:
         """Returns a copy that may draw at most ``max_outputs`` outputs in total."""
         return replace(self, allowance=DrawAllowance(max_outputs))
 
-    def make_shape_sampler(self) -> Sampler:
+    def make_output_shape_sampler(self) -> Sampler:
         """Returns a sampler whose outputs are the shapes of this sampler's outputs, as texts.
 
         Drawing raises InputError if the shape varies for one input. All outputs of one call have
@@ -351,7 +351,7 @@ class Sampler:
             scope=REPORT_SCOPE,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
             encoder=self.field_encoder,
-            draw_in_order=lambda order, rng: self.draw_in_order(inputs, order, [rng] * len(inputs)),
+            draw_in_world_order=lambda order, rng: self.draw_in_order(inputs, order, [rng] * len(inputs)),
         )
 
 

@@ -63,7 +63,7 @@ def draw_outputs(
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
     size = max(sizes)
-    for together in [[*numbers]] if worlds.draw_in_order else [[world] for world in numbers]:
+    for together in [[*numbers]] if worlds.draw_in_world_order else [[world] for world in numbers]:
         wanted = {world: min(sizes[world], size) for world in together}
         for world, block in worlds.draw_blocks(wanted, [streams[each] for each in together]):
             parts[world].append(read(block))
@@ -97,7 +97,7 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 # Maximum number of array entries that a selection split keeps, in all worlds together.
 MAX_SELECTION_ENTRIES = 1 << 24
 # Share of the error that the second rule gets; see ``SelectionDraws.select_rules``.
-SECOND_RULE_ERROR_SHARE = 0.1
+SECOND_RULE_ALPHA_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
 # for each.
 _MAX_OUTCOMES = 4096
@@ -273,8 +273,8 @@ class SelectionDraws:
         If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
         statistics on one set of outputs, the best rule is often best by chance.
         """
-        common = replace(budget, alpha=(1.0 - SECOND_RULE_ERROR_SHARE) * budget.alpha)
-        rare = replace(budget, alpha=SECOND_RULE_ERROR_SHARE * budget.alpha)
+        common = replace(budget, alpha=(1.0 - SECOND_RULE_ALPHA_SHARE) * budget.alpha)
+        rare = replace(budget, alpha=SECOND_RULE_ALPHA_SHARE * budget.alpha)
         size, compared = min(self.n_outputs, budget.n_draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._list_candidates(common, several=several), list[_Candidate]()
@@ -299,7 +299,7 @@ class SelectionDraws:
         if bolder and bolder.expected_bound > max(_get_bound(best), _get_bound(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
-        shares = (best, 1.0 - SECOND_RULE_ERROR_SHARE), (bold, SECOND_RULE_ERROR_SHARE)
+        shares = (best, 1.0 - SECOND_RULE_ALPHA_SHARE), (bold, SECOND_RULE_ALPHA_SHARE)
         return self.make_selection(pair, shares, judged, len(compared))
 
     def choose_rule(self, budget: RuleTestPlan) -> _Candidate | None:
@@ -350,7 +350,7 @@ class SelectionDraws:
         likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
         best = choose_simplest_rule(chosen)
-        if best is not None and best.rule.statistic.is_raw and best.expected_bound > 0:
+        if best is not None and best.rule.statistic.is_read_from_output and best.expected_bound > 0:
             simpler = self._simplify(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
@@ -368,7 +368,7 @@ class SelectionDraws:
         a, b, best, rule = choice
         if not isinstance(rule.statistic, OutcomeIndex):
             return rule
-        parts = list(rule.statistic.parts or self.namer.parts)
+        parts = list(rule.statistic.parts or self.namer.entries_by_part)
         words = self.outputs[0].dtype.kind in "US"
         tries = 0 if words or len(parts) > _SHRUNK else _TRIES
         first, second = self.outputs[a], self.outputs[b]
@@ -401,7 +401,7 @@ class SelectionDraws:
         - other outputs: the outcome if there are not too many, numbers and sums.
         """
         sample = np.concatenate(self.outputs)
-        kind, width, parts = sample.dtype.kind, sample[0].size, self.namer.parts
+        kind, width, parts = sample.dtype.kind, sample[0].size, self.namer.entries_by_part
 
         def outcomes_of(max_outcomes: int, *some: tuple[int, ...]) -> list[OutcomeIndex]:
             outcome = OutcomeIndex.fit(sample, max_outcomes, some, self.namer if some else None)
@@ -473,7 +473,7 @@ class SelectionDraws:
         some = first[:_GLANCED], second[:_GLANCED]
         both = np.concatenate(some)
         strength = []
-        for part in self.namer.parts[:_SHRUNK]:
+        for part in self.namer.entries_by_part[:_SHRUNK]:
             values = OutcomeIndex.fit(both, _ALL, (part,), self.namer)
             if values is not None and len(values.outcome_keys) > 1:
                 counts = [count_in_intervals(values.evaluate(each), values.cuts) for each in some]
@@ -483,7 +483,7 @@ class SelectionDraws:
         limit = min(_MAX_OUTCOMES, self.n_outputs // _REPEATS)
         for count in (1, 2, 4, 8):
             parts = tuple(part for _, part in strength[:count])
-            if count > len(strength) or count == len(self.namer.parts):
+            if count > len(strength) or count == len(self.namer.entries_by_part):
                 break
             outcome = OutcomeIndex.fit(np.concatenate([first, second]), limit, parts, self.namer)
             if outcome is not None:
@@ -500,7 +500,7 @@ class SelectionDraws:
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
-        budget = replace(budget, margin=budget.margin + np.sqrt(2 * np.log(len(pairs))))
+        budget = replace(budget, margin=budget.margin_in_std_errors + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = choose_cut_points(np.concatenate(values))
@@ -548,7 +548,7 @@ def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)
-    entries = [each for each in candidates if each.rule.statistic.is_raw]
+    entries = [each for each in candidates if each.rule.statistic.is_read_from_output]
     plain = decision_rules.choose_best_rule(entries)
     if best is None or plain is None:
         return best

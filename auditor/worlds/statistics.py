@@ -46,7 +46,7 @@ class EntryNamer:
     encoder: OutputEncoder | None = None
 
     @property
-    def parts(self) -> tuple[tuple[int, ...], ...]:
+    def entries_by_part(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the entries of each part of an output: one entry, or all entries of one
         field.
         """
@@ -100,7 +100,7 @@ class ScalarScore:
 
     name: str
     compute: Callable[[Values], Values]
-    is_raw: bool = False
+    is_read_from_output: bool = False
     cuts: ClassVar[None] = None
 
     def evaluate(self, outputs: Values) -> Values:
@@ -165,7 +165,7 @@ class OutcomeIndex:
     part_names: the name of each part.
     """
 
-    is_raw: ClassVar[bool] = True
+    is_read_from_output: ClassVar[bool] = True
     values_or_cuts: tuple[Values, ...]
     weights: NDArray[np.uint64]
     outcome_keys: NDArray[np.uint64]
@@ -544,7 +544,7 @@ def learn_scores(first: Floats, second: Floats, namer: EntryNamer) -> Iterator[S
     apart = round_by_size(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_raw=True)
+        yield ScalarScore(namer.name_entry(entry), itemgetter((slice(None), entry)), is_read_from_output=True)
     by_shift = np.argsort(-round_by_size(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])

@@ -164,7 +164,7 @@ class CatalogueRow(Row):
         return self.basis if self.finding is None else self.finding.claim.basis
 
     @property
-    def symbols(self) -> dict[str, str]:
+    def meaning_by_symbol(self) -> dict[str, str]:
         """Symbols of the paper that occur in the entry's texts, each with its meaning."""
         figures = (text for each in self.listed_numbers for text in (each.what, each.how))
         text = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
@@ -492,7 +492,7 @@ def _list_facts(row: CatalogueRow) -> Iterator[tuple[str, FactValue]]:
         word = row.repaired.verdict.label
         yield "Repair", f"with {settings}, epsilon {claim} is claimed and {epsilon} holds: {word}"
     yield "Reason", row.reason
-    for name, meaning in row.symbols.items():
+    for name, meaning in row.meaning_by_symbol.items():
         yield "Symbol", f"{name} = {meaning}"
     if row.scope is not None:
         yield "Scope", say.describe_full_scope(row.scope)

@@ -117,7 +117,7 @@ def _describe_audit(record: Contents, glance: Summary) -> Iterator[str]:
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
-    if not glance.section.is_own:
+    if not glance.section.is_callers_system:
         yield "The system is a re-implementation of its paper, not its authors' code."
     if glance.section.is_quick:
         cut = metrics.format_trained_rounds(glance.section)
@@ -300,7 +300,7 @@ def _format_value(leak: Leak) -> Quantity:
     support = (
         f"{sure} confidence interval {format_ci(row)} {describe_trainings([row])}",
         f"{metrics.describe_interval(gain)} above the best guess" if gain else "",
-        f"lower limit corrected for all results: {say.format_short(leak.low_limit)}",
+        f"lower limit corrected for all results: {say.format_short(leak.result_lower_limit)}",
         metrics.format_further_metrics(row),
     )
     return Quantity(say.format_short(row.value), tuple(filter(None, support)))

@@ -91,7 +91,7 @@ def _draw_legend(width: float) -> tuple[list[str], float]:
 def _draw_block(system: Frontier) -> tuple[list[str], float]:
     """Returns the SVG elements of the block of one system, and the block's height."""
     low, high = _find_range(system)
-    ends = (_HEAD, _FLOOR) if system.is_axis_reversed else (_FLOOR, _HEAD)
+    ends = (_HEAD, _FLOOR) if system.is_y_axis_reversed else (_FLOOR, _HEAD)
     height = drawing.make_axis(low, high, *ends)
     drawn = [
         drawing.draw_text(0.0, 11.0, truncate_text(system.target, _LABEL), bold=True),
@@ -108,7 +108,7 @@ def _draw_block(system: Frontier) -> tuple[list[str], float]:
         for index, level in enumerate(system.baseline_utilities):
             drawn += [_draw_level(left, right, height(end), index) for end in level.distinct_values]
     ticks = {value: f"{value:g}" for value in _choose_ticks(low, high, 4)}
-    if system.is_axis_reversed and max(point.utility.value for point in system.points) > high:
+    if system.is_y_axis_reversed and max(point.utility.value for point in system.points) > high:
         ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}
         ticks[high] = f"≥{high:.2g}"
     for value, words in ticks.items():
@@ -143,7 +143,7 @@ def _find_range(system: Frontier) -> tuple[float, float]:
     """Returns the smallest and largest value on the axis of utility."""
     # The axis begins at 0, unless utility is an error such as RMSE.
     levels = [end for level in system.baseline_utilities for end in level.distinct_values]
-    worst = _MAX_ERROR_RATIO * max(levels) if levels and system.is_axis_reversed else math.inf
+    worst = _MAX_ERROR_RATIO * max(levels) if levels and system.is_y_axis_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.is_relative_to_noiseless else []
     errors = system.utility_metric in ERROR_METRICS

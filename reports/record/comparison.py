@@ -79,9 +79,9 @@ class ChangedQuantity(StrEnum):
     """
 
     VERDICT = "verdict"
-    LOWER_BOUND = "epsilon shown"
+    EPSILON_SHOWN = "epsilon shown"
     ATTACK = "attack"
-    UPPER_BOUND = "epsilon proved"
+    EPSILON_PROVED = "epsilon proved"
     CLAIM = "claim"
     SYSTEM = "system"
     UTILITY = "utility"
@@ -280,7 +280,7 @@ def _compare_lower_bound(now: Finding, old: Finding) -> Change | None:
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.NEUTRAL
     words = f"the shown epsilon is {after.words}, {words}, for {say.describe_judged_scope(now)}."
     ends = (None if each.lower is None else each.epsilon for each in (was, after))
-    return Change(trend, ChangedQuantity.LOWER_BOUND, now.target, words, *ends)
+    return Change(trend, ChangedQuantity.EPSILON_SHOWN, now.target, words, *ends)
 
 
 def _compare_upper_bound(now: Finding, old: Finding) -> Change | None:
@@ -298,7 +298,7 @@ def _compare_upper_bound(now: Finding, old: Finding) -> Change | None:
     new_condition = if_now if if_now != if_then else ""
     texts = (_format_bound(after), new_condition, f"was {_format_bound(was)}", if_then)
     words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.describe_judged_scope(now)}."
-    return Change(trend, ChangedQuantity.UPPER_BOUND, now.target, words, before, epsilon)
+    return Change(trend, ChangedQuantity.EPSILON_PROVED, now.target, words, before, epsilon)
 
 
 def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:
@@ -476,7 +476,7 @@ def _compare_attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterat
     for leak in find_leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
-            words = f"{leak.clause}; the baseline does not have this figure."
+            words = f"{leak.result_clause}; the baseline does not have this figure."
             yield Change(Trend.WORSE, ChangedQuantity.ATTACK, row.target, words, None, row.value)
         elif old is not None and widen_ci_low(row, count) > widen_ci_high(old, count):
             yield _make_change(row, old, Trend.WORSE if same else Trend.NEUTRAL)

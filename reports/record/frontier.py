@@ -226,7 +226,7 @@ class Frontier:
     utility_protocol: str
     attack: str
     epsilon_scope: str
-    user_scope: str
+    whole_user_scope: str
     points: tuple[SweepPoint, ...]
     is_relative_to_noiseless: bool
     baseline_utilities: tuple[BaselineUtility, ...]
@@ -241,7 +241,7 @@ class Frontier:
         return f"{self.utility_metric} {ratio}"
 
     @property
-    def is_axis_reversed(self) -> bool:
+    def is_y_axis_reversed(self) -> bool:
         """Whether smaller values are better, so that the vertical axis is reversed."""
         return self.utility_metric in ERROR_METRICS and not self.is_relative_to_noiseless
 
@@ -323,7 +323,7 @@ def _make_frontier(
         utility_protocol=figure.view,
         attack="" if strongest is None else f"{strongest.metric}, {strongest.view}",
         epsilon_scope=scope,
-        user_scope=wider,
+        whole_user_scope=wider,
         points=tuple(
             SweepPoint(
                 name=_make_label(swept.variants[place], place in beside, len(beside) > 1),

@@ -55,7 +55,7 @@ class Leak:
 
     row: AttackRow
     baseline: float
-    low_limit: float
+    result_lower_limit: float
     n_results: int
     is_small: bool = False
 
@@ -66,16 +66,16 @@ class Leak:
         This is the share of the gap between guessing and certainty that the attack closes at least.
         """
         room = 1.0 - self.baseline
-        return min((self.low_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
+        return min((self.result_lower_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
     @property
-    def clause(self) -> str:
+    def result_clause(self) -> str:
         """Clause that describes the result and its baseline, without the name of the system."""
         row = self.row
         return (
             f"attack “{row.attack}” ({row.vantage}) reaches “{row.metric}” = "
             f"{say.format_short(row.value)}, at least "
-            f"{say.format_short(self.low_limit)} at {say.to_percent(row.confidence)} confidence "
+            f"{say.format_short(self.result_lower_limit)} at {say.to_percent(row.confidence)} confidence "
             f"({describe_trainings([row])}, corrected for {self.n_results:,} results of the "
             f"system); a guess without the uploads reaches {say.format_short(self.baseline)}"
         )
@@ -310,7 +310,7 @@ def describe_leaks(record: Contents, margin: float) -> str:
         )
     worst = leaking[0]
     return (
-        f"The worst leak is in {worst.row.target}: {worst.clause}. In total, {len(leaking):,} of "
+        f"The worst leak is in {worst.row.target}: {worst.result_clause}. In total, {len(leaking):,} of "
         f"{len(tried):,} results close {by}.{little}"
     )
 

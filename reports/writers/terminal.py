@@ -178,7 +178,7 @@ def print_sweep_tables(swept: frontier.SweepContents, console: Console) -> None:
 
     for system in frontier.make_frontiers(swept):
         table = Table(title=Text(say.make_printable(system.target)), title_justify="left")
-        wider = ("proved", "shown") if system.user_scope else ()
+        wider = ("proved", "shown") if system.whole_user_scope else ()
         of_user = (f"user: {kind}" for kind in wider)
         head = ("Setting", system.axis_label, "Gain", *frontier.EPSILON_KINDS, *of_user)
         rows: list[tuple[str, ...]] = [head]

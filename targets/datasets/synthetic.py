@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.settings import Checked, Probability, Range, check_settings
 
 # Increase of an item's log-weight for a user whose taste or attribute matches it, at strength 1.
-LOG_WEIGHT_PER_MATCH = 2.0
+ITEM_MATCH_LOG_WEIGHT = 2.0
 # Earliest time at which a user joins, length of the joining period, and mean time between ratings
 # (seconds).
 FIRST_JOIN, JOIN_SPAN, MEAN_PAUSE = 1_000_000_000, 200 * 86_400, 600.0
@@ -170,7 +170,7 @@ class Synthetic(Checked):
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
         for name, lean in truth.preferences_by_attribute.items():
             matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
-        weights = np.exp(LOG_WEIGHT_PER_MATCH * matches) * truth.popularity
+        weights = np.exp(ITEM_MATCH_LOG_WEIGHT * matches) * truth.popularity
         return np.asarray(weights, dtype=np.float32)
 
     def _draw_items(

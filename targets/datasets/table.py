@@ -49,7 +49,7 @@ ROLE_COLUMN_SPECS: Mapping[str, NumberColumn | str] = {
     "user": "user",
     "item": "item",
     "rating": NumberColumn(
-        entry_name="rating",
+        name_in_errors="rating",
         low=-np.inf,
         high=np.inf,
         pattern=NUMBER_REGEX,
@@ -121,7 +121,7 @@ class Table:
         options = {key: columns.pop(key) for key in table_file.TEXT_FILE_KEYS if key in columns}
         choose = partial(find_columns, columns=columns, place=str(path))
         file = table_file.open_table(path, options, choose, _NAMES, HEADER_IS_ROW_ADVICE)
-        there = file.read_names()
+        there = file.read_column_names()
         chosen = choose(there)
         specs = {key: (there.index(name), ROLE_COLUMN_SPECS[key]) for key, name in chosen.items()}
         pairs = InteractionRows.read(file, specs)

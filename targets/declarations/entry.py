@@ -275,7 +275,7 @@ class PaperEntry(TomlTable):
             scope=self.scope or claim.scope,
             delta=delta,
             note=name_values.fill_text(" ".join(notes)),
-            epsilon_curve=curve,
+            epsilon_by_delta=curve,
         )
 
 

@@ -110,7 +110,7 @@ class ComposedSystem(System):
     def noise_setting(self) -> NoiseSetting | None:  # type: ignore[override]
         """Names of the settings that determine the amount of noise; None without any noise."""
         knob = self.protection.noise_setting
-        return None if knob is None else knob.prefix_paths("protection")
+        return None if knob is None else knob.prefix_setting_names("protection")
 
     @property
     def tuned_values(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -239,13 +239,13 @@ class ComposedSystem(System):
                     "promise for one parameter does not cover an attribute. The F1 scores of "
                     "attacks are lower bounds on how much uploads reveal of an attribute.",
                 )
-        if promise.second_delta:
+        if promise.positive_delta:
             for unit, covered in (
                 (Unit.COORDINATE, "one parameter"),
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
                 note = f"Guarantee for {covered}, at the sigma, clipping and delta of this audit."
-                yield make_local_scope(unit, *whole_round), promise.second_delta, note
+                yield make_local_scope(unit, *whole_round), promise.positive_delta, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
                 note = (

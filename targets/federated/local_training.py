@@ -167,7 +167,7 @@ def _draw_keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     return (streams.draw_words(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
-class NeighbourMode(IntEnum):
+class NeighbourUse(IntEnum):
     """Use of the rows of the user's items (graph neighbours) in the user's embedding.
 
     z_u is the user's own vector, and z_v are the rows of the user's items. The embedding is:
@@ -251,7 +251,7 @@ def train_devices(
     local: LocalSettings,
     compute: Machine,
     *,
-    neighbours: NeighbourMode,
+    neighbours: NeighbourUse,
     has_mlp: bool,
     has_squared_loss: bool,
 ) -> dict[str, Component]:

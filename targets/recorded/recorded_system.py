@@ -87,7 +87,7 @@ class RecordedMessages(Component):
             if file.layouts[self.name].form is PartForm.FULL:
                 out[index] = sent.values
                 continue
-            if file.layouts[self.name].form is PartForm.MOVED_ROWS:
+            if file.layouts[self.name].form is PartForm.CHANGED_ROWS:
                 out[index] = self._get_base(file)
             rows = self._check(sent.row_indices, file)
             out[np.repeat(index, sent.row_counts), rows] = sent.values
@@ -223,7 +223,7 @@ class RecordedSystem(System):
             client_system=self.simulator,
             assumption=self.assumption,
             caveat=self.caveat,
-            n_dropped=sum(
+            n_nonfinite_messages=sum(
                 int(np.count_nonzero(~file.is_finite))
                 for each in self.recording.rounds[: self.rounds]
                 for file in each.uploads
@@ -408,7 +408,7 @@ def _find_shape(
             if layout.form is not PartForm.SENT_ROWS or layout.shape:
                 raise file.make_error(f"{name}:rows beside signs {name!r}", f"shape {layout.shape}")
             continue
-        is_moved = layout.form is PartForm.MOVED_ROWS
+        is_moved = layout.form is PartForm.CHANGED_ROWS
         if shape is None and is_moved and model is not None and name in model:
             shape = model[name].shape
         if layout.form is PartForm.FULL:

@@ -190,7 +190,7 @@ def get_error_text(error: BaseException) -> str:
 
 # A function that the owner of an audited system supplies: a client, a server, a scoring function or
 # ``rows``.
-OwnerFunction = Callable[..., Any]
+SystemOwnerFunction = Callable[..., Any]
 _PAD = (
     "The length of a message must not reveal its sender: pad messages to one shape, or send a "
     "table with one row per item."
@@ -220,7 +220,7 @@ class CheckedClient:
     other arrays or another shape than the first message, or if its numbers are not finite.
     """
 
-    client_function: OwnerFunction
+    client_function: SystemOwnerFunction
     expected_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     part_types: Mapping[str, str] = field(default_factory=dict)
     structure: ArrayStructure | None = None
@@ -308,7 +308,7 @@ def check_arrays(
 
 
 @contextmanager
-def guard_call(what: str, function: OwnerFunction | None, remedy: str) -> Iterator[None]:
+def guard_call(what: str, function: SystemOwnerFunction | None, remedy: str) -> Iterator[None]:
     """Context that converts errors of a foreign function to InputErrors with the failing line.
 
     what: the result that was expected of the function, for the error message
@@ -326,7 +326,7 @@ def guard_call(what: str, function: OwnerFunction | None, remedy: str) -> Iterat
         ) from error
 
 
-def requires_arguments(function: OwnerFunction, count: int) -> bool:
+def requires_arguments(function: SystemOwnerFunction, count: int) -> bool:
     """Whether a function requires at least ``count`` positional arguments.
 
     Parameters with a default do not count. False if the signature is unknown.
@@ -340,7 +340,7 @@ def requires_arguments(function: OwnerFunction, count: int) -> bool:
     return len(needed) >= count
 
 
-def locate_source(function: OwnerFunction) -> str:
+def locate_source(function: SystemOwnerFunction) -> str:
     """Returns the file and line of a function as ``file.py:12``, or else the function's name."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
@@ -351,7 +351,7 @@ def locate_source(function: OwnerFunction) -> str:
     return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
 
 
-def describe_error(error: Exception, function: OwnerFunction | None) -> str:
+def describe_error(error: Exception, function: SystemOwnerFunction | None) -> str:
     """Describes an exception in one line: type, message, and the line of the error.
 
     The line is the innermost one of the exception's trace in the file of ``function``, or else the

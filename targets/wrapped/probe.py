@@ -17,7 +17,7 @@ from fedrec_auditor.targets.wrapped.client import (
     CheckedClient,
     ClientMessage,
     History,
-    OwnerFunction,
+    SystemOwnerFunction,
     locate_source,
     restore_random_state,
 )
@@ -60,7 +60,7 @@ class ProbeResult:
 
 
 def probe_client(
-    function: OwnerFunction,
+    function: SystemOwnerFunction,
     make_model: ModelByItemCount,
     interactions: Interactions,
     *,
@@ -203,7 +203,7 @@ def _is_item_list(name: str, tried: Sequence[tuple[History, ClientMessage]]) -> 
 
 @dataclass(slots=True)
 class _Trial:
-    function: OwnerFunction
+    function: SystemOwnerFunction
     model: Broadcast | None
     structure: ArrayStructure | None
     client: CheckedClient
@@ -312,7 +312,7 @@ def _run_in_new_process(trial: _Trial, history: History) -> ClientMessage | None
     return sent
 
 
-def _refuse_kept_state(function: OwnerFunction) -> NoReturn:
+def _refuse_kept_state(function: SystemOwnerFunction) -> NoReturn:
     raise InputError(
         "Expected messages that depend only on the device's own data, got other messages after "
         f"calls for other devices ({locate_source(function)}): the client keeps something between "

@@ -249,7 +249,7 @@ def alarms(case: AttackCase) -> Counter[str]:
         view = replace(case.run.transcript.view(Vantage.SERVER), vantage=case.vantage)
     shown = [view]
     if attack.needs_known and len(view.group_names) > 1:
-        shown += [view.keep_group(group) for group in view.group_names]
+        shown += [view.keep_part_group(group) for group in view.group_names]
     result: Counter[str] = Counter()
     for seed in range(case.plays):
         rng = np.random.default_rng([7, seed])

@@ -144,8 +144,8 @@ def test_views_are_restricted_to_a_group_of_components() -> None:
     parts = {"user.a": FORMS["dense"], "user.b": FORMS["scalar"], "item": FORMS["rows"]}
     view = make_view(**parts)
     assert view.group_names == ("user", "item")
-    assert view.keep_group("user").group_names == ("user",)
-    assert not view.keep_group("user").find_linked_rounds("item")
+    assert view.keep_part_group("user").group_names == ("user",)
+    assert not view.keep_part_group("user").find_linked_rounds("item")
     assert [uploads.users.tolist() for uploads, _ in view.find_linked_rounds("item")] == [
         USERS.tolist()
     ]

@@ -275,7 +275,7 @@ def _invert_sampler(
     """
     inputs, shape = evidence.inputs, evidence.independent_outputs.shape[2:]
     sampler = evidence.make_check_sampler("floating point")
-    rng = np.random.default_rng(evidence.seeds["floating point"])
+    rng = np.random.default_rng(evidence.seed_by_purpose["floating point"])
     shares: list[float] = []
     with suppress(InputError):
         inverse = MonotoneSampler.recognise(sampler, inputs, shape, rng)

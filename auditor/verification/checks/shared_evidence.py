@@ -413,7 +413,7 @@ class CheckEvidence:
     clock_columns: tuple[int, ...] = ()
 
     @cached_property
-    def seeds(self) -> dict[str, np.random.SeedSequence]:
+    def seed_by_purpose(self) -> dict[str, np.random.SeedSequence]:
         """Seeds of the draws, by their purpose (a key of ``DRAW_SHARES``)."""
         return dict(zip(DRAW_SHARES, self.seed.spawn(len(DRAW_SHARES)), strict=True))
 
@@ -442,7 +442,7 @@ class CheckEvidence:
     @cached_property
     def output_size(self) -> int:
         """Number of numbers that one output contains."""
-        rng = np.random.default_rng(self.seeds["outputs"])
+        rng = np.random.default_rng(self.seed_by_purpose["outputs"])
         return int(self.limit_draws(_LOOK_SHARE).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
@@ -462,7 +462,7 @@ class CheckEvidence:
                 f"The share of this check, {N_CHECKED_CALLS} calls for {size} outputs, is too "
                 "small. Raise samples, or seconds."
             )
-        rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
+        rngs = map(np.random.default_rng, self.seed_by_purpose["shared noise"].spawn(len(self.inputs)))
         calls = stack_draws(
             [
                 stack_draws([sampler.draw(value, rng, size) for _ in range(N_CHECKED_CALLS)])
@@ -493,5 +493,5 @@ class CheckEvidence:
                 f"Expected at least {_MIN_DRAWS} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = self.make_check_sampler("outputs"), self.seeds["outputs"].spawn(count)
+        sampler, seeds = self.make_check_sampler("outputs"), self.seed_by_purpose["outputs"].spawn(count)
         return stack_draws(sampler.draw_per_input(self.inputs, seeds, size))

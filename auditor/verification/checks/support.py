@@ -199,7 +199,7 @@ def check_output_type(evidence: CheckEvidence) -> CheckResult:
         _unify_types(evidence.inputs),
         evidence.claim,
     )
-    first, second = evidence.seeds["output type"].spawn(2)
+    first, second = evidence.seed_by_purpose["output type"].spawn(2)
     looks = _count_parts(sampler, probes, first, _N_LOOKS)
     mass, path, chosen, a, b = max(
         (

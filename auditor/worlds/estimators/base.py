@@ -28,9 +28,9 @@ _MAX_SAMPLES = 1 << 50
 
 # Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
 # rule that guesses the world of each output, they are the shares of right and of wrong guesses.
-EventRates = tuple[NDArray[np.float64], NDArray[np.float64]]
+RatesByWorld = tuple[NDArray[np.float64], NDArray[np.float64]]
 # Rates of a single event that always occurs in the first world and never in the second.
-PERFECT_GUESS_RATES: EventRates = (np.ones(1), np.zeros(1))
+PERFECT_GUESS_RATES: RatesByWorld = (np.ones(1), np.zeros(1))
 
 
 class DrawPlan(NamedTuple):
@@ -109,7 +109,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def predict_bound(
-        self, samples: int, rates: EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
 

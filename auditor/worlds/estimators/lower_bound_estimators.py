@@ -91,7 +91,7 @@ class JointBinomial(base.Estimator):
         all_right = GuessCounts.make_perfect(draws, share)
 
         def limit(alpha: float) -> EpsilonBound:
-            error = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
+            error = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
             largest = all_right.bound_epsilon(delta=request.delta, alpha=error)
             return EpsilonBound(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
@@ -108,11 +108,11 @@ class JointBinomial(base.Estimator):
         may have a slightly different number: more if outputs have very many entries, because memory
         limits the draws that select the rule; fewer if several rules are compared on further draws.
         """
-        alpha = (1.0 - selection.SECOND_RULE_ERROR_SHARE) * alpha
+        alpha = (1.0 - selection.SECOND_RULE_ALPHA_SHARE) * alpha
         return super().bound_by_perfect_guesses(samples, delta=delta, alpha=alpha)
 
     def predict_bound(
-        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` by the best of k rules, if counts of
         guesses equal their expectation.
@@ -174,7 +174,7 @@ class AllThresholds(base.Estimator):
             k = band.find_best_event_index(delta)
             words = band.describe_event(k)
             if event is not None:
-                words = event if band.is_above[k] else f"not: {event}"
+                words = event if band.is_score_above[k] else f"not: {event}"
             return EpsilonBound(
                 epsilon=band.bound_epsilon(delta),
                 largest_possible=max(
@@ -192,7 +192,7 @@ class AllThresholds(base.Estimator):
         return BoundMeasurement(sum(sizes), limit)
 
     def predict_bound(
-        self, samples: int, rates: base.EventRates, *, delta: float, alpha: float
+        self, samples: int, rates: base.RatesByWorld, *, delta: float, alpha: float
     ) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
         expectation.

@@ -51,7 +51,7 @@ class TypedTable:
     name_in_errors: str
     open_batches: BatchReader
 
-    def read_names(self) -> tuple[str, ...]:
+    def read_column_names(self) -> tuple[str, ...]:
         """Reads the names of the columns; InputError if two columns have the same name."""
         names = tuple(self._guard(lambda: self.open_batches(None))[0].names)
         if len(set(names)) < len(names) or not names:
@@ -65,7 +65,7 @@ class TypedTable:
         Raises InputError if the table has no row, if a column has an unexpected type or a missing
         value, or if the file is damaged. Memory: the columns of 2^17 rows.
         """
-        row, all_names = 0, self.read_names()
+        row, all_names = 0, self.read_column_names()
         names = {at: all_names[at] for at in specs}
         _, batches = self._guard(lambda: self.open_batches(list(names.values())))
         while (batch := self._guard(lambda: next(batches, None))) is not None:

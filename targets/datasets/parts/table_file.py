@@ -75,7 +75,7 @@ class TextTable:
         read = partial(files.read_blocks, name, in_memory=in_memory)
         return cls(label=files.describe_file(name), open_blocks=read, **layout)
 
-    def read_names(self) -> tuple[str, ...]:
+    def read_column_names(self) -> tuple[str, ...]:
         """Reads the column names in the header; returns "1", "2", ... if the file has no header.
 
         Raises InputError if the first line is not text, or has the same name twice.
@@ -105,7 +105,7 @@ class TextTable:
         than ``width``. Memory: the bytes of one block, and a copy of these columns.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
-        width = self.width or len(given or self.read_names())
+        width = self.width or len(given or self.read_column_names())
         row = 0
         for data in self.read_lines():
             columns = self._read_csv(data, width, specs) or self._read_rows(row, data, width, specs)
@@ -482,7 +482,7 @@ def _starts_with_row(file: TextTable, lines: Sequence[bytes], fits: bool) -> boo
 
 def _has_columns(file: TextTable, choose: Callable[[tuple[str, ...]], object]) -> bool:
     try:
-        choose(file.read_names())
+        choose(file.read_column_names())
     except InputError:
         return False
     return True

@@ -70,7 +70,7 @@ def find_max_gradient_distance(bound: float, *, is_same_item: bool) -> float:
     return math.sqrt(float(apart.max()))
 
 
-def compute_unprojected_norm(bound: float, *, length: float) -> float:
+def compute_item_gradient_norm(bound: float, *, length: float) -> float:
     """Returns the norm of one rating's item gradient if item embeddings are not projected.
 
     ``bound``: R, the largest possible rating; the rating is R.

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundN
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
     compute_shift_by_rating,
-    compute_unprojected_norm,
+    compute_item_gradient_norm,
     find_max_gradient_distance,
     find_max_gradient_norm,
     find_embedding_clip_error,
@@ -103,12 +103,12 @@ def compare_theorem_5_epsilons() -> Iterator[ClaimedAndComputed]:
         yield system.claimed_epsilon, proved, {"z": z, "omega": omega}
 
 
-def compare_unprojected_norm() -> Iterator[ClaimedAndComputed]:
+def compare_item_gradient_norm() -> Iterator[ClaimedAndComputed]:
     """Yields a pair of norms of an item gradient: claimed, and without projection of embeddings.
 
     The claimed norm is 2 R^(3/2), for the largest rating R.
     """
-    yield _NORM, compute_unprojected_norm(_R, length=10.0)
+    yield _NORM, compute_item_gradient_norm(_R, length=10.0)
 
 
 def compare_epsilons_by_row_sampling() -> Iterator[ClaimedAndComputed]:
@@ -250,7 +250,7 @@ def compare_noise_factors() -> Iterator[ClaimedAndComputed]:
       before.
     """
     system, n, m = HflSgdmf(), 94, 1682
-    few, more = (float(system.get_step_scale(n, m, ratings)) for ratings in (1, 2))
+    few, more = (float(system.get_step_size_factor(n, m, ratings)) for ratings in (1, 2))
     yield 1.0, more / few
     yield 1.0, float(sgd_mf.get_batch_size(943, _ETA)) * 100_000 / 943
 

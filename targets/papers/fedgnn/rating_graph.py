@@ -96,7 +96,7 @@ class RatingGraphSystem(System):
 
     @property
     @abstractmethod
-    def max_entry(self) -> float:
+    def max_message_entry(self) -> float:
         """Largest absolute value of an entry of a message before the noise.
 
         If messages are models, the value is that of an entry of the model's change.
@@ -110,7 +110,7 @@ class RatingGraphSystem(System):
     @property
     def entry_epsilon(self) -> float:
         """Epsilon of one entry of a message: 2 ``max_entry`` / ``noise``."""
-        return 2.0 * self.max_entry / self.noise
+        return 2.0 * self.max_message_entry / self.noise
 
     @property
     def data_noise_epsilon(self) -> float:
@@ -133,7 +133,7 @@ class RatingGraphSystem(System):
         count = self.count_model_weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         noisy = NoisyComponent("all", count, self.entry_epsilon * part)
-        return ComponentLaplace((noisy,), self.max_entry * part)
+        return ComponentLaplace((noisy,), self.max_message_entry * part)
 
     def get_mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Returns the mechanism that adds the Laplace noise to one entry or to a whole message.
@@ -147,7 +147,7 @@ class RatingGraphSystem(System):
         if scope.vantage is not Vantage.SERVER or scope.protects_user_presence:
             return None
         if scope.unit is Unit.COORDINATE:
-            found = Clipped(Laplace(scale=self.noise, low=-self.max_entry, high=self.max_entry))
+            found = Clipped(Laplace(scale=self.noise, low=-self.max_message_entry, high=self.max_message_entry))
         elif scope.unit in (Unit.USER, Unit.REPORT):
             found = self.make_randomizer(population)
         else:

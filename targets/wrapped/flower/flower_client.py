@@ -288,12 +288,12 @@ def make_train_message(config: Mapping[str, Any], model: Mapping[str, Any], lega
         from flwr.compat.common.recorddict_compat import fitins_to_recorddict
 
         sent = FitIns(ndarrays_to_parameters(list(model.values())), dict(config))
-        return wrap_content(fitins_to_recorddict(sent, keep_input=True))
+        return make_flower_message(fitins_to_recorddict(sent, keep_input=True))
     arrays = ArrayRecord({name: Array(np.asarray(each)) for name, each in model.items()})
-    return wrap_content(RecordDict({"arrays": arrays, "config": ConfigRecord(dict(config))}))
+    return make_flower_message(RecordDict({"arrays": arrays, "config": ConfigRecord(dict(config))}))
 
 
-def wrap_content(content: Any, node: int = 1) -> Any:
+def make_flower_message(content: Any, node: int = 1) -> Any:
     """Creates a Flower message with the given content, outside a run of Flower.
 
     ``node`` is the identifier of the client that sends or receives it.

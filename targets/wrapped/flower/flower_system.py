@@ -25,7 +25,7 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     FlowerClient,
     _silence_log,
     to_arrays,
-    wrap_content,
+    make_flower_message,
 )
 from fedrec_auditor.targets.wrapped.flower.flower_promise import FlowerPromise
 from fedrec_auditor.targets.wrapped.probe import MessageRepeater
@@ -82,7 +82,7 @@ def _aggregate_train(
 
     strategy.current_arrays = record(model)
     replies = [
-        wrap_content(
+        make_flower_message(
             RecordDict({"arrays": record(each), "metrics": MetricRecord(_read_metrics(each))}), node
         )
         for node, each in enumerate(uploads, 1)

@@ -311,7 +311,7 @@ def test_sums_and_largest_messages_equal_those_of_uploads() -> None:
     rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     everybody = canary.both_data_sets[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
-    values = projection.project_messages(sent, rounds.directions["gradient"])
+    values = projection.project_messages(sent, rounds.world_gap_by_array["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.message_stats["gradient"]
     weights = read.world_mean_difference / read.message_variance

@@ -194,7 +194,7 @@ def test_a_formula_at_another_delta_is_computed() -> None:
     """Theorem 5 for a local game at delta 0.1 is not a number of the authors."""
     system, population = make_target("lfl-sgdmf", Plan()), Population(n_users=943, n_items=1682)
     (scoped, *_) = system.get_claims(population)
-    assert scoped.epsilon_curve is not None
+    assert scoped.epsilon_by_delta is not None
     assert scoped.convert_to_delta(0.1).claim.basis is Basis.COMPUTED
 
 

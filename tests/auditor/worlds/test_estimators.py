@@ -62,7 +62,7 @@ def test_all_limits_hold_jointly() -> None:
         cut = band.thresholds
         p_first = band.is_p_in_first_world
         shifted = np.where(p_first, cut - 1, cut), np.where(p_first, cut, cut - 1)
-        p, q = (np.where(band.is_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
+        p, q = (np.where(band.is_score_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
         misses += bool(((band.prob_p_lower > p) | (band.prob_q_upper < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
     assert misses > 0.02 * runs  # limits that never miss are wider than stated
@@ -169,7 +169,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         plan = DrawPlan(100_000, 0.0, 0.05)
         chosen = selection.select_rules(worlds, plan, selecting, comparison_rng=judging)
         rule, share = chosen.rules_and_error_shares[0]
-        assert share == 1.0 - selection.SECOND_RULE_ERROR_SHARE
+        assert share == 1.0 - selection.SECOND_RULE_ALPHA_SHARE
         draws = sum(chosen.count_draws_left(worlds, 100_000))
         tables = [rule.count_guesses(fresh[world]) for world in chosen.world_pair]
         one, other = (table * draws // 160_000 for table in tables)

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.worlds.guesses import (
     limit_guesses_from_delta,
     plan_coin_tosses,
 )
-from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ERROR_SHARE, plan_selection_size
+from fedrec_auditor.auditor.worlds.selection import SECOND_RULE_ALPHA_SHARE, plan_selection_size
 
 
 @given(st.integers(1, 500), st.data(), st.floats(0.001, 0.4))
@@ -202,7 +202,7 @@ def test_no_counts_exceed_the_largest_bound() -> None:
     for delta in (0.0, 0.05):
         most = JointBinomial().find_max_bound(30, delta=delta, confidence=1 - ALPHA)
         draws = 2 * (30 - plan_selection_size(30))
-        error = (1.0 - SECOND_RULE_ERROR_SHARE) * ALPHA
+        error = (1.0 - SECOND_RULE_ALPHA_SHARE) * ALPHA
         failures, alpha = limit_guesses_from_delta(draws, both=True, delta=delta, alpha=error)
         bounds = [
             float(bound_epsilon_by_guesses(right, wrong, failures, alpha))

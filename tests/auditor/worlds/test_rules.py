@@ -26,9 +26,9 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
     CoordinateScorer,
-    choose_rule_or_feature,
+    choose_run_scorer,
     fit_logistic_rule,
-    learn_rule,
+    learn_run_scorer,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import (
@@ -266,7 +266,7 @@ def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen
     trees = 0
     for rng in np.random.default_rng(0).spawn(30):
         first, second = rng.normal(shift, scale, (120, 4)), rng.normal(size=(120, 4))
-        trees += "trees" in learn_rule(first, second)[1]
+        trees += "trees" in learn_run_scorer(first, second)[1]
     assert trees in chosen
 
 
@@ -367,6 +367,6 @@ def test_a_vote_is_used_only_if_better_than_the_fitted_rule() -> None:
     for shift, shown, voted in cases:
         first, second = rng.normal(shift, 1.0, (400, 4)), rng.normal(0.0, 1.0, (400, 4))
         first[:, -1], second[:, -1] = rng.random(400) < shown, 0.0
-        rule, how = choose_rule_or_feature(fit_logistic_rule, first, second, 2, budget)
+        rule, how = choose_run_scorer(fit_logistic_rule, first, second, 2, budget)
         assert bool(how) == voted
         assert rule(first).shape == (400,)

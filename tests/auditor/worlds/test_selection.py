@@ -45,7 +45,7 @@ def test_held_out_draws_overrule_chance() -> None:
     useless = make_candidate((0, 2), 2.0, lambda x: np.zeros(len(x)))
     good = make_candidate((0, 2), 0.5)
     some = [lucky, useless, good]
-    rules = [(each.world_a, each.world_b, each.rule) for each in some]
+    rules = [(each.first_world_index, each.second_world_index, each.rule) for each in some]
     for seed in range(5):
         streams = np.random.default_rng(seed).spawn(3)
         sizes = dict.fromkeys(range(3), 10_000)

@@ -23,10 +23,10 @@ def get_law(model: Synthetic) -> NDArray[np.float64]:
         for item in range(model.n_items):
             log = -model.skew * np.log(item + 1)
             is_match = truth.user_taste[user] == truth.item_taste[item]
-            log += synthetic.LOG_WEIGHT_PER_MATCH * model.taste * is_match
+            log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.taste * is_match
             for name in ("gender", "age_group"):
                 code, lean = truth.attributes[name].codes[user], truth.preferences_by_attribute[name][item]
-                log += synthetic.LOG_WEIGHT_PER_MATCH * model.signal * (code == lean)
+                log += synthetic.ITEM_MATCH_LOG_WEIGHT * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)
 

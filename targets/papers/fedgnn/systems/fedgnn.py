@@ -90,7 +90,7 @@ class FedGnn(RatingGraphSystem):
     noise_setting = NoiseSetting(noise_names=("noise",), noiseless_value=1e-100)
 
     @property
-    def max_entry(self) -> float:
+    def max_message_entry(self) -> float:
         """Largest absolute value of an entry of a message before its noise: ``clip``."""
         return self.clip
 
@@ -228,7 +228,7 @@ class FedGnn(RatingGraphSystem):
         gradients = self.compute_gradients(request.interactions.ratings, model)
         return self.make_noisy_messages(gradients, request.streams)
 
-    def draw_row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
+    def draw_row_selection_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
         """Draws one key per client and item; the item's row is sent if the key is finite.
 
         ``own``: whether the client's user rated the item, shape (clients, items).
@@ -267,7 +267,7 @@ class FedGnn(RatingGraphSystem):
         ``streams`` has one random stream per client.
         """
         n_items = gradients.is_rated.shape[1]
-        rows = np.isfinite(self.draw_row_keys(gradients.is_rated, streams))
+        rows = np.isfinite(self.draw_row_selection_keys(gradients.is_rated, streams))
         owners, ids = np.nonzero(rows)
         values = self.compute_gradient_rows(gradients, owners, ids, streams)
         layer = gradients.layer_gradients

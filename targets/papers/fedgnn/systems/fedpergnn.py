@@ -77,7 +77,7 @@ class FedPerGnn(RatingGraphSystem):
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
     @property
-    def max_entry(self) -> float:
+    def max_message_entry(self) -> float:
         """Largest absolute value of an entry of a batch's step: the learning rate times ``clip``.
 
         This is the norm of the longest step, which may lie in one entry. It is not divided by the

@@ -182,8 +182,8 @@ def test_pseudo_items_fall_to_the_intersection_of_three_messages() -> None:
             kept &= drawn
         shares.append(kept.sum())
     expected = 106 / (106 + np.mean(shares))
-    assert numbers.compute_own_share(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
-    assert numbers.compute_own_share(10677, 106, 1000, 1) == 106 / 1106
+    assert numbers.compute_own_item_share(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
+    assert numbers.compute_own_item_share(10677, 106, 1000, 1) == 106 / 1106
 
 
 def test_the_l2_norm_bounds_epsilon_at_positive_delta() -> None:

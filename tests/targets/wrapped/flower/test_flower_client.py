@@ -19,7 +19,7 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     RecordUploads,
     make_train_message,
     to_arrays,
-    wrap_content,
+    make_flower_message,
 )
 from fedrec_auditor.targets.wrapped.structure import flatten
 from tests.targets.wrapped.flower import apps
@@ -81,7 +81,7 @@ def _reply(node: int, shift: float) -> Any:
         {}, {n: each + shift for n, each in apps.model().items()}, False
     ).content
     content["metrics"] = MetricRecord({"num-examples": 1})
-    return wrap_content(content, node)
+    return make_flower_message(content, node)
 
 
 def test_strategies_are_recorded() -> None:

@@ -76,7 +76,7 @@ class ItemSplit:
         """Returns all ratings of the items at indices ``member_ids``, users by items."""
         return sparse.csr_array(ratings[:, member_ids])
 
-    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_size_factor(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         In the paper this is 1/(m_k tau). ``ratings`` is the party's number of ratings, or an array
@@ -119,7 +119,7 @@ class UserSplit:
         """Returns all ratings of the users at indices ``member_ids``, users by items."""
         return sparse.csr_array(ratings[member_ids])
 
-    def get_step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
+    def get_step_size_factor(self, n_users: int, ratings: int | Ints) -> float | Floats:
         """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
         ``ratings`` is the party's number of ratings, which is assumed to be public, or an array of
@@ -208,7 +208,7 @@ class Clipping:
         """
         return 2.0 if min(self.rating_clip_norm, self.user_clip_norm) < math.inf else 1.0
 
-    def project(self, rows: Floats) -> Floats:
+    def project_embeddings(self, rows: Floats) -> Floats:
         """Returns the embeddings, one per row, projected to the bounds ``min_entry`` and
         ``max_squared_norm``.
         """

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Pa
 from fedrec_auditor.targets.compute import limit_to_one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Shape, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import find_min_noise_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent, party_mf, sgd_mf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import init_embeddings
@@ -101,10 +101,10 @@ class AveragedExchange(party_mf.Exchange):
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.member_share * self.has_party_table_steps
+            own = party.step_size_factor * party.member_share * self.has_party_table_steps
             party_descent, steps = mf.make_descent(party.trimmed_ratings.shape[0]), mf.local_steps
             tables = self._order_tables(shared, party.own_embeddings)
-            scales = self._order_tables(party.step_scale, own)
+            scales = self._order_tables(party.step_size_factor, own)
             after = party.train(party_descent, tables, scales, number * steps, steps)
             out[k], party.own_embeddings = self._order_tables(*after)
         return Dense(out, Payload.MODEL)
@@ -154,7 +154,7 @@ class UserAveraging(AveragedExchange):
         """Tunes every party's items to the last user embeddings, and publishes all embeddings."""
         items = np.empty((sum(len(party.member_ids) for party in parties), mf.factors), np.float32)
         for party in parties:
-            sizes = 0.0, party.step_scale * party.member_share
+            sizes = 0.0, party.step_size_factor * party.member_share
             last = mf.make_descent(len(shared), with_users=False)
             tables, count = (shared, party.own_embeddings), self.n_tuning_steps
             items[party.member_ids] = party.train(last, tables, sizes, mf.steps, count)[1]
@@ -179,7 +179,7 @@ class UserAveraging(AveragedExchange):
                 "per user, in the order of the profiles, or one row for all users."
             )
         users = np.broadcast_to(sent, shape)[request.sender_rows].astype(np.float32)
-        users = mf.make_descent(1).clipping.project(users)
+        users = mf.make_descent(1).clipping.project_embeddings(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return users[block], draw_user_item_vectors(mf, part, own)[1]
@@ -332,7 +332,7 @@ def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tupl
 
     ``users`` and ``items`` are the embeddings before the training.
     """
-    sizes = party.step_scale, party.step_scale
+    sizes = party.step_size_factor, party.step_size_factor
     return party.train(mf.make_descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
@@ -587,7 +587,7 @@ class DropoutMechanism(Checked):
         """Returns the least variance of unknown noise at tolerated dropouts, in units of
         ``sigma``^2.
         """
-        return min_variance(
+        return find_min_noise_variance(
             omega=self.omega,
             colluding=self.n_colluding / self.n_users,
             announced=self.overstated,

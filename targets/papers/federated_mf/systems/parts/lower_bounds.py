@@ -49,9 +49,9 @@ class LowerBoundMechanism(Checked):
     """
 
     mechanism: Mechanism
-    p_follows: Probability = 1.0
-    p_deviates_present: Probability = 0.0
-    p_deviates_absent: Probability = 0.0
+    p_follows_mechanism: Probability = 1.0
+    p_deviates_with_value: Probability = 0.0
+    p_deviates_without_value: Probability = 0.0
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -95,10 +95,10 @@ class LowerBoundMechanism(Checked):
     def delta(self, epsilon: float) -> float:
         """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
-        accidents = self.p_deviates_present
-        if self.p_deviates_absent > 0.0:
-            accidents += self.p_deviates_absent * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
+        accidents = self.p_deviates_with_value
+        if self.p_deviates_without_value > 0.0:
+            accidents += self.p_deviates_without_value * math.exp(min(epsilon, 700.0))
+        return max(0.0, self.p_follows_mechanism * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of ``mechanism``, which is not exactly that of the system.
@@ -294,4 +294,4 @@ def _make_bound(
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return LowerBoundMechanism(mechanism=sums, p_deviates_present=lost, p_deviates_absent=mistaken)
+    return LowerBoundMechanism(mechanism=sums, p_deviates_with_value=lost, p_deviates_without_value=mistaken)

@@ -115,7 +115,7 @@ class NoisyMf(party_mf.PartyMf):
         return self.steps, 0
 
     @property
-    def max_ratings(self) -> int | None:
+    def max_ratings_per_user(self) -> int | None:
         """Maximum number of ratings per user (theta of the paper); None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
@@ -151,14 +151,14 @@ class NoisyMf(party_mf.PartyMf):
 
         The accountant is that of TensorFlow Privacy (``get_authors_epsilon``).
         """
-        return get_authors_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
+        return get_authors_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
     def bound_party_epsilon(self, population: Population) -> float:
         """Returns the epsilon of all noisy steps of a party by the paper's Theorem 1.
 
         This bound is larger than ``compute_party_epsilon``.
         """
-        return get_theorem_1_epsilon(*self.get_accountant_inputs(population, sum(self.step_counts)))
+        return get_theorem_1_epsilon(*self.get_dp_sgd_parameters(population, sum(self.step_counts)))
 
     def compute_user_epsilon(self, population: Population) -> float:
         """Returns the claimed epsilon of a user over all parties (Theorem 4).
@@ -167,7 +167,7 @@ class NoisyMf(party_mf.PartyMf):
         """
         return math.sqrt(self.parties) * self.compute_party_epsilon(population)
 
-    def get_accountant_inputs(
+    def get_dp_sgd_parameters(
         self, population: Population, steps: int
     ) -> tuple[float, float, int, float]:
         """Returns the arguments of ``get_authors_epsilon`` for ``steps`` noisy steps.
@@ -218,7 +218,7 @@ class UserItemNoise(GradientNoise):
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
-        held = m if mf.max_ratings is None else mf.max_ratings
+        held = m if mf.max_ratings_per_user is None else mf.max_ratings_per_user
         row = min(held, mf.division.get_max_party_items(mf, m))
         clipping, charged = self.clipping, []
         far = 1.0 if presence else clipping.replace_to_remove_ratio if scope.unit is Unit.RATING else 2.0
@@ -240,9 +240,9 @@ class UserItemNoise(GradientNoise):
             noise = StepNoise(
                 descent=descent,
                 party_sizes=[n],
-                multiplier=sigma / reach,
+                noise_multiplier=sigma / reach,
                 sampled_unit_multiplier=alone,
-                row_multiplier=apart,
+                row_noise_multiplier=apart,
             )
             charged.append(noise.get_event(scope, steps * parties))
         return charged[0] if len(charged) == 1 else dp.ComposedDpEvent(charged)
@@ -281,7 +281,7 @@ class ItemNoise(GradientNoise):
         return cls(
             noise_multiplier=z,
             clipping=Clipping.make_projection(mf.bound),
-            sigma=z * one * (mf.max_ratings or 1),
+            sigma=z * one * (mf.max_ratings_per_user or 1),
             has_user_fitting=follows,
             trains_users=moves and follows,
         )
@@ -295,16 +295,16 @@ class ItemNoise(GradientNoise):
         """
         unit = Unit.USER if self.has_user_fitting else Unit.RATING
         drawn = replace(scope, unit=unit, adjacency=Adjacency.ADD_REMOVE)
-        m, limit, fitted = population.n_items, mf.max_ratings, self.has_user_fitting
+        m, limit, fitted = population.n_items, mf.max_ratings_per_user, self.has_user_fitting
         scopes = scope, drawn
         changes = [bound_gradient_change(self.clipping, s, m, limit, fitted) for s in scopes]
         z, alone = (self.sigma / change for change in changes)
         noise = StepNoise(
             descent=mf.make_descent(population.n_users),
             party_sizes=party_mf.get_size_range(population.n_users, mf.parties),
-            multiplier=z,
+            noise_multiplier=z,
             sampled_unit_multiplier=alone,
-            row_multiplier=alone / self.clipping.max_distance_ratio,
+            row_noise_multiplier=alone / self.clipping.max_distance_ratio,
             has_user_steps=self.trains_users,
         )
         steps = mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
@@ -334,9 +334,9 @@ class StepNoise:
 
     descent: GradientDescent
     party_sizes: Sequence[int]
-    multiplier: float
+    noise_multiplier: float
     sampled_unit_multiplier: float
-    row_multiplier: float
+    row_noise_multiplier: float
     has_user_steps: bool = False
 
     def get_event(self, scope: Scope, steps: int) -> dp.DpEvent:
@@ -368,22 +368,22 @@ class StepNoise:
             if replaced and (single or sampled == "user"):
                 replacing = partial(dp.ReplacedSamplingDpEvent, rate)
                 return make_gaussian_event(self.sampled_unit_multiplier, steps, replacing)
-            return make_gaussian_event(self.multiplier, steps)
+            return make_gaussian_event(self.noise_multiplier, steps)
         n = max(self.party_sizes, key=lambda size: get_batch_size(size, rate) / size)
         rows = get_batch_size(n, rate)
         if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_user_steps)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
-            return make_gaussian_event(self.multiplier, steps, seen if rows < n else None)
+            return make_gaussian_event(self.noise_multiplier, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
-            return make_gaussian_event(self.row_multiplier, steps, fixed)
+            return make_gaussian_event(self.row_noise_multiplier, steps, fixed)
         if self.has_user_steps:
-            return make_gaussian_event(self.row_multiplier / rows, steps)
+            return make_gaussian_event(self.row_noise_multiplier / rows, steps)
         even = all(get_batch_size(n, rate) == get_batch_size(n - 1, rate) for n in self.party_sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
             return make_gaussian_event(self.sampled_unit_multiplier, steps)
         poisson = partial(dp.PoissonSampledDpEvent, rows / n)
-        return make_gaussian_event(self.row_multiplier, steps, poisson)
+        return make_gaussian_event(self.row_noise_multiplier, steps, poisson)
 
 
 def bound_gradient_change(
