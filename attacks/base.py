@@ -57,7 +57,7 @@ class Background:
     n_classes: int = 0
     attributes: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
-    user_item_candidates: NDArray[np.int64] | None = None
+    candidate_pairs: NDArray[np.int64] | None = None
     prior_log_odds: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
     reference_views: tuple[View, ...] = ()

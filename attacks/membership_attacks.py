@@ -60,7 +60,7 @@ class InteractionMembership:
         Raises InputError if the background has no candidate pairs, or if senders are unknown and it
         has no ``known_items``.
         """
-        pairs = background.user_item_candidates
+        pairs = background.candidate_pairs
         if pairs is None:
             raise InputError("Expected background.candidate_pairs, got None. Give user-item pairs.")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)

@@ -193,7 +193,7 @@ class ComponentView(Component):
             return getattr(stored, name)(*of)
 
         def made(name: str, of: Any) -> ComponentView:
-            assert name in ("take", "drop_rows")
+            assert name in ("take", "drop_first_rows")
             return ComponentView(getattr(stored, name)(of))
 
         def largest() -> float:
@@ -283,7 +283,7 @@ class ComponentView(Component):
 
     def drop_first_rows(self, count: int) -> ComponentView:
         """Returns the messages without the first ``count`` rows of each message."""
-        return self._made("drop_rows", count)
+        return self._made("drop_first_rows", count)
 
 
 def _to_views(components: Mapping[str, Component]) -> Mapping[str, Component]:
@@ -365,7 +365,7 @@ class RoundView:
             self,
             broadcast=parts(self.broadcast),
             uploads=linked(self.uploads),
-            shuffled=parts(self.shuffled_parts),
+            shuffled_parts=parts(self.shuffled_parts),
             aggregate=parts(self.aggregate),
             cleartext=linked(self.cleartext),
         )

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from fedrec_auditor.accountants.losses.divergences import find_min_epsilon
-from fedrec_auditor.accountants.losses.pairs import Array, ArrayPair, AtomicPair, DominatingPair, logsumexp
+from fedrec_auditor.accountants.losses.pairs import (
+    Array,
+    ArrayPair,
+    AtomicPair,
+    DominatingPair,
+    logsumexp,
+)
 
 # Pairs of distributions, each with its number of uses.
 PairCounts = tuple[tuple[DominatingPair, int], ...]

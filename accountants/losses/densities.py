@@ -73,8 +73,8 @@ class ExpTerm:
 
     - ``low``, ``high``: ends of the interval.
     - ``anchor``: point of the interval at which the term is largest.
-    - ``log_max``: logarithm of the term at the anchor.
-    - ``mean_or_rate``: mean of a normal term (``curvature`` > 0), or rate of an exponential term
+    - ``max_log_term``: logarithm of the term at the anchor.
+    - ``normal_mean_or_exp_rate``: mean of a normal term (``curvature`` > 0), or rate of an exponential term
       (``curvature`` = 0). The property ``slope`` is computed from it.
     - ``curvature``: 1 / variance of a normal term; 0 for an exponential term.
     - ``step``: 0 for a density; otherwise the distance of the lattice points, which begin at a
@@ -103,7 +103,7 @@ class ExpTerm:
             anchor, centre, curve = high if part.rate > 0.0 else low, part.rate, 0.0
         term = cls(low, high, anchor, 0.0, centre, curve, part.step)
         whole = float(term.compute_log_masses(np.array(low), np.array(high)))
-        return replace(term, log_max=math.log(part.weight) - whole)
+        return replace(term, max_log_term=math.log(part.weight) - whole)
 
     def compute_log_masses(self, low: Floats, high: Floats) -> Floats:
         """Computes ln of the mass that this term (density piece or lattice) has on each interval
@@ -339,7 +339,7 @@ class Lattice:
 
     - ``origin``: the point at n = 0.
     - ``step``: distance of neighbouring points.
-    - ``terms_by_measure``: terms of the first measure, and terms of the second measure. Each term
+    - ``terms_of_p_and_q``: terms of the first measure, and terms of the second measure. Each term
       gives masses as a function of n, not of the point.
     """
 

@@ -19,8 +19,8 @@ from fedrec_auditor.accountants.losses.densities import (
     Floats,
     Lattice,
     Mixture,
-    compute_log_integral,
     align_mixtures,
+    compute_log_integral,
     group_lattices,
 )
 from fedrec_auditor.accountants.losses.divergences import compute_log_ratios as log_ratio_of_masses

@@ -389,7 +389,7 @@ class ClonePair:
     def infinite_mass(self) -> float:
         """Probability, under the first distribution P, of an infinite privacy loss.
 
-        The numbers of clones that ``list_losses`` omits, because they are negligibly rare, count as
+        The numbers of clones that ``make_array_pair`` omits, because they are negligibly rare, count as
         an infinite loss.
         """
         return 4.0 * _TAIL

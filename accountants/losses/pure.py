@@ -29,12 +29,12 @@ class ThreePointLoss:
     under the first input, likely under the second input, and uninformative.
 
     - ``p_own``: probability, under an input, of the output that this input makes likely.
-    - ``p_other``: probability, under the same input, of the output that the opposite input
+    - ``other_output_prob``: probability, under the same input, of the output that the opposite input
       makes likely.
 
     The remaining probability is that of the uninformative output. For randomized response, the pair
     is the two output distributions themselves. For a bit flipped with P(1 | 1) = p >= P(1 | 0) = q,
-    ``p_other`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
+    ``other_output_prob`` is min(q, 1 - p), and ``p_own`` is larger by p - q (the proof is in a comment in the
     code). The pair also covers a composition in which some bits are flipped in one direction and
     some in the other.
     """
@@ -60,17 +60,17 @@ class ThreePointLoss:
         leaves.check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
-            return cls(p_own=1.0 / (1.0 + odds), p_other=odds / (1.0 + odds))
+            return cls(own_output_prob=1.0 / (1.0 + odds), other_output_prob=odds / (1.0 + odds))
         if isinstance(event, dp.RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
             if buckets == 1:
-                return cls(p_own=0.0, p_other=0.0)
-            return cls(p_own=1.0 - noise + noise / buckets, p_other=noise / buckets)
+                return cls(own_output_prob=0.0, other_output_prob=0.0)
+            return cls(own_output_prob=1.0 - noise + noise / buckets, other_output_prob=noise / buckets)
         p, q = max(event.p, event.q), min(event.p, event.q)
         # The smaller probability is used as it is; the other follows without cancellation.
         if q <= 1.0 - p:
-            return cls(p_own=p, p_other=q)
-        return cls(p_own=1.0 - q, p_other=1.0 - p)
+            return cls(own_output_prob=p, other_output_prob=q)
+        return cls(own_output_prob=1.0 - q, other_output_prob=1.0 - p)
 
     @property
     def max_loss(self) -> float:

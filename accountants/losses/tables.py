@@ -398,7 +398,7 @@ class IntegrationCells:
 
 def integrate_cells(densities: DensityFunction, edges: Array) -> IntegrationCells:
     """Integrates densities over the intervals between ascending ``edges``, with a relative error of
-    about ``MAX_RELATIVE_ERROR`` per resulting cell.
+    about ``MAX_QUADRATURE_ERROR`` per resulting cell.
 
     ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
     16 and 8 agree for all densities (Clenshaw and Curtis 1960). Cells on which they still disagree

@@ -151,7 +151,7 @@ class GramBlocks:
 
 # Inputs of classifiers: tables of all uploads of each user, computed in several ways.
 #
-# An ``InputTable`` is a table with one row per sender. It is computed at its first use, and only
+# An ``ClassifierInputTable`` is a table with one row per sender. It is computed at its first use, and only
 # the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
@@ -167,7 +167,7 @@ _TOGETHER = 1 << 12  # number of columns per part of a table that is known witho
 MAX_TABLE_SIZE = 1 << 28
 # Maximum number of senders of an input table; inner products of their rows take 288 MiB.
 MAX_TABLE_ROWS = 6144
-# Number of users above which an input table has at most ``MAX_ENTRIES`` / 8 entries and 512 users.
+# Number of users above which an input table has at most ``MAX_TABLE_SIZE`` / 8 entries and 512 users.
 MAX_USERS_FULL_TABLE = 20_000
 # A function that fills an array (n, width) for users (n,) and returns the indices of the rows that
 # it wrote; and a part of a table: its number of columns, and the function that writes them.

@@ -212,7 +212,7 @@ def calibrate(
     The ratios are weakened in two steps:
 
     1. ``shadow_factors`` are applied. If the known popularity is clearly likelier without these
-       factors, the ratios are limited instead (``Calibration.saturation``).
+       factors, the ratios are limited instead (``RatioCalibration.ratio_saturation``).
     2. If the known popularity is then clearly likelier without any evidence, all ratios are
        multiplied by the factor from 0 to 1 with which it is likeliest, and step 1 is dropped.
 

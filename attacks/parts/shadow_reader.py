@@ -95,7 +95,7 @@ class ShadowReader:
         """Returns log-likelihood ratios of the interactions of ``users`` (ascending indices).
 
         A ratio compares an interaction with none. Raises InputError if the devices' code fails at
-        too many simulated histories (``run_on_accepted``).
+        too many simulated histories (``run_on_accepted_histories``).
         """
         if _MEMO not in view.cache:
             view.cache[_MEMO] = _learn_rule(view, self.readers)

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, GuessedLabels
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.parts.inputs import GramBlocks, ClassifierInputTable, JointTable, add_input_tables
+from fedrec_auditor.attacks.parts.inputs import (
+    ClassifierInputTable,
+    GramBlocks,
+    JointTable,
+    add_input_tables,
+)
 from fedrec_auditor.targets.transcript import View
 
 

@@ -32,7 +32,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
 from fedrec_auditor.attacks.parts import uploads
-from fedrec_auditor.attacks.readers.base import MAX_LOG_RATIO, Evidence, MessageReader, fit_prior_log_odds
+from fedrec_auditor.attacks.readers.base import (
+    MAX_LOG_RATIO,
+    Evidence,
+    MessageReader,
+    fit_prior_log_odds,
+)
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Payload, View
 

@@ -369,19 +369,19 @@ def fit_log_ratios(
             if turn >= _ALIKE:
                 reach = travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)
                 most = np.arange(_MAX_DRAWS + 1)
-                mixture = replace(mixture, steps_by_draw_count=reach.clip(most > 0, most))
+                mixture = replace(mixture, negative_steps_by_draws=reach.clip(most > 0, most))
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
-            mixture = replace(mixture, positive_step_excess=tilts)
+            mixture = replace(mixture, positive_step_contrast=tilts)
         if fit_all:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
             rate = np.clip(rate, _MIN_SHARE, 1 - _MIN_SHARE)
             item_odds = mixture.item_log_odds if keep_odds else logit(rate)
             mixture = replace(
                 mixture,
-                mean_step=step,
+                mean_step_size=step,
                 step_variance=variance,
                 mean_positive_share=share,
-                prior_weight=counts,
+                share_prior_weight=counts,
                 item_log_odds=item_odds,
             )
     given = expit(prior).astype(np.float32)

@@ -184,7 +184,7 @@ class CandidateInputs:
             probe_inputs=probes,
             fixed_pairs=[p for group in (few, *extreme) for p in itertools.combinations(group, 2)],
             is_user_given=inputs is not None,
-            is_complete=whole,
+            has_whole_domain=whole,
         )
 
     @property

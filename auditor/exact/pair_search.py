@@ -71,7 +71,7 @@ class PairSearch(ABC):
     - ``epsilon_cache``: results by pair of inputs.
 
     A subclass defines ``score_name``, the name of the maximized quantity in texts;
-    ``has_hypothesis_outputs``, whether Hypothesis also proposes single outputs; and
+    ``can_propose_outputs``, whether Hypothesis also proposes single outputs; and
     ``max_examples``, the largest number of Hypothesis examples.
     """
 
@@ -537,7 +537,7 @@ class DivergenceSearch(PairSearch):
         cells = tables.integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
         by = np.argsort(cells.starts)
-        cells = replace(cells, low=cells.starts[by], high=cells.ends[by], masses=cells.masses[:, by])
+        cells = replace(cells, starts=cells.starts[by], ends=cells.ends[by], masses=cells.masses[:, by])
         with np.errstate(divide="ignore"):
             log_probs = np.log(np.maximum(cells.masses, 0.0))
         middles = cells.starts / 2.0 + cells.ends / 2.0

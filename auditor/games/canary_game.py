@@ -57,11 +57,11 @@ class UserRemovalEstimator(estimators_base.Estimator):
     users.
 
     ``estimator``: estimator of the bounds for two removals.
-    ``max_claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_claimed_epsilon``: largest finite claimed epsilon, or infinity if no claim is finite.
 
     By group privacy, a lower bound B for two removals at the larger delta (1 + e^E) * delta gives
     the lower bound min(B / 2, E) for one removal at delta. The cap E is chosen before the
-    measurement: 1.1 * ``max_claimed`` + 0.05, or 1 if ``max_claimed`` is infinite.
+    measurement: 1.1 * ``max_claimed_epsilon`` + 0.05, or 1 if ``max_claimed_epsilon`` is infinite.
     At delta 0 the bound is B / 2.
     """
 
@@ -242,7 +242,7 @@ class RunSampler:
     """Draws runs of a simulation in chunks, each chunk from its own seed.
 
     ``simulation``: simulates the runs of each of two worlds (neighbouring inputs).
-    ``store_key``: text that identifies the game and its experiment in the names of stored chunks.
+    ``chunk_key``: text that identifies the game and its experiment in the names of stored chunks.
     ``chunk_size``: number of runs per chunk.
     ``run_chunks``: function that computes the chunks, perhaps in several processes. The results do
         not depend on the number of processes.
@@ -316,10 +316,10 @@ class RunSampler:
         ``rng``: random generator of the pilot runs.
         ``budget``: number of draws, delta and error probability for which the decision rule is
             chosen.
-        ``fit_trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
+        ``fit_trees``: whether the decision rule is fitted by ``learn_run_scorer``; if false, by logistic
             regression.
 
-        If one of a run's last ``simulation.n_standalone_features`` features alone has a larger
+        If one of a run's last ``simulation.n_score_features`` features alone has a larger
         predicted bound than the rule, this feature is used as the score instead.
         """
         first, second = (
@@ -405,16 +405,16 @@ class GameSetup:
     ``deltas_by_scope``: deltas of the bounds, by scope.
     ``simulation``: simulates runs of the two worlds.
     ``run_description``: description of a run in reports.
-    ``size_description``: number of users or items of a run, in words.
+    ``run_size_text``: number of users or items of a run, in words.
     ``score_description``: description of the adversary's score in reports.
     ``max_runs``: largest number of runs per world that ``choose_n_runs`` returns. None stands for
         ``TRAINING_RUNS``, the limit if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``has_two_user_removals``: whether the two worlds are two removals of a user apart. A measured
-        bound is then converted to one removal (``RemovalEstimator``). This is needed if a user
+    ``is_two_removals_apart``: whether the two worlds are two removals of a user apart. A measured
+        bound is then converted to one removal (``UserRemovalEstimator``). This is needed if a user
         without items also sends a message that is not zero: replacing one history by another then
         takes two removals.
-    ``compute_exact_bound``: function that traces the client's code in the two worlds and computes a
+    ``trace_bound_at_delta``: function that traces the client's code in the two worlds and computes a
         lower bound at a delta without sampling error; None if the code is not available.
     """
 

@@ -50,7 +50,7 @@ class TrainingSimulator:
     ``attack``: attack whose score of the items that differ between the two histories is the
         adversary's only feature. None to compute features by ``projection.compute_features``.
     ``machine``: device and memory of a training.
-    ``n_standalone_features``: number of features that may each serve alone as the adversary's
+    ``n_score_features``: number of features that may each serve alone as the adversary's
         score: 0, because a decision rule always combines all features.
     """
 
@@ -59,7 +59,7 @@ class TrainingSimulator:
     vantages: tuple[Vantage, ...]
     attack: Attack | None = None
     machine: Machine = DEFAULT_MACHINE
-    n_standalone_features: ClassVar[int] = 0
+    n_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -111,7 +111,7 @@ class TrainingSimulator:
         first, second = self.canary.histories.ratings.toarray()
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.other_users.n_users)
-        background = Background(user_item_candidates=np.stack([users, items], axis=1))
+        background = Background(candidate_pairs=np.stack([users, items], axis=1))
         guess = attack.infer(view, background, rng)
         assert isinstance(guess, MemberScores)
         signs = np.sign(first[items] - second[items])

@@ -104,7 +104,7 @@ class Trial:
     ``view``: the messages and public parameters that the attack sees.
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
-    ``half_trainings``: trainings on halves of the users, for attacks that infer a user's presence;
+    ``trainings_on_user_halves``: trainings on halves of the users, for attacks that infer a user's presence;
         or None.
     ``is_quick``: whether to attack fewer users and to repeat draws less often.
     ``is_per_user``: whether the report lists the success for each user.

@@ -32,8 +32,8 @@ class InformativeView:
 
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
-    ``n_no_effect``: number of removed messages that left the model unchanged.
-    ``n_oversized``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``, infinities
+    ``n_no_effect_messages``: number of removed messages that left the model unchanged.
+    ``n_oversized_messages``: number of removed messages with numbers above ``MAX_USABLE_NUMBER``, infinities
         or NaN.
     """
 
@@ -110,7 +110,7 @@ def _link(seen: RoundView) -> RoundView:
     if not seen.shuffled_parts or any(part.kind is Payload.REPORTS for part in seen.shuffled_parts.values()):
         return seen
     places = np.arange(len(next(iter(seen.shuffled_parts.values()))))
-    return replace(seen, shuffled=None, uploads=Uploads(places, seen.shuffled_parts))
+    return replace(seen, shuffled_parts=None, uploads=Uploads(places, seen.shuffled_parts))
 
 
 def _unlink(before: RoundView, after: RoundView) -> RoundView:
@@ -123,7 +123,7 @@ def _unlink(before: RoundView, after: RoundView) -> RoundView:
     if not before.shuffled_parts or after.shuffled_parts:
         return after
     shuffled = None if after.uploads is None else after.uploads.components
-    return replace(after, shuffled=shuffled, uploads=None)
+    return replace(after, shuffled_parts=shuffled, uploads=None)
 
 
 def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tuple[View, int]:

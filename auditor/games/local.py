@@ -45,7 +45,7 @@ class WorstPair:
     ``broadcast``: the server's broadcast, or None if the server sends none.
     ``broadcast_text``: description of the broadcast; empty for the broadcast of an honest server.
     ``n_tried_pairs``: number of combinations of histories and broadcast that were tried.
-    ``refusal_text``: text on histories at which the client's code fails; empty if there are none.
+    ``failed_histories_text``: text on histories at which the client's code fails; empty if there are none.
     """
 
     canary: CanarySet
@@ -80,11 +80,11 @@ def search_worst_pair(
       single item are added.
     - The best canary is tried at malicious broadcasts.
     - All canaries are tried at the best of these broadcasts.
-    - The best pair is improved by ``N_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
+    - The best pair is improved by ``N_BROADCAST_SEARCH_STEPS`` steps of simultaneous perturbation (Spall
       1992): each step tries the broadcast moved in a random direction and in the opposite one, and
       keeps the better of the two if it is an improvement.
 
-    The search ends early if the messages are ``reading.SEARCH_END_DISTANCE`` standard deviations
+    The search ends early if the messages are ``reading.SUFFICIENT_WORLD_DISTANCE`` standard deviations
     apart. Returns None if no messages differ.
     """
     every = [

@@ -69,7 +69,7 @@ def run_attack(game: Trial) -> tuple[AttackRow | SkippedRow, ...]:
         return (game.make_skipped_row(reason),)
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     prior = to_log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
-    background = Background(user_item_candidates=pairs, prior_log_odds=prior, known_items=known_items)
+    background = Background(candidate_pairs=pairs, prior_log_odds=prior, known_items=known_items)
     scores, users = game.run_attack(MemberScores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(MAIN_FPR, 1 / negatives)
@@ -188,7 +188,7 @@ def draw_labelled_pairs(
         out.
     ``max_users``: maximum number of users with candidates.
 
-    Each user has equally many true and false pairs, at most ``MAX_MEMBERS_PER_USER`` of each.
+    Each user has equally many true and false pairs, at most ``MAX_MEMBER_ITEMS_PER_USER`` of each.
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)

@@ -16,7 +16,11 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
-from fedrec_auditor.attacks.parts.supervised import get_aucs_and_influences, get_class_f1, get_macro_f1
+from fedrec_auditor.attacks.parts.supervised import (
+    get_aucs_and_influences,
+    get_class_f1,
+    get_macro_f1,
+)
 from fedrec_auditor.attacks.parts.uploads import divide_or_zero
 from fedrec_auditor.targets.compiled import jit_compile
 
@@ -122,8 +126,8 @@ class Roc:
     ``tpr``: true positive rate by false positive rate. False positive rates below 1 / number of
         non-members (candidates for which a guess of "yes" is wrong) are absent.
     ``band``: the curve and its confidence band.
-    ``baseline_auc``, ``baseline_tpr``: area and true positive rates of the baseline.
-    ``auc_gain``, ``tpr_gain``: ``auc`` and ``tpr`` minus those of the baseline.
+    ``baseline_auc``, ``baseline_tpr_by_fpr``: area and true positive rates of the baseline.
+    ``auc_gain``, ``tpr_gain_by_fpr``: ``auc`` and ``tpr`` minus those of the baseline.
     """
 
     auc: Estimate
@@ -454,7 +458,7 @@ class Guesses:
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
     ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
-        None. If given, ``guess_counts`` has expected numbers of right guesses, and
+        None. If given, ``guess_truth_counts`` has expected numbers of right guesses, and
         ``class_guesses`` only marks known users.
     """
 
@@ -524,7 +528,7 @@ def estimate_metrics(
     ``baseline``: guesses of a baseline for the same users and draws, or None.
 
     The metrics are averages of F1, balanced accuracy, and AUC if there are scores. With a
-    ``baseline``, ``GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
+    ``baseline``, ``MACRO_F1_GAIN_METRIC`` is the macro F1 of ``guess`` minus that of ``baseline`` in the
     same draws.
     """
     tallies = guess.guess_truth_counts

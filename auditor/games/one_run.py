@@ -117,7 +117,7 @@ class CanaryScorer:
         gradient), messages are replaced by the gradients before randomization if these are stored.
     ``nonzero_masks``: for each component, an array of the shape ``CanaryDirections.sum_shape``: all
         1 if any direction in the component is not 0, otherwise all 0. They take the place of
-        directions in ``projection.match_component``.
+        directions in ``projection.match_direction``.
     """
 
     canaries: CanarySet
@@ -379,7 +379,7 @@ class OneRunSimulator:
     ``canaries``: the canaries and all other users.
     ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``machine``: device and memory of the training.
-    ``n_standalone_features``: number of features that may each serve alone as the adversary's
+    ``n_score_features``: number of features that may each serve alone as the adversary's
         score: 0, because a decision rule always combines all features.
 
     The adversary knows all other users, both histories of every canary, and one broadcast at which
@@ -391,7 +391,7 @@ class OneRunSimulator:
     canaries: CanarySet
     vantages: tuple[Vantage, ...]
     machine: Machine = DEFAULT_MACHINE
-    n_standalone_features: ClassVar[int] = 0
+    n_score_features: ClassVar[int] = 0
 
     @property
     def n_messages(self) -> int:
@@ -404,7 +404,7 @@ class OneRunSimulator:
         """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
         each canary has its first history (m, 1).
 
-        The latter is stored as ``HAS_FIRST_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
+        The latter is stored as ``FIRST_HISTORY_FLAGS_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
         because each canary has one of the two histories at random.
         """
         tossing, training, seeing, guessing = np.random.default_rng(seed).spawn(4)

@@ -83,21 +83,21 @@ class MessageStats:
 
     All arrays have one value per entry of a message, in one dimension.
 
-    ``subtracted_value``: value that is subtracted from messages to get changes of the model.
+    ``subtracted_model``: value that is subtracted from messages to get changes of the model.
     ``mean_of_worlds``: mean message, averaged over the two worlds.
-    ``mean_difference``: mean message of the first world minus that of the second world.
-    ``difference_variance``: squared standard error of ``mean_difference``, due to the client's
+    ``world_mean_difference``: mean message of the first world minus that of the second world.
+    ``world_difference_variance``: squared standard error of ``world_mean_difference``, due to the client's
         randomness without added noise.
     ``message_variance``: variance of a message within a world.
-    ``value_weight``: difference between the means of the two worlds divided by
+    ``message_value_weight``: difference between the means of the two worlds divided by
         ``message_variance``; 0 if it is not significant.
-    ``squared_deviation_weight``, ``exact_zero_weight``, ``sent_row_weight``: weights of squared
+    ``squared_deviation_weight``, ``zero_indicator_weight``, ``sent_row_weight``: weights of squared
         deviations, of exact zeros and of rows that are sent; 0 if their difference is not
         significant.
-    ``squared_mean_distance``: squared distance of the worlds due to their means, in variances
-        within a world. None if noise is added to known means; ``compute_distance`` then computes
+    ``squared_distance_of_means``: squared distance of the worlds due to their means, in variances
+        within a world. None if noise is added to known means; ``compute_world_distance`` then computes
         it.
-    ``squared_other_distance``: squared distance due to squares, zeros and rows.
+    ``squared_nonmean_distance``: squared distance due to squares, zeros and rows.
     """
 
     subtracted_model: Array
@@ -169,17 +169,17 @@ class MessageStats:
             spread = _MIN_Z * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
-            subtracted_value=base,
+            subtracted_model=base,
             mean_of_worlds=middle,
-            mean_difference=apart,
-            difference_variance=chance,
+            world_mean_difference=apart,
+            world_difference_variance=chance,
             message_variance=variance,
-            value_weight=np.where(certain, measured / variance, 0.0),
+            message_value_weight=np.where(certain, measured / variance, 0.0),
             squared_deviation_weight=squares,
-            exact_zero_weight=zeros,
+            zero_indicator_weight=zeros,
             sent_row_weight=rows,
-            squared_mean_distance=by_means,
-            squared_other_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
+            squared_distance_of_means=by_means,
+            squared_nonmean_distance=by_squares + by_zeros + by_rows if has_noise else 0.0,
         )
 
     def compute_world_distance(self, variance: Array | None = None) -> float:
@@ -220,7 +220,7 @@ class MessageStats:
 
         1. the inner product with ``along``;
         2. the sum of entries, each clipped to the range between the two mean messages, centred,
-           divided by its standard deviation, and signed by ``mean_difference`` (the optimal
+           divided by its standard deviation, and signed by ``world_mean_difference`` (the optimal
            statistic for Laplace noise);
         3. the weighted sum of entries whose means differ significantly;
         4. the weighted sum of squared deviations;
@@ -339,7 +339,7 @@ def get_directions(stats: StatsByArray, shapes: Mapping[str, tuple[int, ...]]) -
     ``shapes``: shape of each array, by name.
 
     An array whose means do not differ may have the vector of another array of its shape
-    (``match_component``). An example is a message by which a client replaces the noise of its
+    (``match_direction``). An example is a message by which a client replaces the noise of its
     earlier message, and so contains this noise.
     """
     shaped = {

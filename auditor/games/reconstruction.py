@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.uploads import assign_pseudonyms, divide_or_zero, find_attackable_users
+from fedrec_auditor.attacks.parts.uploads import (
+    assign_pseudonyms,
+    divide_or_zero,
+    find_attackable_users,
+)
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Trial, summarize_users
 from fedrec_auditor.auditor.games.membership import to_log_odds

@@ -54,9 +54,9 @@ class RoundSimulator:
     ``n_rounds``: number of rounds of a run.
     ``reducer``: function that computes features from a part of the canary's message; None to use
         the whole message.
-    ``coordinate_scorers``: scorers by which the coordinates of one message vote for one of the
+    ``coordinate_scorer_by_array``: scorers by which the coordinates of one message vote for one of the
         worlds, by array name.
-    ``sum_scorers``: scorers for the coordinates of the sum of all messages, by array name.
+    ``sum_scorer_by_array``: scorers for the coordinates of the sum of all messages, by array name.
 
     The features depend on what the adversary sees:
 
@@ -115,7 +115,7 @@ class RoundSimulator:
             target=target,
             canary=canary,
             broadcast=broadcast,
-            directions=along,
+            world_gap_by_array=along,
             message_stats=readings,
             vantages=vantages,
             n_rounds=n_rounds,
@@ -126,7 +126,7 @@ class RoundSimulator:
         return without_votes if reducer else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
-    def n_standalone_features(self) -> int:
+    def n_score_features(self) -> int:
         """Number of features, the last of a run, that may each serve alone as the adversary's
         score.
 
@@ -263,7 +263,7 @@ class RoundSimulator:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
                 sum_voters[name] = CoordinateScorer.fit(*worlds)
-        return replace(self, coordinate_scorers=voters, sum_scorers=sum_voters)
+        return replace(self, coordinate_scorer_by_array=voters, sum_scorer_by_array=sum_voters)
 
     def _choose_n_draws(self, numbers: int, messages: int) -> int:
         """Number of draws per world (neighbouring input) from which the voting rules are learnt.

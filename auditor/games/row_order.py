@@ -75,7 +75,7 @@ class SimulatedClient:
         )
 
     @property
-    def call_seconds(self) -> float:
+    def seconds_per_message(self) -> float:
         """Processor time to compute one message, in seconds; 0 if this time is negligible."""
         return self.target.upload_seconds
 
@@ -254,7 +254,7 @@ class _OrderedCode:
     is_external: bool = True
 
     @property
-    def call_seconds(self) -> float:
+    def seconds_per_message(self) -> float:
         return self.code.seconds_per_message
 
     @property
@@ -315,7 +315,7 @@ def _find_order(
 # An adversary who runs the system knows the order. The manifest of a recording may not state it, or
 # may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
 # the true data by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by
-# rank of the identifier, and as stated in the manifest, each with up to ``MAX_EXTRA_ROWS`` special
+# rank of the identifier, and as stated in the manifest, each with up to ``MAX_NON_ITEM_ROWS`` special
 # rows. The order that fits the messages best is tried last.
 
 _CERTAINTY = 0.4 * MAX_LOG_RATIO  # evidence from which an item counts as determined with certainty

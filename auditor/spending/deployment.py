@@ -55,7 +55,7 @@ class NoiseKind:
     - ``symbol``: symbol of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
       Laplace noise) or epsilon (of randomized response).
     - ``valid_amounts``: valid amounts.
-    - ``min_amount``, ``max_amount``: range in which ``account`` searches for the least amount.
+    - ``min_tried_amount``, ``max_tried_amount``: range in which ``account`` searches for the least amount.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Noise:
     - ``amount``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the
       L2 (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
       one report. None if the amount is to be computed.
-    - ``n_categories``: for randomized response, the number k of categories. The true category is
+    - ``n_answer_options``: for randomized response, the number k of categories. The true category is
       reported with probability e^eps / (e^eps + k - 1).
     """
 

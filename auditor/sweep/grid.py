@@ -50,7 +50,7 @@ Settings = dict[str, Any]
 class Axis:
     """A setting that a sweep (audits over a grid of settings) varies, with its values.
 
-    ``setting``: name of the setting, or "privacy" (``NOISE_AXIS``) for a factor on the noise.
+    ``setting``: name of the setting, or "privacy" (``PRIVACY_AXIS``) for a factor on the noise.
     ``values``: values of the setting, as texts.
     ``target``: name of the system; empty for all systems that have the setting.
     """

@@ -26,8 +26,8 @@ from fedrec_auditor.auditor.sweep.grid import (
     Axis,
     Variant,
     combine_rows,
-    make_utility_ratios,
     make_training_rows,
+    make_utility_ratios,
     make_variants,
     parse_axes,
 )

@@ -38,8 +38,8 @@ class AffineNoise:
     - ``coefficient``: exact number, not 0.
     - ``constant``: exact number.
     - ``function``: None if the variable is the value of the draw. Otherwise the variable is this
-      function, ``math.log`` (of a uniform draw) or ``math.floor``, of ``inner_noise``.
-    - ``inner_noise``: the noise to which ``function`` is applied; None without ``function``.
+      function, ``math.log`` (of a uniform draw) or ``math.floor``, of ``function_input``.
+    - ``function_input``: the noise to which ``function`` is applied; None without ``function``.
     """
 
     source: RealDraw

@@ -20,7 +20,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import gate, known, objects
-from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENT_BY_BUILTIN_ID, find_extreme, python_sorted
+from fedrec_auditor.auditor.tracing.equivalents import (
+    EQUIVALENT_BY_BUILTIN_ID,
+    find_extreme,
+    python_sorted,
+)
 from fedrec_auditor.auditor.tracing.gate import ARRAYS, SET_TYPES, TracedError, TracedIterator
 from fedrec_auditor.auditor.tracing.objects import MISSING, NativeMethod, PartialCall, SuperProxy
 from fedrec_auditor.auditor.tracing.operations import CONTAINER_TYPES, OperationTracer

@@ -38,7 +38,7 @@ class TracedGenerator(np.random.Generator):
     A draw returns a symbol (a value that depends on random draws). In a replay, which repeats a run
     with given values of the draws, a draw returns a number.
 
-    ``any_size``: whether an integer with more than 2^40 possible values is treated as a real
+    ``may_treat_int_as_real``: whether an integer with more than 2^40 possible values is treated as a real
         number; if false, it may only be used as a seed. Only the mechanisms of this package may
         treat integers as reals: their claims allow for the rounding, and their exact samplers draw
         again if two draws are equal.

@@ -172,7 +172,7 @@ class CallTracer(OperationTracer):
             dtypes = [*args[1:2], kwargs.get("dtype")] if name in _SINGLE else []
             if any(dtype is not None and dtype not in (float, np.float64) for dtype in dtypes):
                 self.refuse(f"the code calls {name} for numbers of less than double precision")
-            value.any_size = get_running_file().startswith(_MECHANISMS)
+            value.may_treat_int_as_real = get_running_file().startswith(_MECHANISMS)
             return self.call_compiled(getattr(value, name), args, kwargs, f"Generator.{name}")
         if known.is_mutating(np.ndarray if kind is TracedArray else kind, name):
             self.check_write(value)

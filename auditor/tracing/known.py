@@ -102,7 +102,7 @@ _MODULES: dict[Any, str] = {
     # Numbers that are computed from their operands.
     fractions: "Fraction",
     # Functions of this package that compute rates with 60 decimal digits, in a separate context.
-    bases: "compute_flip_rate compute_noise_probability round_up check_epsilon_range",
+    bases: "compute_flip_rate compute_input_ignore_prob round_up check_epsilon_range",
 }
 _CLASSES: tuple[Any, ...] = (
     int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, object, type,

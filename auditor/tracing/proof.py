@@ -43,7 +43,7 @@ _ALIKE = 1e-12
 class DistributionPair:
     """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    - ``tag_pairs``: the outputs of both inputs, grouped by tag (structure of an output with
+    - ``output_tag_pairs``: the outputs of both inputs, grouped by tag (structure of an output with
       its constant values).
     - ``max_lost_prob``: upper bound on the probability that is missing from Q, because execution
       paths of the second input were too rare to trace.

@@ -543,7 +543,7 @@ class _Rewriter(ast.NodeTransformer):
         if not all(isinstance(part, _ARITHMETIC) for part in parts):
             return ast.IfExp(self._make_test(node.test), body, orelse)
         read: list[Any] = [p for p in parts if isinstance(p, ast.Name | ast.Constant)]
-        return _op("choose", self.visit(node.test), *map(_defer, (_pack(read), body, orelse)))
+        return _op("run_if_else", self.visit(node.test), *map(_defer, (_pack(read), body, orelse)))
 
     def visit_List(self, node: ast.List) -> Any:
         """Rewrites ``[a, b]`` so that the tracing interpreter marks the list as created by the

@@ -146,7 +146,7 @@ def _run_all(
             output = split_output(given)
             symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
             pieces = (piece for symbol in symbols for _, piece in symbol.list_values())
-            if any(getattr(piece, "is_for_seeds_only", False) for piece in pieces):
+            if any(getattr(piece, "is_random_seed", False) for piece in pieces):
                 interpreter.refuse("the code returns a random integer with more than 2^40 values")
         except TracedError as thrown:
             # If draws are undecided, the exception may be due to the interpreter.

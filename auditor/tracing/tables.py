@@ -2,7 +2,7 @@
 densities.
 
 A block is a group of values in the output (leaves) that depend on one another. A key holds one
-value per leaf of the block. ``DENSITY_SLOT`` in a key takes the place of a number that has a
+value per leaf of the block. ``DENSITY_PLACEHOLDER`` in a key takes the place of a number that has a
 density.
 """
 
@@ -55,7 +55,7 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each random draw the set of its values that leads to the key, on one
       execution path.
-    - ``mixture``: distribution of the number that the placeholder ``DENSITY_SLOT`` in the key
+    - ``mixture``: distribution of the number that the placeholder ``DENSITY_PLACEHOLDER`` in the key
       stands for; empty without a placeholder.
     - ``has_underflow``: whether the key depends on a normal draw that was rounded down. Its values
       beyond 38 standard deviations are left out, with probabilities below the range of doubles.

@@ -30,8 +30,8 @@ from fedrec_auditor.auditor.tracing.tables import (
     OutputMass,
     add_entry,
     check_rounding_ties,
-    combine_tables,
     collect_output_atoms,
+    combine_tables,
     get_log_probs,
     list_numbers_at,
     make_joint_table,
@@ -74,7 +74,7 @@ class TracedDist:
     A tag is the structure of an output with its fixed values.
 
     - ``tag_outputs``: the distribution of the outputs of each tag.
-    - ``fixed_positions``: for each structure, the positions of the values that belong to the tag.
+    - ``tag_positions``: for each structure, the positions of the values that belong to the tag.
     - ``n_paths``: number of execution paths that were followed to their end.
     - ``n_untraced_paths``: number of execution paths that were too rare to follow.
     """

@@ -20,7 +20,11 @@ from scipy import special
 
 from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.guesses import approximate_epsilon, limit_guesses_from_delta
-from fedrec_auditor.auditor.worlds.statistics import Statistic, count_in_intervals, choose_cut_points
+from fedrec_auditor.auditor.worlds.statistics import (
+    Statistic,
+    choose_cut_points,
+    count_in_intervals,
+)
 
 Floats = NDArray[np.float64]
 
@@ -233,7 +237,7 @@ class RatedGuesses(NamedTuple):
 
     cautious_bound: predicted bound, minus ``RuleTestPlan.margin`` standard errors, to compare rules
         on different statistics.
-    bold_bound: the same, minus only 0.3 standard errors for the rule of ``find_rule_by_model``, to
+    bold_bound: the same, minus only 0.3 standard errors for the rule of ``find_guesses_by_model``, to
         compare rules on the same statistic.
     guess_table: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
@@ -335,7 +339,7 @@ def find_guesses_by_model(
     modelled = smooth_counts(counts_of_both, means)
     if modelled is None:
         return None
-    bold = replace(budget, margin=_CAUTION_BY_MODEL)
+    bold = replace(budget, margin_in_std_errors=_CAUTION_BY_MODEL)
     table = _pick_tails([counts_of_both, modelled], bold)
     right = np.array(min(_count_hits(counts, table) for counts in (counts_of_both, modelled)))
     wrong = np.array(max(_count_hits(counts[::-1], table) for counts in (counts_of_both, modelled)))

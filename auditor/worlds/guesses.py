@@ -116,10 +116,10 @@ class GuessCounts:
         (right, others), (wrong, rights) = table.tolist()
         return cls(
             n_draws=draws,
-            first_world_counts=(right, wrong),
-            second_world_counts=(rights, others),
+            first_world_right_wrong=(right, wrong),
+            second_world_right_wrong=(rights, others),
             is_two_sided=both,
-            first_probability=share,
+            first_world_prob=share,
         )
 
     @classmethod
@@ -132,10 +132,10 @@ class GuessCounts:
         first = round(draws * share)
         return cls(
             n_draws=draws,
-            first_world_counts=(first, 0),
-            second_world_counts=(draws - first, 0),
+            first_world_right_wrong=(first, 0),
+            second_world_right_wrong=(draws - first, 0),
             is_two_sided=True,
-            first_probability=share,
+            first_world_prob=share,
         )
 
     def bound_epsilon(self, *, delta: float, alpha: float) -> float:
@@ -185,7 +185,7 @@ def plan_draws_and_first_share(worlds: Worlds, n_left: Sequence[int]) -> tuple[i
 
     A coin is tossed for each used output, and chooses its input (world). If outputs are drawn
     afresh, the coin is fair and all remaining outputs are used. If outputs are stored,
-    ``plan_stored_draws`` gives both numbers.
+    ``plan_coin_tosses`` gives both numbers.
 
     worlds: the inputs, whose outputs are drawn afresh or stored.
     n_left: numbers of outputs of the two worlds that remain after the rule was selected.
@@ -243,7 +243,7 @@ def bound_epsilon_by_guesses(
 
     right, wrong: numbers of right and of wrong guesses (arrays broadcast).
     revealed: limit of the number of right guesses that are due to delta alone
-        (``limit_delta_guesses``).
+        (``limit_guesses_from_delta``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,
@@ -279,7 +279,7 @@ def approximate_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -
 
     right, wrong: numbers of right and of wrong guesses.
     revealed: limit of the number of right guesses that are due to delta alone
-        (``limit_delta_guesses``).
+        (``limit_guesses_from_delta``).
     z: normal quantile at the confidence of the bound.
 
     The result is not a bound; it serves to choose a rule. The Clopper-Pearson limit is a quantile
@@ -375,10 +375,10 @@ class ThresholdLimits:
             np.concatenate(column) for column in zip(*parts, strict=True)
         )
         return cls(
-            p_lower=low,
-            q_upper=np.asarray(high, dtype=np.float64),
+            prob_p_lower=low,
+            prob_q_upper=np.asarray(high, dtype=np.float64),
             thresholds=cuts,
-            is_above=above_all,
+            is_score_above=above_all,
             is_p_in_first_world=first_all,
             alpha=alpha,
         )

@@ -16,7 +16,11 @@ from scipy import special
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, RatesByWorld, search_min_samples
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Estimator,
+    RatesByWorld,
+    search_min_samples,
+)
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 

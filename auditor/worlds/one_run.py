@@ -34,7 +34,7 @@ def score_by_discriminants(rows: Floats, contrasts: Floats) -> Floats:
     """Returns scores (n, k) of n rows along k linear discriminants, which separate two classes.
 
     rows: feature vectors (n, d).
-    contrasts: for each discriminant, one weight per row (n, k), such as ``make_mean_contrast``
+    contrasts: for each discriminant, one weight per row (n, k), such as ``make_contrast_weights``
         returns. The weighted sum of the rows is a difference of two class means.
 
     A discriminant is the inverse covariance times the difference of the class means. The covariance
@@ -165,7 +165,7 @@ class OneRunGuesses:
 
         The curve of false positive against false negative rates is that of (eps, delta)-DP. The
         bound is the largest epsilon whose curve cannot explain as many right guesses
-        (``is_explained_by``).
+        (``is_within_trade_off``).
         """
         return self.find_max_refuted_param(lambda epsilon: invert_trade_off(epsilon, delta), alpha)
 
@@ -217,7 +217,7 @@ class OneRunGuesses:
 
         ``inverse(parameter)``: inverse of F = 1 - f for the trade-off function f with this
         parameter; F must rise with the parameter. ``alpha``: error, 1 minus the confidence.
-        ``is_explained_by`` tests one curve.
+        ``is_within_trade_off`` tests one curve.
         """
 
         def holds(parameter: float) -> bool:

@@ -352,7 +352,7 @@ def choose_run_scorer(
     A rule maps features of runs to one number per run, larger under the first of two inputs
     (worlds). Returns the chosen rule and its description.
 
-    fit_rule: function that learns a rule from the features of two worlds, such as ``learn_rule``.
+    fit_rule: function that learns a rule from the features of two worlds, such as ``learn_run_scorer``.
     first, second: features (n, f) of runs in each world.
     n_single: number of last columns, each of which may be used alone; the fitted rule ignores them.
     budget: number of draws and error of the later test, from which the lower bound on epsilon by a
@@ -368,7 +368,7 @@ def choose_run_scorer(
         return (lambda features: rule(features[:, :rest])), how
 
     half = min(len(first), len(second)) // 2
-    bold = replace(budget, margin=_CAUTION)
+    bold = replace(budget, margin_in_std_errors=_CAUTION)
 
     def expected(rule: RunScorer, start: int = 0) -> float:
         number = ScalarScore("vote", lambda x: x)

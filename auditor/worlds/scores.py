@@ -242,7 +242,7 @@ class CanaryScores(_Scores):
         identifier must not occur twice in one array. Raises InputError for NaN, for types other
         than numbers, for fewer than ``MIN_SAMPLES`` scores of either kind, for missing or repeated
         identifiers, and, unless ``repeats``, for equal scores that contradict independent trainings
-        (``check_repeats``).
+        (``check_score_repeats``).
         """
         inside = _check(in_scores, in_ids, "the canary in", MIN_SAMPLES)
         outside = _check(out_scores, out_ids, "the canary out", MIN_SAMPLES)
@@ -356,7 +356,7 @@ class OneRunScores(_Scores):
         included: whether the training included each canary, (m,).
         ids: identifiers of the canaries, (m,), if known.
         repeats: whether to accept equal scores that contradict separate canaries
-            (``check_repeats``).
+            (``check_score_repeats``).
 
         Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
         canaries, for missing or repeated identifiers, for inclusions that fair coins do not
@@ -393,7 +393,7 @@ class OneRunScores(_Scores):
         arrays.
 
         ``in_ids``, ``out_ids``: identifiers of the canaries, if known. ``repeats``: whether to
-        accept equal scores that contradict separate canaries (``check_repeats``). Raises InputError
+        accept equal scores that contradict separate canaries (``check_score_repeats``). Raises InputError
         for the faults that ``build`` refuses, for one array of identifiers without the other, for
         an identifier in both arrays, and for scores of different shapes.
         """
@@ -450,7 +450,7 @@ def from_scores(
     seed: random seed that splits the scores into selection and test.
     repeats: whether to accept scores that repeat more than independent trainings explain, such as
         the scores of one training logged in several epochs. By default they are refused; see
-        ``check_repeats``.
+        ``check_score_repeats``.
 
     Raises InputError for NaN, for types other than numbers, for too few scores, for refused
     repeats, for repeated identifiers, and for an invalid delta or confidence.

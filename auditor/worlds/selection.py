@@ -24,10 +24,10 @@ from fedrec_auditor.auditor.worlds.statistics import (
     OutcomeIndex,
     Statistic,
     as_floats,
+    choose_cut_points,
     count_in_intervals,
     learn_scores,
     make_bit_scores,
-    choose_cut_points,
     make_modulo_score,
     make_predefined_scores,
 )
@@ -267,7 +267,7 @@ class SelectionDraws:
         in one of the two worlds only. Another candidate takes its place if its bound, predicted
         from fresh draws without a margin for chance (``RuleTestPlan.margin``), exceeds the
         predicted bounds of the first rule and of the rule on values. The second rule gets a tenth
-        of the error (``SECOND_RULE_ERROR_SHARE``), and the first rule the remaining error.
+        of the error (``SECOND_RULE_ALPHA_SHARE``), and the first rule the remaining error.
         The pair of worlds is that of the rule with the larger predicted bound.
 
         If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
@@ -283,7 +283,7 @@ class SelectionDraws:
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
             tables = count_guesses(worlds, rules, fresh, streams, self.namer.output_shape)
-            lucky = reassess_candidates(candidates, tables, size, replace(rare, margin=0.0))
+            lucky = reassess_candidates(candidates, tables, size, replace(rare, margin_in_std_errors=0.0))
             candidates = reassess_candidates(candidates, tables, size, common)
         best = choose_simplest_rule(candidates)
         pair = best[:2] if best else (0, 1)
@@ -322,7 +322,7 @@ class SelectionDraws:
         """
         statistics = self._list_statistics()
         pairs = self._choose_pairs(statistics, budget)
-        trusting = replace(budget, margin=0.0)
+        trusting = replace(budget, margin_in_std_errors=0.0)
 
         def distinct(attempt: RuleTestPlan, minimum: float) -> list[_Candidate]:
             """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
@@ -500,7 +500,7 @@ class SelectionDraws:
         if len(pairs) <= _CLOSELY:
             return pairs
         expected = np.zeros(len(pairs))
-        budget = replace(budget, margin=budget.margin_in_std_errors + np.sqrt(2 * np.log(len(pairs))))
+        budget = replace(budget, margin_in_std_errors=budget.margin_in_std_errors + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
             values = [statistic.evaluate(outputs) for outputs in self.outputs]
             cuts = choose_cut_points(np.concatenate(values))
@@ -544,7 +544,7 @@ def choose_simplest_rule(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Returns the candidate rule with the largest predicted bound; simpler rules win near-ties.
 
     The first candidate wins among those with nearly equal bounds. A rule on a value that is read
-    directly from the output (``is_raw``) wins if its bound is at most 5% smaller. The result
+    directly from the output (``is_read_from_output``) wins if its bound is at most 5% smaller. The result
     is None if there are no candidates.
     """
     best = decision_rules.choose_best_rule(candidates)

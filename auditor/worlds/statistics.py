@@ -272,7 +272,7 @@ Statistic = ScalarScore | OutcomeIndex
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
 ``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
-if it is None, the values determine the cuts. ``is_raw`` is true if the number is read from
+if it is None, the values determine the cuts. ``is_read_from_output`` is true if the number is read from
 the output without a computation. ``describe`` describes the outputs whose number is in an interval.
 """
 

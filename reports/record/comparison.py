@@ -40,8 +40,8 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
     find_leaks,
     list_rows_with_baseline,
-    widen_ci_low,
     widen_ci_high,
+    widen_ci_low,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import group_by_system

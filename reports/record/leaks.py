@@ -61,7 +61,7 @@ class Leak:
 
     @property
     def advantage(self) -> float:
-        """Advantage of the attack: (``low_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
+        """Advantage of the attack: (``result_lower_limit`` - ``baseline``) / (1 - ``baseline``), at most 1.
 
         This is the share of the gap between guessing and certainty that the attack closes at least.
         """

@@ -203,9 +203,9 @@ class RoundClaim:
     ``epsilon``: epsilon of the claim; infinite if the authors state no number.
     ``unit``: the data that the claim protects, such as one interaction.
     ``statement``: the claim in one or two sentences, in this project's words.
-    ``second_delta``: a delta above 0, at which the claim is compared with bounds in addition to
+    ``positive_delta``: a delta above 0, at which the claim is compared with bounds in addition to
         delta 0; 0 if it is compared only at delta 0.
-    ``unstated_part``: description of a part of the audited protection that the authors do not state
+    ``unstated_protection``: description of a part of the audited protection that the authors do not state
         and this project chose, such as a distribution; "" if there is none. If not empty, no bound
         refutes the claim.
     """

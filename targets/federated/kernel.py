@@ -51,7 +51,7 @@ class DeviceBlock(NamedTuple):
     """A block of m devices that one call trains, and the order in which each visits its examples.
 
     ``devices``: row index of each device in ``DeviceTables.dense_params``, shape (m,).
-    ``first_rows``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
+    ``first_row_indices``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
     ``row_counts``: number of each device's rows, one per example, shape (m,).
     ``visit_order``: index of the example that the i-th device of the block visits at each step of
         an epoch, as ``visit_order[epoch, i]``, shape (epochs, m, largest row count).
@@ -75,7 +75,7 @@ class DeviceTables(NamedTuple):
         E, W1, W2, b of the user's embedding (``minibatch.Layers``), then the MLP's weights and
         biases; parameters that the model does not have are left out.
     ``item_rows``: item embeddings of the examples, shape (nnz, d).
-    ``linear_coefficients``: coefficients of ``dense_params`` in a random linear term that is added
+    ``dense_linear_term``: coefficients of ``dense_params`` in a random linear term that is added
         to the loss to protect privacy (``LocalSettings.linear_term_scales``), of equal shape; empty
         without such a term.
     ``linear_row_coefficients``: coefficients of ``item_rows`` in this term, of equal shape; empty

@@ -1,7 +1,7 @@
 """Learners: models of user and item embeddings that devices train, scored by MLP or dot product.
 
 A device has a user vector z_u = E_U x_u, made from the user's features x_u, and the item table,
-whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourMode``). It
+whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourUse``). It
 scores an item by a two-layer MLP on both embeddings or by their dot product. It minimises the
 summed binary cross-entropy (or squared error) by minibatch SGD or Adam.
 """

@@ -26,8 +26,8 @@ _part = jit_compile(cache=False, fastmath=REORDERED_MATH_FLAGS)
 class KernelSettings(NamedTuple):
     """Settings of a model and of its training, as the compiled code needs them.
 
-    ``neighbour_mode``: how the user's embedding uses the mean item row: 0 not at all, 1 as a
-        summand, 2 by a convolution (``local_training.NeighbourMode``).
+    ``mean_row_mode``: how the user's embedding uses the mean item row: 0 not at all, 1 as a
+        summand, 2 by a convolution (``local_training.NeighbourUse``).
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
     ``has_squared_loss``: whether the loss is the squared error; otherwise it is the cross-entropy.
     ``is_adam``: whether the optimizer is Adam; otherwise it is gradient descent.
@@ -51,12 +51,12 @@ class Layers(NamedTuple):
 
     ``all_params``: all these parameters as one vector, shape (P,).
     ``feature_weights``: E, the weights of the user's features, shape (d, number of features).
-    ``mean_row_weights``: W1, the weights of the mean row, shape (d, d).
-    ``outer_weights``: W2, shape (d, d).
+    ``mean_item_row_weights``: W1, the weights of the mean row, shape (d, d).
+    ``embedding_layer_weights``: W2, shape (d, d).
     ``bias``: b, shape (d,).
-    ``user_half_weights``, ``item_half_weights``: the two halves of the MLP's first weights, applied
+    ``mlp_user_weights``, ``mlp_item_weights``: the two halves of the MLP's first weights, applied
         to the user's embedding and (transposed) to the item's, shape (d, d).
-    ``mlp_tail``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
+    ``mlp_other_params``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
 
     A layer that the model does not have is an arbitrary view that is never read.
     """
@@ -78,12 +78,12 @@ class ScratchArrays(NamedTuple):
     ``item_gradients``: gradients of ``item_rows``, shape (batch, d).
     ``hidden_layer``: hidden layer of the MLP, shape (d * batch,).
     ``logits``: scores of the items, shape (batch,).
-    ``mean_row``: mean row of the user's items, shape (d,).
-    ``own_vector``: the user's own vector z_u = E x_u, shape (d,).
-    ``inner_vector``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
+    ``mean_item_row``: mean row of the user's items, shape (d,).
+    ``feature_embedding``: the user's own vector z_u = E x_u, shape (d,).
+    ``embedding_hidden_layer``: z_u + W1 mean, an intermediate result of the user's embedding, shape (d,).
     ``user_embedding``: the user's embedding, shape (d,).
-    ``own_vector_gradient``: gradient of ``own_vector``, shape (d,).
-    ``mean_row_gradient``: gradient of ``mean_row``, shape (d,).
+    ``feature_embedding_gradient``: gradient of ``feature_embedding``, shape (d,).
+    ``mean_item_row_gradient``: gradient of ``mean_item_row``, shape (d,).
     ``embedding_gradient``: gradient of ``user_embedding``, shape (d,).
     ``first_bias_gradient``: gradient of the MLP's first bias, shape (d,).
     """

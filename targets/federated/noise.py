@@ -31,7 +31,7 @@ class ClippedNoise:
     ``clip``: the clipping bound.
     ``scale``: scale of the Laplace noise, or standard deviation of the normal noise.
     ``is_normal``: whether the noise is normal; otherwise it is Laplace.
-    ``first_entry``: position in the clients' random streams at which their noise begins; one
+    ``stream_offset``: position in the clients' random streams at which their noise begins; one
         number, or one per client.
 
     The noise of an entry is the draw at its position in its client's stream, so that an array has
@@ -73,7 +73,7 @@ class ClippedNoise:
 
         ``count`` is one number, or an array with one number per client.
         """
-        return replace(self, first_entry=self.stream_offset + count)
+        return replace(self, stream_offset=self.stream_offset + count)
 
     def add_noise_to_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints

@@ -26,7 +26,13 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Produ
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import Checked, Epsilon, NoiseSetting, Positive, get_numeric_fields
+from fedrec_auditor.targets.settings import (
+    Checked,
+    Epsilon,
+    NoiseSetting,
+    Positive,
+    get_numeric_fields,
+)
 from fedrec_auditor.targets.streams import Streams
 
 

@@ -141,7 +141,7 @@ class Product(bases.Repetition):
         privacy loss of one entry is unbounded.
         """
         one = bases.Repetition.worst_case(self)
-        return None if one is None else replace(one, n_groups=one.n_copy_groups * self.count)
+        return None if one is None else replace(one, n_copy_groups=one.n_copy_groups * self.count)
 
 
 class _NormalProduct(Product, bases.GaussianRepetition):

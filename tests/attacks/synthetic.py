@@ -10,7 +10,10 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction, choose_item_sets
+from fedrec_auditor.attacks.interaction_reconstruction import (
+    InteractionReconstruction,
+    choose_item_sets,
+)
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.readers.base import compute_posterior
@@ -71,7 +74,7 @@ def score(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
     """Membership scores of ``pairs`` (m, 2) of users and items, or of all pairs: (n, M)."""
     n, m = view.public.n_users, view.public.n_items
     asked = np.stack(np.unravel_index(np.arange(n * m), (n, m)), axis=1) if pairs is None else pairs
-    background, rng = Background(user_item_candidates=asked), np.random.default_rng(0)
+    background, rng = Background(candidate_pairs=asked), np.random.default_rng(0)
     values = InteractionMembership().infer(view, background, rng).values
     return values.reshape(n, m) if pairs is None else values
 

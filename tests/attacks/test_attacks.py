@@ -43,7 +43,7 @@ from tests.attacks.synthetic import SKEWED, make_view, rename, report, score, se
 BITS = send({"bits": Dense(np.eye(2, 3), Payload.BITS)}, {"items": np.eye(3, 2)})
 
 
-ONE_PAIR = Background(user_item_candidates=np.zeros((1, 2), dtype=np.int64))
+ONE_PAIR = Background(candidate_pairs=np.zeros((1, 2), dtype=np.int64))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,12 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeTree,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, ClassifierInputTable, add_input_tables
+from fedrec_auditor.attacks.parts.inputs import (
+    ITEMS,
+    SUMMARY,
+    ClassifierInputTable,
+    add_input_tables,
+)
 from fedrec_auditor.attacks.parts.uploads import iter_message_blocks
 from fedrec_auditor.targets.components import Dense, Payload
 from fedrec_auditor.targets.transcript import View

@@ -12,8 +12,8 @@ from sklearn import metrics as reference
 from fedrec_auditor.attacks.parts.supervised import get_macro_auc, get_macro_f1
 from fedrec_auditor.auditor.games.metrics import (
     BALANCED_ACC,
-    MACRO_F1_GAIN_METRIC,
     MACRO_F1,
+    MACRO_F1_GAIN_METRIC,
     NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,

@@ -84,7 +84,7 @@ class AttackCase:
             known_classes=codes[known],
             n_classes=2,
             attributes=np.eye(len(ages.categories))[ages.codes],
-            user_item_candidates=np.stack([users, users % data().n_items], axis=1),
+            candidate_pairs=np.stack([users, users % data().n_items], axis=1),
             profiles=None if halved is None else data().ratings,
             reference_views=() if halved is None else halved.views.get(self.vantage, ()),
             is_in_reference_training=None if halved is None else halved.is_included,
@@ -259,7 +259,7 @@ def alarms(case: AttackCase) -> Counter[str]:
             trainings, empty = replace(trainings, is_included=coins), view
         else:
             empty = emptied(shown[seed % len(shown)], rng, always=not linking)
-        given = {"user_vectors": case.run.user_vectors, "half_trainings": trainings}
+        given = {"user_vectors": case.run.user_vectors, "trainings_on_user_halves": trainings}
         rows = rows_of(attack, empty, rng, interactions=data(), **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"

@@ -179,7 +179,7 @@ class Sizes:
         return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        pairs = background.user_item_candidates
+        pairs = background.candidate_pairs
         return MemberScores(values=self.scores(view, rng)[pairs[:, 0]])
 
     def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
@@ -239,7 +239,7 @@ class KnowsTheAnswers(Sizes):
     """Faulty attack: reads the true ratings instead of the messages."""
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        pairs = background.user_item_candidates
+        pairs = background.candidate_pairs
         return MemberScores(values=data().ratings.toarray()[pairs[:, 0], pairs[:, 1]])
 
 

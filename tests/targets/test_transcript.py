@@ -184,7 +184,7 @@ SEEN_BY = {
     "uploads": (Vantage.SERVER,),
     "shuffled": (Vantage.SHUFFLED,),
     "aggregate": (Vantage.AGGREGATE,),
-    "sum_senders": (Vantage.AGGREGATE,),
+    "senders_in_sum": (Vantage.AGGREGATE,),
     "cleartext": (Vantage.SERVER, Vantage.AGGREGATE),
 }
 

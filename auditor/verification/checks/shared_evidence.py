@@ -39,8 +39,8 @@ class CountedEvent:
 
     ``name``: description of the event.
     ``inputs``: the two inputs.
-    ``first_hits``: number of occurrences in the draws for the first input.
-    ``second_hits``: number of occurrences in the draws for the second input.
+    ``first_input_hits``: number of occurrences in the draws for the first input.
+    ``second_input_hits``: number of occurrences in the draws for the second input.
     ``trials``: number of draws for each of the two inputs.
     """
 
@@ -188,7 +188,7 @@ def check_call_independence(
 
     - Equal outputs occur within one call no more often than across calls, see ``_has_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
-      ``check_call_pairs``.
+      ``check_calls_share_noise``.
     - The number of large outputs varies between calls, see ``_find_exact_share``.
 
     Returns a failed check, or None if no fault is found.

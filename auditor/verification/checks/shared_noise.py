@@ -34,7 +34,7 @@ def check_shared_noise(evidence: CheckEvidence) -> CheckResult:
     an output.
 
     Calls are checked by ``check_call_independence`` if a call returns many outputs, otherwise by
-    ``check_call_pairs``. An entry that follows the order of calls in the same way for every input,
+    ``check_calls_share_noise``. An entry that follows the order of calls in the same way for every input,
     such as a counter, is mentioned in the result, but is not a fault.
 
     Entries of an output are checked by combinations: weighted sums, or an exclusive or of

@@ -73,7 +73,7 @@ class TextTable:
         layout: values of further fields of the class, such as ``separator``
         """
         read = partial(files.read_blocks, name, in_memory=in_memory)
-        return cls(label=files.describe_file(name), open_blocks=read, **layout)
+        return cls(name_in_errors=files.describe_file(name), open_blocks=read, **layout)
 
     def read_column_names(self) -> tuple[str, ...]:
         """Reads the column names in the header; returns "1", "2", ... if the file has no header.

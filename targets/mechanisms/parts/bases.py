@@ -28,7 +28,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 class AdditiveNoise(Checked, ABC):
     """Base class of mechanisms that output a function of the input plus independent noise.
 
-    The function is ``compute_noiseless``, and the scale of the noise is ``noise_scale``. The
+    The function is ``compute_clean_output``, and the scale of the noise is ``noise_scale``. The
     probabilities are those of noise over the real numbers. The actual outputs are doubles, whose
     low-order bits can reveal more about the input (Mironov 2012). No bound of this package covers
     that leak.
@@ -261,7 +261,7 @@ class Repetition(Checked, ABC):
         if (one := self.mechanism.worst_case()) is None:
             return None
         inner = one.mechanism_of_copy or self.mechanism
-        return replace(one, n_copies=one.n_copies * self.count, copy_mechanism=inner)
+        return replace(one, n_copies=one.n_copies * self.count, mechanism_of_copy=inner)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one application, composed ``count`` times."""

@@ -102,7 +102,7 @@ def estimate_jaccard(
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of the items ``rows`` to all items, corrected for the flips.
 
-    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
@@ -132,7 +132,7 @@ def find_jaccard_by_inverse(
 ) -> NDArray[np.float64]:
     """Estimates the Jaccard similarity of some items to all items, by a given inverse of matrix A.
 
-    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users, n.
     ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
     ``rows``: the items whose similarities are estimated, as a slice of item indices.
@@ -188,11 +188,11 @@ def find_neighbourhoods(
 
     Ties are broken by item index.
 
-    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_pairs``).
+    ``counts``: counts of users who uploaded a 1 for both items of a pair (``count_item_pairs``).
     ``n_users``: number of users.
     ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
     ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, which
-        replaces the right inverse for p and q (``estimate_by_inverse``); None for the right
+        replaces the right inverse for p and q (``find_jaccard_by_inverse``); None for the right
         inverse.
 
     Items are processed in blocks, so that memory beyond the table ``counts`` does not grow with

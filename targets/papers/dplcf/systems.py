@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.collected_bits import CentralMf, FlippedItemKnn, ItemKnn
-from fedrec_auditor.targets.papers.dplcf.jaccard import make_printed_flip_inverse, make_printed_matrix
+from fedrec_auditor.targets.papers.dplcf.jaccard import (
+    make_printed_flip_inverse,
+    make_printed_matrix,
+)
 from fedrec_auditor.targets.settings import Share
 
 

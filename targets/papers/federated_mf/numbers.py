@@ -22,11 +22,11 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplaceme
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    compute_shift_by_rating,
     compute_item_gradient_norm,
+    compute_shift_by_rating,
+    find_embedding_clip_error,
     find_max_gradient_distance,
     find_max_gradient_norm,
-    find_embedding_clip_error,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
@@ -267,7 +267,7 @@ def compare_projection_error() -> Iterator[ClaimedAndComputed]:
 
     The projection maps embeddings to the set with entries >= 0 and norm^2 at most the largest
     rating. Its error at a point is by how much the projected point is farther away than the nearest
-    point of a grid in the set (``find_projection_error``).
+    point of a grid in the set (``find_embedding_clip_error``).
     """
     yield 1e-9, find_embedding_clip_error(_R)
 

@@ -31,12 +31,12 @@ class UserGradients:
 
     The parameters are the item table, the layer and the users' own embeddings. Shapes are for m
     items and dimension d. If user i rated item j, row j of the user's gradient of the item table is
-    ``item_weights[i, j] * hidden_vectors[i] + offset_vectors[i]``; other rows are 0.
+    ``hidden_vector_factors[i, j] * hidden_vectors[i] + offset_vectors[i]``; other rows are 0.
 
     ``is_rated``: whether a user rated an item, (n, m).
-    ``item_weights``: factor of ``hidden_vectors`` in an item's row, (n, m).
+    ``hidden_vector_factors``: factor of ``hidden_vectors`` in an item's row, (n, m).
     ``hidden_vectors``: the user's embedding, (n, d).
-    ``offset_vectors``: vector that is added to the rows of all items that the user rated, (n, d).
+    ``item_row_offsets``: vector that is added to the rows of all items that the user rated, (n, d).
     ``user_embedding_gradients``: gradient of the sum of the user's squared errors with respect to
         the user's embedding, (n, d).
     ``layer_gradients``: gradient with respect to the layer, (n, d, d).
@@ -109,7 +109,7 @@ class RatingGraphSystem(System):
 
     @property
     def entry_epsilon(self) -> float:
-        """Epsilon of one entry of a message: 2 ``max_entry`` / ``noise``."""
+        """Epsilon of one entry of a message: 2 ``max_message_entry`` / ``noise``."""
         return 2.0 * self.max_message_entry / self.noise
 
     @property

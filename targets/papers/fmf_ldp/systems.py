@@ -86,7 +86,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
 
     @property
     def training_epsilon(self) -> float:
-        """Epsilon of all reports of a user in a training: ``rounds`` times ``round_epsilon``."""
+        """Epsilon of all reports of a user in a training: ``rounds`` times ``epsilon_per_round``."""
         return self.rounds * self.epsilon_per_round
 
     @property
@@ -106,7 +106,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         every entry.
 
         The catalogue has twice as many items as each user, and the server broadcasts the item
-        matrix of ``make_opposing_items``. Raises InputError if the regularization lambda is so
+        matrix of ``make_malicious_items``. Raises InputError if the regularization lambda is so
         large that the catalogue would need more than 4000 items.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
@@ -134,7 +134,7 @@ class FmfLdp(system.ReportingSystem, implicit_mf.ImplicitMf):
         -1.
 
         The length is the number of interactions of each user. The item matrix is that of a
-        malicious server (``make_opposing_items``).
+        malicious server (``make_malicious_items``).
         """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v

@@ -41,7 +41,7 @@ class NetworkConfig:
     ``width``: number of outputs of the first hidden layer.
     ``has_item_ids``: whether every item has its own embedding. Without genres as features, every
         item has its own embedding in any case.
-    ``has_features``: whether the network reads features of users and items.
+    ``has_user_item_features``: whether the network reads features of users and items.
     ``has_mean_genres``: whether an item's genres give one input, the mean of their embeddings,
         instead of one input each.
     """

@@ -24,8 +24,8 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     ArraysByName,
     FlowerClient,
     _silence_log,
-    to_arrays,
     make_flower_message,
+    to_arrays,
 )
 from fedrec_auditor.targets.wrapped.flower.flower_promise import FlowerPromise
 from fedrec_auditor.targets.wrapped.probe import MessageRepeater

@@ -21,10 +21,10 @@ from scipy import stats
 
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
+    DominatingPair,
     FixedSizeSamplePair,
     GaussianPair,
     LaplacePair,
-    DominatingPair,
     PoissonSamplePair,
     ReversedPair,
 )

@@ -99,7 +99,7 @@ class FlippingDevice:
     """Code of a device that flips each bit with odds exp(-``epsilon``)."""
 
     epsilon: float
-    call_seconds: float = 0.0
+    seconds_per_message: float = 0.0
     is_external: bool = False
     n_items_range: tuple[int, int] = (1, ITEMS)
     kind: Payload = Payload.BITS

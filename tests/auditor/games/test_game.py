@@ -114,11 +114,11 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
     held = DATA.ratings.toarray() != 0
 
     def perfect(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        pairs = background.user_item_candidates
+        pairs = background.candidate_pairs
         return MemberScores(values=held[pairs[:, 0], pairs[:, 1]].astype(float))
 
     def silent(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        return MemberScores(values=np.zeros(len(background.user_item_candidates)))
+        return MemberScores(values=np.zeros(len(background.candidate_pairs)))
 
     area, height = run(membership, Guesser(AttackFamily.MEMBERSHIP, perfect))
     assert area.value == height.value == 1.0
@@ -141,7 +141,7 @@ def test_attacks_know_popularity_and_are_compared_with_it() -> None:
         return MemberScores(values=background.prior_log_odds)
 
     def little(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        evidence = 0.05 * held[tuple(background.user_item_candidates.T)]
+        evidence = 0.05 * held[tuple(background.candidate_pairs.T)]
         evidence += rng.normal(0, 0.03, len(evidence))
         return MemberScores(values=background.prior_log_odds + evidence)
 
@@ -233,8 +233,8 @@ def test_large_data_are_attacked_on_a_stated_number_of_users(
         if play_one is reconstruction:
             assert background.subjects is not None
             return Reconstruction(users=background.subjects, items=held[background.subjects])
-        assert background.user_item_candidates is not None
-        return MemberScores(values=held[tuple(background.user_item_candidates.T)].astype(float))
+        assert background.candidate_pairs is not None
+        return MemberScores(values=held[tuple(background.candidate_pairs.T)].astype(float))
 
     (all_of, *_) = run(play_one, Guesser(family, guess))
     assert "were attacked" not in all_of.note
@@ -297,7 +297,7 @@ def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
     """The error is not an InputError, so that it does not look like a fault of the user's data."""
 
     def script(view: View, background: Background, rng: np.random.Generator) -> MemberScores:
-        return MemberScores(values=background.user_item_candidates[:, 0] * np.nan)
+        return MemberScores(values=background.candidate_pairs[:, 0] * np.nan)
 
     with pytest.raises(ArithmeticError, match=r"Expected scripted\.\w+ without NaN, got NaN"):
         run(membership, Guesser(AttackFamily.MEMBERSHIP, script))

@@ -16,8 +16,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.supervised import get_macro_f1
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import (
-    MACRO_F1_GAIN_METRIC,
     MACRO_F1,
+    MACRO_F1_GAIN_METRIC,
     NOT_GUESSED_CODE,
     Guesses,
     estimate_metrics,

@@ -11,7 +11,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games.canary import CanarySet, choose_n_canaries, design_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
-from fedrec_auditor.auditor.games.one_run import FIRST_HISTORY_FLAGS_KEY, CanaryScorer, OneRunSimulator
+from fedrec_auditor.auditor.games.one_run import (
+    FIRST_HISTORY_FLAGS_KEY,
+    CanaryScorer,
+    OneRunSimulator,
+)
 from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan

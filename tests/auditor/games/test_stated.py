@@ -13,7 +13,12 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import find_gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, make_local_scope
-from fedrec_auditor.auditor.games.canary_game import GameInputs, GameSetup, UserRemovalEstimator, Skip
+from fedrec_auditor.auditor.games.canary_game import (
+    GameInputs,
+    GameSetup,
+    Skip,
+    UserRemovalEstimator,
+)
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
 from fedrec_auditor.auditor.games.round import RoundSimulator

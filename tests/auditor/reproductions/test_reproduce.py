@@ -31,7 +31,7 @@ class CountingReproduction:
     """
 
     calls: list[str]
-    unmeasured_notes = ()
+    unmeasured_number_notes = ()
     paper_title: str = "Somebody 2020"
 
     def list_parts(self) -> Sequence[PaperPart]:

@@ -134,7 +134,7 @@ def test_a_nearly_fair_coin_has_the_bound_of_a_fair_one(
 
 def test_sums_over_millions_of_guesses_are_accurate() -> None:
     right, wrong = 10**6, 10**5
-    counts = {"first_world_counts": (right, wrong), "second_world_counts": (right, wrong)}
+    counts = {"first_world_right_wrong": (right, wrong), "second_world_right_wrong": (right, wrong)}
     fair = GuessCounts(n_draws=8 * 10**6, **counts, is_two_sided=True)
     near = replace(fair, first_probability=0.5 - 1e-12)
     for delta in (0.0, 1e-5):

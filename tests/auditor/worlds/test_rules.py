@@ -35,9 +35,9 @@ from fedrec_auditor.auditor.worlds.statistics import (
     SCORE_ROUNDING_STEP,
     EntryNamer,
     ScalarScore,
+    choose_cut_points,
     count_in_intervals,
     learn_scores,
-    choose_cut_points,
     round_by_size,
 )
 

@@ -89,7 +89,7 @@ def test_item_rows_still_reveal_items(base: str) -> None:
     users = find_senders(view)
     pairs = np.stack([np.repeat(users, 150), np.tile(np.arange(150), len(users))], axis=1)
     found = InteractionMembership().infer(
-        view, Background(user_item_candidates=pairs), np.random.default_rng(0)
+        view, Background(candidate_pairs=pairs), np.random.default_rng(0)
     )
     own = DATA.ratings.toarray()[users] != 0
     assert get_auc(found.values, own.ravel()) > 0.95

@@ -115,7 +115,7 @@ def test_all_pairs_of_inputs_share_the_false_alarm_rate(
 ) -> None:
     """All events of a check share the error ``MAX_FALSE_ALARM_PROB``, divided by its pairs."""
     n_tests: list[int] = []
-    for method in ("compute_lower_epsilon", "bound_prob"):
+    for method in ("compute_lower_epsilon", "compute_lower_prob"):
         real = getattr(ClaimUnderTest, method)
 
         def counted(claim: ClaimUnderTest, *counts: int, real: Any = real) -> float:

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import TwoRoundNoise, find_min_noise_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import (
+    TwoRoundNoise,
+    find_min_noise_variance,
+)
 
 
 def make_shares(

@@ -220,7 +220,7 @@ def setup(
 ) -> tuple[Interactions, DeviceExamples, Streams, Devices, Model]:
     rng = np.random.default_rng(seed)
     data = make_data(rng)
-    reads = {"has_item_ids": ids, "has_features": side, "has_mean_genres": seed % 2 == 1}
+    reads = {"has_item_ids": ids, "has_user_item_features": side, "has_mean_genres": seed % 2 == 1}
     network = NetworkConfig(embedding_size=3, width=8, **reads)
     broadcast = network.draw_initial_model(data, rng)
     for name in broadcast:  # without zeros, so that every bias counts

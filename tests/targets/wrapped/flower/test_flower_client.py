@@ -17,9 +17,9 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     FlowerClient,
     LoaderPatch,
     RecordUploads,
+    make_flower_message,
     make_train_message,
     to_arrays,
-    make_flower_message,
 )
 from fedrec_auditor.targets.wrapped.structure import flatten
 from tests.targets.wrapped.flower import apps

@@ -29,7 +29,7 @@ class ItemSplit:
 
     The members of a party are the items that it holds.
 
-    ``is_by_user``: whether the data are divided by users instead; false here.
+    ``is_split_by_user``: whether the data are divided by users instead; false here.
     """
 
     is_split_by_user: ClassVar[bool] = False
@@ -92,10 +92,10 @@ class UserSplit:
 
     Users are divided at random in equal shares. The members of a party are the users that it holds.
 
-    ``is_by_user``: whether the data are divided by users; true here.
+    ``is_split_by_user``: whether the data are divided by users; true here.
     """
 
-    is_by_user: ClassVar[bool] = True
+    is_split_by_user: ClassVar[bool] = True
 
     def get_max_party_items(self, mf: Any, n_items: int) -> int:
         """Returns the number of all items, because a party may hold every item."""
@@ -283,7 +283,7 @@ class StepRatings:
 
     ``step_starts``: index of each step's first rating, (n_steps + 1,); step t has the ratings
         ``step_starts[t]`` to ``step_starts[t + 1]`` - 1.
-    ``data_indices``: index of each rating in the data array of the sparse table of ratings,
+    ``rating_indices``: index of each rating in the data array of the sparse table of ratings,
         (n_ratings,).
     ``user_rows``: row (user) of each rating, (n_ratings,); rows ascend within a step.
     """

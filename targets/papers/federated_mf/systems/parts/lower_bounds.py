@@ -33,11 +33,11 @@ class LowerBoundMechanism(Checked):
     mechanism. With a small probability such a run deviates from the mechanism after all.
 
     ``mechanism``: the mechanism; its privacy curve must be for the presence of the value.
-    ``p_follows``: probability that a run is one that is meant to follow the mechanism; the same
+    ``p_follows_mechanism``: probability that a run is one that is meant to follow the mechanism; the same
         with and without the value.
-    ``p_deviates_present``: largest probability that such a run deviates from the mechanism, for
+    ``p_deviates_with_value``: largest probability that such a run deviates from the mechanism, for
         data with the value.
-    ``p_deviates_absent``: largest probability that such a run deviates from the mechanism, for data
+    ``p_deviates_without_value``: largest probability that such a run deviates from the mechanism, for data
         without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a

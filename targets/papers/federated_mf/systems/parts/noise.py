@@ -319,16 +319,16 @@ class StepNoise:
     gradient sum that a change of the data causes. There are three such changes of the data:
 
     ``multiplier``: noise multiplier for the change of the data that the accounting protects.
-    ``unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating,
+    ``sampled_unit_multiplier``: noise multiplier for adding or removing one of the sampled units (a rating,
         or a user).
-    ``row_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
+    ``row_noise_multiplier``: noise multiplier for replacing the gradient of one row (user) by that of
         another.
 
     Further fields:
 
     ``descent``: the gradient step and its sampling.
     ``party_sizes``: number of users of each party, one entry per different number.
-    ``trains_rows``: whether a step also moves the party's stored user embeddings (rows) of the
+    ``has_user_steps``: whether a step also moves the party's stored user embeddings (rows) of the
         sampled users, without noise.
     """
 
@@ -347,13 +347,13 @@ class StepNoise:
         (users). The event then depends on the change:
 
         - Adding or removing a user: the event of independent samples, with noise multiplier
-          ``row_multiplier``. A sample has a fixed size, so that an added user takes the place of
+          ``row_noise_multiplier``. A sample has a fixed size, so that an added user takes the place of
           another user (``losses.pairs.FixedSizeSamplePair``).
         - Replacing a user: the event of a sample of n' of n rows.
         - Smaller changes, such as one rating: the event without amplification by sampling. The
           gradients of the user's other ratings show in which steps the user's row is sampled.
         """
-        # If the party ``trains_rows``, the users whose places an added user took have missed a
+        # If the party ``has_user_steps``, the users whose places an added user took have missed a
         # step. From then on their gradients differ, too, and the proof uses only that a sum has n'
         # rows. A replacing user takes nobody's place, and all other users are unchanged if the
         # samples are visible.
